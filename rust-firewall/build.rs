@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Makes the lists of system calls from what the source files say they make: `// seccomp: NAME…`
-//! lines are the firewall's, `// seccomp-guard: NAME…` its guard's. The C twin's Makefile does the
-//! same.
+//! Creates the lists of permitted system calls from lines of the source files: `// seccomp: NAME…` names calls of the
+//! firewall, `// seccomp-guard: NAME…` calls of its guard. The C twin's Makefile does the same.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Calls of the first 64-bit machines that newer ones lack.
+/// System calls of x86_64 that newer 64-bit architectures lack.
 const OLD: [&str; 4] = ["epoll_wait", "poll", "readlink", "unlink"];
 
-/// Adds the names in the lines that begin so, of all sources in a folder and in those below it.
+/// Adds the names in all lines that begin with `mark`, of all files in a folder and its subfolders.
 fn collect(folder: &Path, mark: &str, names: &mut BTreeSet<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
@@ -25,7 +24,8 @@ fn collect(folder: &Path, mark: &str, names: &mut BTreeSet<String>) -> io::Resul
     Ok(())
 }
 
-/// The names in the lines that begin so, of all sources.
+/// Returns the names in all lines of the sources that begin with `mark`, without the calls that this architecture
+/// lacks.
 fn declared(folder: &Path, mark: &str) -> io::Result<BTreeSet<String>> {
     let old = env::var("CARGO_CFG_TARGET_ARCH").as_deref() == Ok("x86_64");
     let mut names = BTreeSet::new();

@@ -14,7 +14,7 @@ use crate::{
     undo,
 };
 
-/// Parameters of an apply.
+/// Parameters of an application of a policy (`fwctl apply`).
 pub struct Request {
     pub source: Source,
     /// Parameters of the firewall, if the policy has names.

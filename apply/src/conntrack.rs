@@ -20,7 +20,8 @@ const ZONE: u16 = 18;
 const MARK_MASK: u16 = 21;
 /// Mask of an attribute's type, without the flags for its encoding.
 const TYPE_MASK: u16 = 0x3fff;
-/// Size in bytes of struct nlmsghdr; then of struct nlmsghdr and struct nfgenmsg.
+/// Sizes in bytes, in order: struct nlmsghdr; struct nlmsghdr with struct nfgenmsg; header of an attribute (struct
+/// nlattr); receive buffer.
 const HEADER: usize = 16;
 const HEAD: usize = HEADER + 4;
 const ATTRIBUTE: usize = 4;

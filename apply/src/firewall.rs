@@ -30,7 +30,7 @@ pub struct Orders {
     pub twin: Twin,
     /// Options of the operator.
     pub options: Vec<String>,
-    /// Value of --stage: the mark bits.
+    /// Value of the firewall's --stage: mask of the mark bits that the firewall and the kernel's rules use.
     pub mask: u32,
 }
 

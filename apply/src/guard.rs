@@ -13,7 +13,7 @@ use crate::failure::{system, Result};
 use crate::store::{self, Host, Store};
 use crate::{clock, undo};
 
-/// Line that the process prints when it waits.
+/// Line that the orphan process prints on stdout when it begins to wait for the deadline.
 pub const ARMED: &str = "armed";
 /// Pause between two reads of the state, in milliseconds.
 const LOOK_MS: u64 = 1000;

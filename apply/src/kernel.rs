@@ -16,7 +16,8 @@ pub struct Wanted {
     pub twin: Twin,
     /// Options of the firewall, except policy, mask and control socket.
     pub options: Vec<String>,
-    /// Options of the split, derived from `options`. Queue type and generation are overwritten here.
+    /// Options for splitting a policy with names into the kernel's rules and the firewall's policy, derived from
+    /// `options`. Queue type and generation are overwritten here.
     pub split: Options,
     /// The firewall's options for the evaluation of expectations.
     pub expect: expect::Settings,
@@ -41,7 +42,8 @@ impl From<stage::Refusal> for Failure {
     }
 }
 
-/// Returns the rules in a text for iptables-restore, each with its table and without the command.
+/// Returns the rules in a text for iptables-restore, in the form of `Naming::rules`: the table, then the rule without
+/// `-A`.
 fn rules(text: Option<&str>) -> Vec<String> {
     let (mut table, mut found) = ("", Vec::new());
     for line in text.unwrap_or_default().lines() {
@@ -52,7 +54,8 @@ fn rules(text: Option<&str>) -> Vec<String> {
     found
 }
 
-/// Splits a policy with names for a generation.
+/// Splits a policy with names into the kernel's rules and the firewall's policy.
+/// - number: number of the generation.
 fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     let queue = match nft::has_queue()? {
         true => Queue::Nft,

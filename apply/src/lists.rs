@@ -31,7 +31,7 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
         path.display()
     );
     let parsed = parse::text("", text.as_bytes()).map_err(|failure| {
-        // The message begins with a place in this generated text, and the cause follows.
+        // The message begins with a line number of this generated text. The cause follows.
         let cause = failure.text.split_once(": ").map(|(_, cause)| cause);
         policy(cause.unwrap_or(&failure.text))
     })?;
@@ -42,9 +42,19 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
 
 /// Reads a policy's lists. Returns the policy with the lists' paths in the state folder.
 pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
+    read_checked(source, state, &|_| Ok(()))
+}
+
+/// Reads a policy's lists. Each is checked before it is opened.
+pub fn read_checked(
+    source: &Source,
+    state: &Path,
+    check: stage::Check,
+) -> Result<(Source, Vec<List>)> {
     let mut lists = Vec::new();
     let folder = state.join(FOLDER);
     let text = source.text.map_lists(|path| {
+        check(path)?;
         let content = fs::read(path).map_err(|error| {
             std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;

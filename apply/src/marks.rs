@@ -8,7 +8,8 @@ use crate::failure::Result;
 use crate::firewall::Naming;
 use crate::store::Store;
 
-/// Mark bits in which connections may have classes of a generation, from `since` on.
+/// Bits of connection marks that may contain classes (the sets of name matches that hold for a connection), and the
+/// generations from which these classes may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     pub mask: u32,
@@ -19,7 +20,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Returns marks that may have several layouts. They are cleared before the next generation.
+    /// Returns marks that may contain classes in several layouts of the bits. Before the next generation, `stale`
+    /// returns all these bits.
     fn mixed(mask: u32) -> Marks {
         Marks {
             mask,

@@ -26,7 +26,7 @@ pub fn own_table() -> Table {
     }
 }
 
-/// Returns the nft text that creates this table for a generation.
+/// Returns the nft text that creates the table that identifies a generation.
 pub fn marker(number: u64) -> String {
     format!("table {OWN_FAMILY} {OWN_NAME} {{\n\tcomment \"{MARKER}{number}\"\n}}\n")
 }

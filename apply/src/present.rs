@@ -26,13 +26,13 @@ impl Present {
         Ok(Present(present))
     }
 
-    /// Reads those of some tables that exist, with counters and elements.
-    /// - tables: also include the table that identifies the generation.
+    /// Reads those tables of a list that exist in the kernel, with counters and elements.
+    /// - tables: must include the table that identifies the generation.
     pub fn read(tables: &[Table]) -> Result<Present> {
         Present::listed(tables, nft::list)
     }
 
-    /// Reads those of some tables that exist, without the elements of sets.
+    /// Reads those tables of a list that exist in the kernel, without the elements of sets.
     pub fn outline(tables: &[Table]) -> Result<Present> {
         Present::listed(tables, nft::outline)
     }
@@ -51,7 +51,7 @@ impl Present {
         self.0.iter().map(|(_, text)| text.as_str()).collect()
     }
 
-    /// Returns the chains and objects of those of some tables that were read.
+    /// Returns the chains and objects of these tables. Leaves out tables that are not in the kernel.
     pub fn outlines(&self, tables: &[Table]) -> Vec<Outline> {
         let texts = self.0.iter().filter(|one| tables.contains(&one.0));
         texts.flat_map(|(_, text)| outlines(text)).collect()

@@ -15,7 +15,7 @@ use crate::{nft, program};
 /// Tools, and the families of their tables.
 const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
 
-/// Rules, tables and chains that were created.
+/// iptables rules that send packets to the firewall's queues, and the tables and chains that were created for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
     /// Rules such as "mangle FORWARD -m mark …", each for both tools.

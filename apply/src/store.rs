@@ -25,13 +25,13 @@ pub const POLICY: &str = "policy.nft";
 pub const KERNEL: &str = "kernel.nft";
 pub const UNDO: &str = "undo.nft";
 pub const REMOVAL: &str = "removal.nft";
-/// Latest transaction that kept base chains.
+/// File of the latest transaction that kept base chains.
 pub const SWAP: &str = "swap.nft";
-/// Latest transaction with addresses that sets had learned.
+/// File of the latest transaction with addresses that sets had learned.
 pub const KEPT: &str = "kept.nft";
-/// Addresses that sets had learned before the generation was loaded.
+/// File of the addresses that sets had learned before the generation was loaded.
 pub const LEARNED: &str = "learned.json";
-/// The firewall's policy, in a generation with names.
+/// File of the firewall's policy, in a generation with names.
 pub const NAMES: &str = "names.nft";
 
 const STATE: &str = "state.json";

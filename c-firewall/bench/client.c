@@ -34,7 +34,7 @@ static void put_zeros(struct client_bytes *to, size_t count) {
     to->count += count;
 }
 
-/// Adds a part after its length, which is a big-endian number of length_bytes bytes.
+/// Appends the length of a part, as a big-endian number of length_bytes bytes, and then the part.
 static void put_part(struct client_bytes *to, size_t length_bytes,
                      const struct client_bytes *part) {
     client_put_number(to, length_bytes, part->count);

@@ -54,8 +54,8 @@ static uint64_t clock_ns(clockid_t clock) {
 /// run.
 static uint64_t cpu_ns(void) { return clock_ns(CLOCK_THREAD_CPUTIME_ID); }
 
-/// Executes as many rounds as fit into a time. Returns the CPU time per packet, client or name in
-/// nanoseconds.
+/// Executes as many rounds of a case as fit into a time. Each round has CASES_PACKETS packets,
+/// clients or names. Returns the CPU time for one of them in nanoseconds.
 static double measure(uint64_t time_ns, const struct rounds *rounds) {
     volatile uint32_t done = 0;
     uint64_t count = 0, start = clock_ns(CLOCK_MONOTONIC), cpu_start = cpu_ns();

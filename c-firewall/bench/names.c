@@ -48,7 +48,8 @@ enum {
     STEPS_MAX = 256,
 };
 
-/// Packet. The client's address and port are written before it is decided.
+/// Packet of a benchmark case. The client's address and port are written into it before it is
+/// decided.
 struct step {
     bool from_client;
     struct client_bytes bytes;

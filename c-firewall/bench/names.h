@@ -14,8 +14,8 @@ struct step_list;
 /// Benchmark case in which all clients send the same packets.
 struct named_case {
     const char *name;
-    // Packets that each client sends before the measurement; NULL = none. If there are any, the
-    // same clients send in each round.
+    // Appends the packets that each client sends before the measurement; NULL = none. With NULL,
+    // each round has new clients. Otherwise all rounds have the same clients.
     void (*before)(struct step_list *list);
     void (*each)(struct step_list *list);
 };

@@ -40,7 +40,7 @@ static void must(int condition) {
         abort();
 }
 
-/// Checks that a line that is accepted can be printed, and that the printed line is accepted.
+/// Checks that each accepted line of state can be printed, and that the printed line is accepted.
 static void fuzz_line(const uint8_t *data, size_t size) {
     char *line = strndup((const char *)data, size), *printed;
     struct handover told, again;
@@ -61,8 +61,8 @@ static void fuzz_line(const uint8_t *data, size_t size) {
     free(line);
 }
 
-/// Checks that the totals are the sums over all rules, that the sizes of limits are valid, and that
-/// all rules are found again in the same rules.
+/// Checks the accepted memory of rules: the totals are the sums over all rules, the sizes of the
+/// limits' buckets are valid, and all rules are paired if the rules are paired with themselves.
 static void fuzz_rules(const uint8_t *data, size_t size) {
     uint32_t totals[MIGRATION_KIND_COUNT] = {0};
     struct migration_side side;
@@ -91,7 +91,7 @@ static void make_places(struct handover_places *places, uint32_t count) {
         places->of[i] = i % 2 ? i : HANDOVER_UNKNOWN;
 }
 
-/// Checks that accepted values lie within their bounds.
+/// Checks that the accepted states of limits and quotas lie within their bounds.
 static void fuzz_states(const uint8_t *data, size_t size) {
     struct handover taken;
     uint8_t *bytes;
@@ -197,7 +197,7 @@ static struct compiled *make_learning(void) {
     return compiled;
 }
 
-/// Checks that accepted addresses are stored, and that the addresses are accepted again after they
+/// Checks that accepted learned addresses are stored, and that they are accepted again after they
 /// are written.
 static void fuzz_learned(const uint8_t *data, size_t size) {
     static struct compiled *compiled;

@@ -232,7 +232,7 @@ static void send_segment(const uint8_t *step, uint32_t number, const struct sent
         known[number] = answer.sequence;
 }
 
-/// Changes a segment as a step says.
+/// Changes a segment as the step's change says.
 /// - data: the segment's data, which are writable.
 static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct sent *sent) {
     switch (step[STEP_CHANGE] % 16) {
@@ -262,8 +262,9 @@ static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct s
     }
 }
 
-/// Sends a SYN, or data of the content. A length from 0x8000 on reaches to the content's end. An
-/// offset from 0x8000 on is that of the server's next byte.
+/// Sends a SYN, or a part of the content as data. A length of the step from 0x8000 on means all
+/// bytes up to the content's end. An offset from 0x8000 on means the next byte that the server
+/// expects.
 static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
     const struct server *server = &servers[number];
     const uint32_t offset = get16(step + STEP_OFFSET), length = get16(step + STEP_LENGTH);
@@ -287,7 +288,8 @@ static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
     send_segment(step, number, &sent);
 }
 
-/// Sends a segment with odd flags: from the client, or forged with the server's address.
+/// Sends a segment without data, whose flags are one of odd_flags: from the client, or forged with
+/// the server's address.
 static void send_flags(const uint8_t *step, uint32_t number, bool is_forged) {
     const struct server *server = &servers[number];
     const uint32_t clients = bases[number] + 1 + (step[STEP_OFFSET] & 1 ? server->next : 0);

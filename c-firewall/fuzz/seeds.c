@@ -50,7 +50,8 @@ static void write_packet(const char *folder, const struct vector *vector) {
     fclose(file);
 }
 
-/// Writes a packet after metadata with a TLS client whose highest version, 0x0305, has no name.
+/// Writes an input: metadata with a TLS client whose highest version, 0x0305, has no name, and then
+/// a packet.
 static void write_print(const char *folder, const struct vector *vector) {
     const uint8_t known[100] = {[1] = 0x10, [74] = 2, [75] = 1, [77] = 0x05, [78] = 0x03};
     FILE *file = create(folder, "print", vector->name);
@@ -60,7 +61,8 @@ static void write_print(const char *folder, const struct vector *vector) {
     fclose(file);
 }
 
-/// Writes a vector of a parser of names, after the parser's index in names_asks.
+/// Writes an input: the index of a parser of names in names_asks, and then the bytes of the
+/// parser's vector.
 static void write_names(const char *folder, const struct vector *vector) {
     FILE *file = create(folder, "names", vector->name);
 

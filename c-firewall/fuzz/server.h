@@ -50,7 +50,8 @@ struct sent {
     uint32_t length;
 };
 
-/// Creates a server.
+/// Returns a model of a TCP server that listens.
+/// - properties: flags of enum server_property; the two lowest bits are the kind of content.
 struct server server_make(uint8_t properties);
 
 /// Receives a segment.

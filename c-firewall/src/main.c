@@ -13,7 +13,8 @@
 #include "options/options.h"
 #include "privilege/privilege.h"
 
-/// Does what needs no rights. Returns the exit code.
+/// Executes an action that needs no rights: check, explain, --help or --version. Returns the exit
+/// code.
 static int run_without_rights(int action, struct options *options) {
     struct failure failure;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Catches what is written to stderr or stdout, for comparison.
+// Captures the output to stderr or stdout, for comparison.
 #ifndef CAPTURE_H
 #define CAPTURE_H
 
@@ -22,7 +22,7 @@ static inline void capture_begin(struct capture *capture, FILE *stream) {
     dup2(fileno(capture->file), fileno(stream));
 }
 
-/// Returns what was written.
+/// Ends the capture. Returns the captured text.
 static inline const char *capture_end(struct capture *capture) {
     size_t length;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Connections as an upgrade hands them over.
+// Connections in the form in which an upgrade hands them over.
 #ifndef CONNECTIONS_H
 #define CONNECTIONS_H
 
@@ -8,9 +8,9 @@
 
 #include "connection/types.h"
 
-/// The written state of a worker's connections, to be freed.
-/// - room: bytes that may be written.
-/// - length: of it.
+/// Returns a worker's connections in written form. The caller frees the bytes.
+/// - room: number of bytes that may be written.
+/// - length: out: number of bytes in the result.
 uint8_t *connections_written(struct connections *connections, uint64_t room, uint64_t now_ns,
                              size_t *length);
 

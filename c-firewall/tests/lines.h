@@ -11,12 +11,12 @@ enum {
     LINE_BYTES = 1024,
 };
 
-/// Reads the next line that is no comment into line, without its end. Whether there was one. Ends
-/// the test program on a line that is too long.
+/// Reads the next line that is no comment, without its line end. Returns false at the end of the
+/// file. Ends the test program if a line is too long.
 bool lines_next(FILE *file, char line[static LINE_BYTES]);
 
-/// Replaces \n \t \r \\ \xNN in a text by what they stand for; there may be a NUL among it. Returns
-/// the number of bytes.
+/// Replaces the escapes \n \t \r \\ \xNN in a text by the bytes that they stand for, which may
+/// include NUL. Returns the number of bytes.
 size_t lines_unescape(char *text);
 
 #endif

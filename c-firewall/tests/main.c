@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One program of all tests: `all-tests GROUP` runs those of one file, whose `main` the Makefile has
-// named for it.
+// Program with all tests: `all-tests GROUP` runs the tests of one file, whose `main` the Makefile
+// has renamed to GROUP.
 #include <stdio.h>
 #include <string.h>
 

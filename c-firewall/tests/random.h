@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Numbers that look random and are the same on every run and in both twins.
+// Pseudorandom numbers that are the same on every run and in both twins.
 #ifndef RANDOM_H
 #define RANDOM_H
 
@@ -12,7 +12,7 @@ struct random {
 
 uint64_t random_next(struct random *random);
 
-/// A number below a bound, which is not 0.
+/// Returns a number less than a bound, which must not be 0.
 uint32_t random_below(struct random *random, uint32_t bound);
 
 #endif

@@ -125,7 +125,7 @@ const struct control_self *snapshots_self(void) {
     return &self;
 }
 
-/// Prints a text with a word replaced by another.
+/// Returns a text with a word replaced by another. Frees the original text.
 static char *replaced(char *text, const char *word, const char *other) {
     char *made = NULL;
     size_t length;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A snapshot that both twins' tests make alike, of which the vectors tell what is said.
+// Snapshots of a firewall's state, equal in the tests of both twins. The vectors contain the twins'
+// outputs for them.
 #ifndef SNAPSHOTS_H
 #define SNAPSHOTS_H
 
@@ -9,20 +10,20 @@
 #include "control/process.h"
 #include "state/snapshot.h"
 
-/// Two queues, one of which lost packets and does not reconcile, and a policy of three rules.
-/// Nothing of it is to be freed.
+/// Returns a snapshot with two queues and a policy of three rules. One queue has lost packets and
+/// does not reconcile. The caller must not free it.
 const struct snapshot *snapshots_full(void);
 
-/// One idle queue and no policy.
+/// Returns a snapshot with one idle queue and no policy.
 const struct snapshot *snapshots_idle(void);
 
-/// Each count is ten times its place, and one.
+/// Returns counts. Each is ten times its index, plus one.
 const uint64_t *snapshots_counts(void);
 
 const struct control_self *snapshots_self(void);
 
-/// The text of a file of ../tests/corpus/vectors, with every PROGRAM, VERSION and TWIN replaced by
-/// this twin's. To be freed.
+/// Returns the text of a file in ../tests/corpus/vectors, with every PROGRAM, VERSION and TWIN
+/// replaced by this twin's. The caller frees the text.
 char *snapshots_vector(const char *name);
 
 #endif

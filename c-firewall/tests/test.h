@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What every test program includes: cmocka, in the order that it asks for.
+// Includes of every test program: cmocka.h, after the headers that it requires.
 #ifndef TEST_H
 #define TEST_H
 

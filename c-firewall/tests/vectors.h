@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reads the vectors of ../tests/corpus/vectors, whose form is in the README there.
+// Reads the vectors of ../tests/corpus/vectors; README.md there describes their format.
 #ifndef VECTORS_H
 #define VECTORS_H
 
@@ -25,11 +25,12 @@ struct vector {
     char expect[VECTOR_EXPECT_BYTES];
 };
 
-/// Opens a file of vectors by its name. Ends the test program if there is none.
+/// Opens a file of vectors by its name. Ends the test program if there is no such file.
 FILE *vectors_open(const char *name);
 
-/// Reads the next vector; *vector is zeroed before the first. Returns whether there was one. Ends
-/// the test program on a line that is not understood.
+/// Reads the next vector. Returns 0 at the end of the file. Ends the test program on an unknown
+/// line.
+/// - vector: in/out: the previous vector, zeroed before the first call.
 int vectors_next(FILE *file, struct vector *vector);
 
 #endif

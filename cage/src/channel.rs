@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Maximum size of a message in bytes.
 const MESSAGE_MAX: usize = 1 << 20;
 
-/// Message from fwctl to the stage.
+/// Message from fwctl to the stage `inside` (the process that starts the command).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Order {
     /// The first message. The descriptor is the command's stdin.
@@ -29,7 +29,7 @@ pub enum Order {
     Run,
 }
 
-/// Parameters of the stage, sent by fwctl.
+/// Parameters of the stage `inside`, sent by fwctl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     pub uid: u32,
@@ -44,7 +44,7 @@ pub struct Inside {
     pub is_root: bool,
 }
 
-/// Message from the stage.
+/// Message from the stage `inside` to fwctl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
     /// The stage has entered its user namespace. The socket reports the stage's process id.

@@ -26,7 +26,7 @@ pub fn watch_signals(to: Sender<Happened>) -> Result<(), Failure> {
     let mut signals = SignalsInfo::<WithOrigin>::new(SIGNALS).map_err(Failure::at("signals"))?;
     thread::spawn(move || {
         for origin in signals.forever() {
-            // The kernel sends the terminal's signals.
+            // Signals of the terminal come from the kernel. They are not reported.
             let is_sent = matches!(
                 origin.cause,
                 Cause::Sent(Sent::User | Sent::TKill | Sent::Queue)

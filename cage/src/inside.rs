@@ -182,7 +182,8 @@ fn tell(channel: &OwnedFd, report: &Report) -> Result<(), Failure> {
     send(channel, report, None).map_err(Failure::at("the channel of a stage"))
 }
 
-/// Enters the inner namespaces, which own none of the outer namespaces. Returns the command's stdin.
+/// Makes the mounts for the command, enters the inner user and mount namespaces, and applies the system call filters.
+/// Root in the inner user namespace has no rights over the outer namespaces. Returns the command's stdin.
 fn go_inside(channel: &OwnedFd) -> Result<OwnedFd, Failure> {
     let begin = next(channel)?;
     let (Order::Begin(inside), Some(stdin)) = (begin.message, begin.descriptor) else {

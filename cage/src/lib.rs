@@ -44,7 +44,7 @@ use failure::Failure;
 pub use print::print;
 pub use run::{run, Ended};
 
-/// Runs a stage, for the hidden command of fwctl.
+/// Runs a stage (one of the cage's own processes, see stage.rs). fwctl calls this for its hidden command `cage-stage`.
 pub fn run_stage(name: &str, arguments: Vec<OsString>) -> Result<(), Failure> {
     match (name, arguments.as_slice()) {
         (stage::HOLD, _) => inside::hold(arguments).map(|never| match never {}),

@@ -61,7 +61,7 @@ fn same(map: &str) -> String {
 pub fn write_maps(pid: &str, is_root: bool, uid_map: &str, gid_map: &str) -> io::Result<()> {
     let folder = Path::new("/proc").join(pid);
     if !is_root {
-        // Otherwise the kernel refuses a group map from an ordinary user.
+        // The kernel accepts a group map from an ordinary user only if setgroups(2) is denied.
         fs::write(folder.join("setgroups"), "deny")?;
     }
     fs::write(folder.join("gid_map"), gid_map)?;
@@ -77,7 +77,8 @@ pub fn same_maps() -> io::Result<(String, String)> {
     Ok((same(&users), same(&groups)))
 }
 
-/// Starts the stage `map`, which writes root's maps from outside of the new user namespace.
+/// Starts the stage `map` (a process that runs this program again), which writes root's maps from outside of the new
+/// user namespace.
 fn start_mapper() -> io::Result<Child> {
     let mut command = stage::command(stage::MAP, [std::process::id().to_string()])?;
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()

@@ -219,7 +219,7 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     text + INPUT
 }
 
-/// Chain that lets the firewall see the answers.
+/// Chain without rules for incoming packets, so that the firewall sees the answers of peers, e.g. of DNS servers.
 const INPUT: &str =
     "\tchain input {\n\t\ttype filter hook input priority filter; policy accept;\n\t}\n}\n";
 

@@ -19,13 +19,13 @@ use crate::failure::Failure;
 use crate::programs;
 
 pub const QUEUE: u16 = 0;
-/// Bits of marks: the command's packets (OUT), and the packets of its peer (IN), need no firewall any more on this
-/// connection.
+/// Bits of a connection's mark, by direction: the command's packets (OUT) or its peer's packets (IN) are no longer
+/// queued to the firewall.
 pub const SETTLED_OUT: u32 = 0x8000_0000;
 pub const SETTLED_IN: u32 = 0x2000_0000;
 pub const SETTLED: u32 = SETTLED_OUT | SETTLED_IN;
 
-/// States of a connection, and the bit of the mark for each.
+/// Conntrack states, each with the bit of the packet's mark by which the firewall gets the state.
 const STATES: [(&str, &str); 5] = [
     ("invalid", "0x01000000"),
     ("established", "0x02000000"),
@@ -113,7 +113,7 @@ fn feed(program: &Path, arguments: &[&str], text: &str) -> std::io::Result<Outpu
         .stderr(Stdio::piped());
     let mut child = command.spawn()?;
     if let Some(mut stdin) = child.stdin.take() {
-        // If the program doesn't read it, its exit status shows the reason.
+        // If the program doesn't read the rules, its exit status shows the reason.
         let _ = stdin.write_all(text.as_bytes());
     }
     child.wait_with_output()

@@ -80,7 +80,7 @@ impl Report {
             .extend(known.take(PEERS_MAX.saturating_sub(self.connections.len())));
     }
 
-    /// Returns the reached peers without denied ones, with their numbers of connections.
+    /// Returns the reached peers except those that were also denied, with their numbers of connections.
     pub fn allowed(&self) -> BTreeMap<Peer, u64> {
         let mut allowed = BTreeMap::new();
         for connection in &self.connections {

@@ -16,16 +16,18 @@ use seccompiler::{
 
 use crate::failure::Failure;
 
-/// AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_ALG (include/linux/socket.h).
+/// Socket families that the command may use: AF_UNIX, AF_INET, AF_INET6, AF_NETLINK, AF_PACKET, AF_ALG
+/// (include/linux/socket.h).
 const FAMILIES: [u64; 6] = [1, 2, 10, 16, 17, 38];
-/// TIOCSTI, TIOCLINUX (include/uapi/asm-generic/ioctls.h).
+/// Refused ioctl requests, which insert input into a terminal: TIOCSTI, TIOCLINUX (include/uapi/asm-generic/ioctls.h).
 const TYPING: [u64; 2] = [0x5412, 0x541c];
-/// BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JGE | BPF_K; BPF_RET | BPF_K (include/uapi/linux/bpf_common.h).
+/// Codes of BPF instructions: BPF_LD | BPF_W | BPF_ABS; BPF_JMP | BPF_JGE | BPF_K; BPF_RET | BPF_K
+/// (include/uapi/linux/bpf_common.h).
 const LOAD: u16 = 0x20;
 const JUMP_NOT_LESS: u16 = 0x35;
 const RETURN: u16 = 0x06;
-/// Number bit of x32 system calls (arch/x86/include/uapi/asm/unistd.h). The other filters contain none of these
-/// numbers.
+/// Bit that is set in the numbers of x32 system calls (arch/x86/include/uapi/asm/unistd.h). The other filters match no
+/// x32 call.
 const X32_BIT: u32 = 0x4000_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const ERROR: u32 = 0x0005_0000;

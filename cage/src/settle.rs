@@ -48,8 +48,8 @@ fn is_steady(field: Field, compared: &Match) -> bool {
     }
 }
 
-/// Returns true if a match of `ct state` alone matches packets of a settled connection; None for other matches or
-/// forms.
+/// Returns true if a match of `ct state` holds for packets of a settled connection. None: the match has other fields or
+/// another form.
 fn holds(compared: &Match) -> Option<bool> {
     match (compared.key.fields.as_slice(), compared.op, &compared.right) {
         ([Field::CtState], Op::BitsAny, Right::Range(range)) => Some(range.low & ESTABLISHED != 0),

@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::process::Command;
 
-/// Hidden command of fwctl for all stages.
+/// Hidden command of fwctl that runs a stage (one of the cage's own processes). Its first argument is the stage's name.
 pub const WORD: &str = "cage-stage";
 /// Stage that writes the maps of root's outer user namespace.
 pub const MAP: &str = "map";
@@ -16,7 +16,7 @@ pub const HOLD: &str = "hold";
 pub const INSIDE: &str = "inside";
 const SELF: &str = "/proc/self/exe";
 
-/// Returns the command for a stage.
+/// Returns the command that starts a stage: this program, with WORD, the stage's name and the arguments.
 pub fn command(
     name: &str,
     arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,

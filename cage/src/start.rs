@@ -42,7 +42,7 @@ pub struct Plan {
     /// Policy that the firewall reads, and its text if the cage writes it.
     pub policy: PathBuf,
     pub text: Option<String>,
-    /// Reason why all packets are queued; None if settled connections are not.
+    /// Reason why the packets of settled connections are queued as well; None if they are not queued.
     pub queued: Option<String>,
 }
 
@@ -110,7 +110,8 @@ struct Networked {
     firewall: Firewall,
 }
 
-/// Namespaces for the uplink: the cage's network namespace, and the pid namespace whose end also ends the uplink.
+/// Namespaces for the uplink (the program that connects the cage to the network): the cage's network namespace, and the
+/// pid namespace whose end also ends the uplink.
 struct Made {
     network: File,
     processes: File,
@@ -122,8 +123,9 @@ fn start_hold(command: &[OsString], channel: OwnedFd) -> Result<Child, Failure> 
     hold.spawn().map_err(Failure::at("a stage"))
 }
 
-/// Creates the network namespace and the outer pid namespace for this thread and its children only; reports them;
-/// starts the stages, loads the queue rules, and starts the firewall. The first child is the init of the pid namespace.
+/// Creates the network namespace and the outer pid namespace for this thread and its children only; sends them to
+/// `made`; starts the stages, loads the queue rules, and starts the firewall. The first child is the init of the pid
+/// namespace.
 fn network(
     plan: &Plan,
     settings: &Settings,

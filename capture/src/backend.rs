@@ -18,17 +18,17 @@ use crate::uring::Uring;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    // A ring of the kernel that is mapped here.
+    // Ring in kernel memory that this program maps.
     Tpacket3,
-    // Copies of packets, many in one system call.
+    // Copies of packets, many in one system call (recvmmsg).
     Recvmmsg,
-    // Copies of packets, reported by completions.
+    // Copies of packets, each reported by a completion (io_uring).
     IoUring,
-    // Redirected from the host by a program at the interface.
+    // Packets that a program at the interface redirects from the host.
     Afxdp,
-    // Blocks of Twinwall's own kernel module.
+    // Blocks of packets in a ring of Twinwall's own kernel module.
     Twinring,
-    // Logged by rules (`--nflog`).
+    // Packets that rules log (`--nflog`).
     #[value(skip)]
     Nflog,
 }

@@ -39,7 +39,8 @@ pub struct Job {
 }
 
 impl Job {
-    /// `misses`: whether TLB misses are counted. If they were requested and can't be counted, the model runs instead.
+    /// Returns the parameters of a measurement.
+    /// - misses: true if TLB misses are counted. If they were requested and can't be counted, the model runs instead.
     pub fn new(
         given: &BenchArguments,
         opening: &Opening,
@@ -275,7 +276,7 @@ fn model(job: &Job, ring: &mut Backend, page_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Measures all delay factors in sequence, with the same ring. Runs the TLB model after them, if the job has it.
+/// Measures all delay factors in sequence, with the same ring. Then runs the TLB model, if the job requests it.
 pub fn run(job: &Job, mut ring: Backend, mut misses: Option<Misses>) -> Result<()> {
     let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::ENETDOWN) => Failure::failed(format!(

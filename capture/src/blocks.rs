@@ -94,7 +94,8 @@ impl Blocks {
     }
 }
 
-/// Returns the packet at an offset of a block, and the distance to the next packet. None: the packet would exceed the block.
+/// Returns the packet at an offset of a block, and the distance to the next packet. Returns None if the packet would
+/// exceed the block.
 ///
 /// # Safety
 /// `block` points to `block_bytes` bytes that nothing writes to as long as the packet lives.

@@ -18,7 +18,7 @@ pub enum Kernel {
     Counted(Entries),
     /// A contiguous kernel mapping (vmalloc, vmap), always of small pages.
     Vmalloc(Entries),
-    /// The kernel's direct map of all memory; the text lists its page sizes on the whole machine.
+    /// The kernel's direct map of all memory; the text lists the page sizes of the whole direct map.
     Direct(String),
     /// The kernel copies to the program's addresses.
     Program,
@@ -48,8 +48,8 @@ pub struct Sides {
     pub kernel: Kernel,
 }
 
-/// Counts the entries of a ring whose memory is entirely mapped. `before`: the result of `vmalloc` before the ring was
-/// opened.
+/// Counts the entries of a ring whose memory is entirely mapped.
+/// - before: result of `vmalloc` before the ring was opened.
 pub fn sides(
     ring: &impl Source,
     memory: Area,
@@ -132,8 +132,8 @@ pub fn program(start: usize, bytes: usize) -> io::Result<Entries> {
     Ok(mapped(&smaps, &(start..start + bytes as u64)))
 }
 
-/// Returns the bytes that the kernel has mapped (vmalloc, vmap) with a backend's functions. None: /proc/vmallocinfo is not
-/// readable.
+/// Returns the bytes that the kernel has mapped (vmalloc, vmap) with a backend's functions. Returns None if
+/// /proc/vmallocinfo is not readable.
 pub fn vmalloc(kind: Kind) -> Option<u64> {
     let text = fs::read_to_string("/proc/vmallocinfo").ok()?;
     Some(vmalloc_of(&text, kind))
@@ -176,8 +176,9 @@ fn direct_map(meminfo: &str) -> String {
     }
 }
 
-/// Determines the kernel's side of a backend that doesn't count entries itself. `before`, `after`: the results of `vmalloc`
-/// before the ring was opened and now.
+/// Determines the kernel's side of a backend that doesn't count entries itself.
+/// - before: result of `vmalloc` before the ring was opened.
+/// - after: result of `vmalloc` after that.
 pub fn kernel(kind: Kind, before: Option<u64>, after: Option<u64>) -> Kernel {
     match (kind, before, after) {
         (Kind::Recvmmsg | Kind::IoUring, ..) => Kernel::Program,

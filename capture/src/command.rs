@@ -64,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.quiet {
         tell(arguments, &openings, &out);
     }
-    // From here on each packet is recorded. Ignored: systemd may be gone.
+    // From here on each packet is recorded. A failed notification is ignored: systemd may be gone.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     if rights.sandbox {
         sandbox::enter(Needs {
@@ -156,7 +156,7 @@ fn check_afxdp(interface: &Interface) -> Result<()> {
         Ok(queues @ 2..) => Err(Failure::usage(format!(
             "-i {name}: it has {queues} queues, and afxdp takes one: ethtool -L {name} combined 1, or rx 1"
         ))),
-        // One queue, or an interface without such a setting, such as loopback.
+        // One queue, or an interface whose number of queues can't be set, such as loopback.
         _ => Ok(()),
     }
 }
@@ -264,7 +264,7 @@ fn plan(arguments: &Arguments, openings: &[Opening]) -> Plan {
 struct Rights {
     who: Option<Who>,
     sandbox: bool,
-    /// Sockets may be opened again.
+    /// True if sockets may be opened again (--follow).
     follow: bool,
 }
 

@@ -23,7 +23,7 @@ pub struct RingCounts {
 pub struct WriterCounts {
     pub written: AtomicU64,
     pub unwritten: AtomicU64,
-    /// Files begun.
+    /// Number of files that were begun.
     pub files: AtomicU64,
 }
 

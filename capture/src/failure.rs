@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 
-/// A system call failed, an interface is gone, or a disk is full and `--on-full stop` was given.
+/// Exit code: a system call failed, an interface is gone, or a disk is full and `--on-full stop` was given.
 pub const EXIT_FAILED: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_PRIVILEGE: u8 = 3;
@@ -12,7 +12,7 @@ pub const EXIT_PRIVILEGE: u8 = 3;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: u8,
-    /// `CAUSE: CURE`, without `error:`.
+    /// Message in the form `CAUSE: CURE`, without `error:`.
     pub text: String,
 }
 

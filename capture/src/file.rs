@@ -22,9 +22,9 @@ pub struct Out {
     file: File,
     /// Bytes written and kept.
     pub bytes: u64,
-    /// True if it is a regular file; other files can't be truncated.
+    /// True if the output is a regular file; other files can't be truncated.
     is_regular: bool,
-    /// None: stdout.
+    /// Path of the file; None means stdout.
     pub path: Option<PathBuf>,
     pub since: Instant,
 }

@@ -84,8 +84,9 @@ fn read(text: &str) -> Option<sock_filter> {
     })
 }
 
-/// Adapts an instruction to our socket: accepted packets are cut to `snap_bytes`, and without a link-layer header loads from
-/// it become loads of the kernel's metadata. None: the kernel doesn't have that field.
+/// Adapts an instruction to our socket: accepted packets are cut to `snap_bytes`, and if packets have no link-layer
+/// header, loads from that header become loads of the kernel's metadata. Returns None if the kernel doesn't have the
+/// loaded field.
 fn fit(mut step: sock_filter, link: Link, snap_bytes: u32) -> Option<sock_filter> {
     let code = u32::from(step.code);
     let (class, mode) = (code & 0x07, code & 0xe0);

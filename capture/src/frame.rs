@@ -43,7 +43,8 @@ fn frame(out: &mut Vec<u8>, link: Link, packet: &Packet) {
     }
 }
 
-/// Appends a packet block with the number of packets dropped before it. `out` has room for it.
+/// Appends a packet block with the number of packets dropped before the packet.
+/// - out: must have room for the block.
 pub fn block(out: &mut Vec<u8>, interface: u32, link: Link, packet: &Packet, drops: u64) {
     let fields = pcapng::Packet {
         interface,

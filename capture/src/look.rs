@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     pub index: u32,
-    /// ARPHRD_*.
+    /// Hardware type (ARPHRD_*).
     pub hardware: u16,
     pub is_up: bool,
 }
@@ -30,7 +30,7 @@ fn plain_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// Creates a request for an interface; ENODEV if the name is too long.
+/// Creates a request for an interface. Fails with ENODEV if the name is too long.
 fn request(name: &CStr) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is plain data for which all zeros is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
@@ -68,7 +68,7 @@ pub fn look(socket: RawFd, name: &CStr) -> io::Result<Seen> {
     }
 }
 
-/// Returns the number of receive queues of an interface. EOPNOTSUPP if it has no such setting.
+/// Returns the number of receive queues of an interface. Fails with EOPNOTSUPP if the interface does not report it.
 pub fn receive_queues(name: &CStr) -> io::Result<u32> {
     /// struct ethtool_channels (<linux/ethtool.h>); the maximum numbers are not used.
     #[repr(C)]

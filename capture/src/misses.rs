@@ -11,7 +11,7 @@ use perf_event::{Builder, CountAndTime, Counter};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const KINDS: usize = 4;
-/// Event kinds: name, whether it counts kernel accesses, and the type of access.
+/// Event kinds: name, true for accesses by the kernel (false for user programs), and type of access.
 static EVENTS: [(&str, bool, CacheOp); KINDS] = [
     ("user_loads", false, CacheOp::READ),
     ("user_stores", false, CacheOp::WRITE),
@@ -37,7 +37,7 @@ pub struct Misses(Vec<Processor>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub processor: usize,
-    /// Misses by kind. None: the processor doesn't count them.
+    /// Misses by kind; None if the processor doesn't count the kind.
     pub misses: [Option<u64>; KINDS],
 }
 
@@ -156,7 +156,7 @@ impl Counted {
         named.filter_map(|((name, ..), count)| Some((*name, (*count)?)))
     }
 
-    /// `{"cpu":0,"user_loads":12,...}`
+    /// Returns the misses as JSON, e.g. `{"cpu":0,"user_loads":12,...}`.
     pub fn json(&self) -> String {
         let counts = self
             .named()
@@ -231,7 +231,7 @@ mod tests {
         );
     }
 
-    /// Both outcomes are valid; the report must match.
+    /// Either outcome is valid here: misses are counted, or the reason is a line of text.
     #[test]
     fn this_machine_counts_or_says_why_not() {
         match Misses::start() {

@@ -259,7 +259,7 @@ impl Nflog {
         }
     }
 
-    /// Returns true if sequence numbers are missing before the waiting packet.
+    /// Counts the sequence numbers that are missing before the waiting packet. Returns true if there are any.
     fn is_behind_gap(&mut self) -> bool {
         let body = body(&self.message[..self.length]);
         let sequence = attributes(body).find(|(kind, _)| *kind == SEQUENCE);
@@ -289,7 +289,7 @@ impl Source for Nflog {
         }
         if self.length == 0 {
             match socket::wait(self.socket.as_raw_fd(), WAIT.as_millis() as i32) {
-                // As in `receive`.
+                // Reported once after dropped messages, as in `receive`.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => (),
                 other => other?,
             }

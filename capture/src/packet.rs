@@ -14,9 +14,9 @@ pub struct Origin {
     /// EtherType, in host order.
     pub protocol: u16,
     pub interface: u32,
-    /// ARPHRD_*.
+    /// Hardware type (ARPHRD_*).
     pub hardware: u16,
-    /// PACKET_HOST, PACKET_OUTGOING, …
+    /// Packet type (PACKET_HOST, PACKET_OUTGOING, …).
     pub kind: u8,
     pub address_bytes: u8,
     pub address: [u8; 8],
@@ -31,7 +31,7 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     pub tag: Option<Tag>,
     pub origin: Origin,
-    /// Comment of the source; empty: none.
+    /// Comment of the source; empty if there is none.
     pub comment: &'a str,
 }
 

@@ -121,8 +121,8 @@ pub struct Memory {
 unsafe impl Send for Memory {}
 
 impl Memory {
-    /// Maps and zeroes memory of at least `bytes`, rounded up to huge pages. ENOMEM with `Hugetlb`: the pool has too few
-    /// pages.
+    /// Maps and zeroes memory of at least `bytes`, rounded up to huge pages. With `Hugetlb` it fails with ENOMEM if the
+    /// pool has too few pages.
     pub fn new(bytes: usize, pages: Pages) -> io::Result<Memory> {
         let bytes = Pages::huge(bytes) * HUGE as usize;
         let mut flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

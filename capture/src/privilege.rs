@@ -45,7 +45,7 @@ fn number(variable: &str) -> Option<u32> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Chooses the target user; None: the process is not root and keeps its user.
+/// Chooses the user that root becomes. Returns None if the process is not root and keeps its user.
 pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     if !geteuid().is_root() {
         return Ok(None);
@@ -93,7 +93,7 @@ pub fn is_roots(folder: &Path) -> bool {
     })
 }
 
-/// Becomes the user and drops all capabilities; retains CAP_NET_RAW if `keep_raw` and it was there.
+/// Becomes the user and drops all capabilities. Retains CAP_NET_RAW if `keep_raw` is true and the process has it.
 pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     let refused = |what: &str| {
         Failure::privilege(format!(

@@ -59,7 +59,7 @@ pub struct Shared<'a> {
     pub follow: bool,
 }
 
-/// Periodic work.
+/// State of the reader's periodic work.
 struct Due {
     batches: u32,
     /// Time at which a partly filled chunk was last passed on.
@@ -232,7 +232,7 @@ impl Reader<'_> {
         add(&self.counts.delivered, packets);
     }
 
-    /// Adds the kernel's new counts.
+    /// Adds the kernel's counts since the last call to the counters.
     fn count(&mut self) -> io::Result<()> {
         let new = self.ring.statistics()?;
         add(&self.counts.kernel, new.packets);
@@ -275,7 +275,7 @@ impl Reader<'_> {
         self.looked().ok().filter(|seen| seen.index == self.index)
     }
 
-    /// Checks whether the interface is down, up again, or gone (returns false).
+    /// Checks the interface, and reports if it is down or up again. Returns false if the interface is gone.
     fn look(&mut self) -> io::Result<bool> {
         match self.seen() {
             Some(seen) if seen.is_up && self.is_down => {

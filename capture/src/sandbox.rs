@@ -21,9 +21,9 @@ use crate::twinring;
 #[derive(Clone, Copy, Debug)]
 pub struct Needs {
     pub backend: Kind,
-    /// Sockets may be opened again.
+    /// True if sockets may be opened again (--follow).
     pub follow: bool,
-    /// Files are created and removed.
+    /// True if files are created and removed (--rotate).
     pub rotate: bool,
 }
 
@@ -86,8 +86,9 @@ const fn of_backend(backend: Kind) -> &'static [c_long] {
     }
 }
 
-/// Calls that are allowed only with these values of an argument, one value per row: packet sockets and their options,
-/// interface queries, and no executable memory.
+/// System calls that are allowed only with certain argument values. Each row allows one value of one argument. The rows
+/// allow packet sockets and their options, interface queries, and files opened for writing only. They forbid executable
+/// memory.
 const LIMITS: &[(c_long, u8, SeccompCmpOp, u64)] = {
     use SeccompCmpOp::{Eq, MaskedEq};
     const CODE: u64 = libc::PROT_EXEC as u64;
@@ -176,7 +177,7 @@ fn load(needs: Needs) -> std::result::Result<(), seccompiler::Error> {
     seccompiler::apply_filter(&program)
 }
 
-/// Limits the calling thread, and those that it starts, to the calls of a run. Needs no_new_privs.
+/// Limits the calling thread, and threads that it starts, to the system calls that a run needs. Needs no_new_privs.
 pub fn enter(needs: Needs) -> Result<()> {
     let action = SigAction::new(
         SigHandler::SigAction(tell),

@@ -73,7 +73,8 @@ impl Socket {
         self.bind_for(interface, 0)
     }
 
-    /// Binds to an interface. `protocol`: EtherType to receive; 0: none.
+    /// Binds to an interface.
+    /// - protocol: EtherType to receive; 0 means none.
     fn bind_for(&self, interface: u32, protocol: u16) -> io::Result<()> {
         // SAFETY: sockaddr_ll is plain data for which all zeros is valid.
         let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };

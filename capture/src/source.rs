@@ -21,7 +21,7 @@ pub enum Ready {
 }
 
 pub trait Source {
-    /// Waits for the next batch, and returns whether it has arrived.
+    /// Waits for the next batch, at most [`WAIT`]. Returns `Nothing` if no batch has arrived.
     fn ready(&mut self) -> io::Result<Ready>;
 
     /// Passes each packet of the batch that was `ready` to `each`, and releases the batch's memory.

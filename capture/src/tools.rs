@@ -23,7 +23,8 @@ use crate::tool_arguments::{
     BenchArguments, CompletionArguments, CostArguments, PagesArguments, RingArguments,
 };
 
-/// Runs the tool that the first word of the command line names, and returns its result; None if it names no tool.
+/// Runs the tool that the first word of the command line names, and returns its result. Returns None if the word names
+/// no tool.
 pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::Error>> {
     let tool = words.get(1)?.to_str()?;
     let rest = || words.iter().take(1).chain(words.iter().skip(2));
@@ -38,7 +39,7 @@ pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::E
     }
 }
 
-/// Prints what a shell completes; the packages have it.
+/// Prints a shell's completion script, which the packages contain.
 fn completion(given: &CompletionArguments) -> Result<()> {
     let mut text = Vec::new();
     let mut command = Arguments::command();

@@ -103,7 +103,7 @@ impl Level {
         }
     }
 
-    /// Uses a page; returns whether the level held it.
+    /// Uses a page. Returns true if the level held it.
     fn touch(&mut self, page: u64) -> bool {
         self.clock += 1;
         let before = self.used.insert(page, self.clock);
@@ -192,7 +192,7 @@ mod tests {
                 for at in (0..(64 << 20) - 1200_u64).step_by(1200) {
                     model.packet(at, 1100);
                 }
-                // Once the TLB holds all huge pages, there are no misses.
+                // After the first round the TLB holds all huge pages, so there are no misses.
                 let known = page > 4096 && round > 0;
                 let wanted = if known { 0.0 } else { misses };
                 let seen = model.misses_a_packet();

@@ -29,20 +29,20 @@ pub(crate) const STOP: u64 = 0xd604;
 /// enum twinwall_ring_policy, by its numbers: where the memory of a ring comes from
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
-    // Like AF_PACKET.
+    // Pages as in a ring of AF_PACKET.
     RxRing,
     Gfpnoretry,
     Vzalloc,
     Gfpretry,
     Transhuge,
     Hugetlb,
-    // Policies beyond the published ones.
+    // Policies in addition to the published ones.
     Both,
     Dax,
     VmallocHuge,
 }
 
-/// struct twinwall_ring_setup
+/// Layout of struct twinwall_ring_setup (kernel/twinring/twinwall_ring.h).
 #[repr(C)]
 struct Setup {
     policy: u32,
@@ -55,7 +55,7 @@ struct Setup {
     address: u64,
 }
 
-/// struct twinwall_ring_statistics
+/// Layout of struct twinwall_ring_statistics.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Counts {
@@ -63,7 +63,7 @@ struct Counts {
     drops: u64,
 }
 
-/// struct twinwall_ring_pages
+/// Layout of struct twinwall_ring_pages.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Counted {
@@ -84,7 +84,7 @@ impl Counted {
     }
 }
 
-/// struct twinwall_ring_census
+/// Layout of struct twinwall_ring_census.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 struct Census {

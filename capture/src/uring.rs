@@ -82,7 +82,7 @@ impl Uring {
         let mut head: Box<msghdr> = Box::new(unsafe { zeroed() });
         head.msg_namelen = NAME_BYTES as u32;
         head.msg_controllen = CONTROL_BYTES as _;
-        // An error of its own, since the cause is not a missing right on the socket.
+        // A separate error text, since the cause is not a missing right on the socket.
         let lacking =
             |error| io::Error::other(format!("io_uring: {error}: choose another --backend"));
         let ring = IoUring::builder()
@@ -98,7 +98,8 @@ impl Uring {
                 .register_buf_ring_with_flags(at, count as u16, GROUP, 0)
                 .map_err(lacking)?;
         }
-        // Restrictions beyond seccomp's reach: the ring opens no file and sends nothing.
+        // seccomp can't check the requests of the ring, so the ring itself is restricted: it opens no file and sends
+        // nothing.
         submitter
             .register_restrictions(&mut [
                 Restriction::sqe_op(opcode::RecvMsgMulti::CODE),

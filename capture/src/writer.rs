@@ -29,7 +29,7 @@ const ZSTD_LEVEL: i32 = 1;
 pub struct Named {
     pub name: String,
     pub link: Link,
-    /// Indices of its rings in the counts.
+    /// Indices of the interface's rings in the counts.
     pub rings: std::ops::Range<usize>,
 }
 
@@ -38,10 +38,10 @@ pub struct Plan {
     pub interfaces: Vec<Named>,
     pub snap_bytes: u32,
     pub filter: String,
-    /// Name template; None: stdout.
+    /// Template of the files' names; None means stdout.
     pub template: Option<String>,
     pub rotation: Option<Rotation>,
-    /// Number of files retained; None: all.
+    /// Number of files to keep; None keeps all files.
     pub keep: Option<usize>,
     pub zstd: bool,
     /// True if a full disk ends the capture.
@@ -106,7 +106,8 @@ impl Plan {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes the start of the first file. `longest`: maximum bytes of a chunk.
+    /// Writes the start of the first file.
+    /// - longest: maximum bytes of a chunk.
     pub fn new(
         plan: &'a Plan,
         counts: &'a Counts,
@@ -256,7 +257,8 @@ impl<'a> Writer<'a> {
         self.gap = 0;
     }
 
-    /// Handles a short write: cuts the file at a whole block, reports it, and decides whether to continue.
+    /// Handles a short write: cuts the file at a whole block, reports the error, and continues or ends the capture
+    /// (--on-full).
     fn cannot(&mut self, keep: usize, error: &io::Error) {
         let name = self.out.name();
         let cut = self.out.cut(keep);
@@ -343,7 +345,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Compresses to a frame of its own, so that the file is valid after each frame.
+/// Compresses a buffer to a separate zstd frame, so that the file is valid after each frame.
 fn pack(packer: &mut Compressor, from: &[u8], to: &mut Vec<u8>) -> io::Result<()> {
     to.clear();
     packer.compress_to_buffer(from, to).map(|_| ())

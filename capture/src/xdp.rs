@@ -41,7 +41,7 @@ const PAGE: usize = 4096;
 struct Shared {
     /// Packets redirected to the socket.
     given: AtomicU64,
-    /// Not zero: packets are no longer redirected.
+    /// Not zero if packets are no longer redirected.
     is_shut: AtomicU64,
 }
 

@@ -83,7 +83,7 @@ fn number(interfaces: &RefCell<HashMap<String, u32>>, name: &str) -> u32 {
     *known.entry(name.to_owned()).or_insert(next)
 }
 
-/// Replaces "policy:LINE" at the start of a text by the place in the source.
+/// Replaces "policy:LINE" at the start of a text by the file and line in the source.
 fn placed(source: &Source, text: &str) -> String {
     let found = text.strip_prefix(NAME).and_then(|rest| {
         let rest = rest.strip_prefix(':')?;
@@ -177,8 +177,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Returns an outcome that names a rule, if an undecided name is the only reason of the given outcome: the outcome
-    /// for a connection without names, if it has the same verdict. Otherwise returns the given outcome.
+    /// Returns the outcome to report, which names a rule if possible. If the given outcome is only due to an undecided
+    /// name, returns the outcome for a connection without names, provided that it has the same verdict. Otherwise
+    /// returns the given outcome.
     fn reason(
         &self,
         expected: &Expected,

@@ -5,7 +5,7 @@
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-/// Samples of one name.
+/// Metric with all its samples (a metric family of OpenMetrics).
 pub struct Family {
     /// Name without prefix, unit and suffix.
     pub name: &'static str,
@@ -14,13 +14,14 @@ pub struct Family {
     pub kind: MetricType,
     pub help: &'static str,
     pub labels: &'static [&'static str],
-    /// Values of the last label, which are members of the object at `from`; empty if that is a value.
+    /// Values of the last label: members of the object at `from`, each with the value of a sample. Empty if the value
+    /// itself is at `from`.
     pub values: &'static [&'static str],
-    /// Place of the value in the answers of the control socket; "" if `text` makes it otherwise.
+    /// Path in the answers of the control socket, e.g. `status.guard`; "" if `text` computes the value.
     pub from: &'static str,
 }
 
-/// A count of the whole process.
+/// Counter of the whole process.
 pub struct Count {
     pub name: &'static str,
     pub help: &'static str,

@@ -7,14 +7,15 @@ use std::fmt::Write;
 pub const OPENMETRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 pub const PLAIN_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// OpenMetrics type, suffix of its sample names, and its name in the older format.
+/// OpenMetrics type, suffix of its sample names, and its name in the older format (Prometheus' text format 0.0.4).
 const TYPES: [(&str, &str, &str); 3] = [
     ("counter", "_total", "counter"),
     ("info", "_info", "gauge"),
     ("gauge", "", "gauge"),
 ];
 
-/// Returns true if an Accept header asks for the older format: it names text/plain and not OpenMetrics.
+/// Returns true if an Accept header requests the older format (Prometheus' text format 0.0.4): it names text/plain and
+/// not OpenMetrics.
 pub fn is_wanted(accept: &str) -> bool {
     accept.contains("text/plain") && !accept.contains("application/openmetrics-text")
 }

@@ -36,7 +36,7 @@ const CONNECTIONS_MAX: usize = 16;
 const CONNECTION_MS: u64 = 10 * 1000;
 /// Maximum size of a request's head in bytes.
 const REQUEST_BYTES: usize = 16 * 1024;
-/// A rendering is shared for SHARE times as long as it took to make.
+/// Time for which a rendering is shared by clients, as a multiple of the time that it took to make.
 const SHARE: u32 = 9;
 /// Pause in accepting when the system has no free descriptor, in milliseconds.
 const PAUSE_MS: u64 = 1000;
@@ -47,7 +47,7 @@ const WORDS_TYPE: &str = "text/plain; charset=utf-8";
 struct Rendering {
     /// Text in OpenMetrics.
     text: Bytes,
-    /// Text in the older format, if it was requested.
+    /// Text in Prometheus' text format 0.0.4, if it was requested.
     plain: OnceLock<Bytes>,
     /// Time until which new clients get this rendering.
     until: Instant,

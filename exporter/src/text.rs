@@ -16,7 +16,7 @@ use crate::family::{Count, Family, COUNTS, FAMILIES};
 
 const PREFIX: &str = "twinwall";
 
-/// Input of the text.
+/// Data from which the text of the metrics is made.
 struct Figures {
     answers: Answers,
     /// Counts of the exporter, in the order of `COUNTS`.

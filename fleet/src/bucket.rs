@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-/// Number of buckets. The share of a wave is a multiple of one bucket.
+/// Number of buckets, into which a hash distributes the hosts. A wave of a rollout reaches a number of whole buckets.
 pub const BUCKETS: u16 = 1000;
 
 /// Returns the bucket of a host for a generation, 0 to 999. It differs for each generation, so that no host is always

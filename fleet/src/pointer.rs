@@ -8,7 +8,7 @@ use crate::bucket::{bucket, BUCKETS};
 use crate::failure::{untrusted, Result};
 use crate::question::TRY_SECONDS_MAX;
 
-/// Value of `kind` in a pointer.
+/// Value of `kind` in a pointer (the signed message that names the policy of a channel's hosts).
 pub const POINTER: &str = "twinwall-pointer";
 /// Version of this program, which hosts compare with `least_version`.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

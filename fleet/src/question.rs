@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::{untrusted, Result};
 use crate::pointer::{is_digest, is_name};
 
-/// Value of `kind` in a question.
+/// Value of `kind` in a question (a signed request to a channel's hosts to try a policy).
 pub const QUESTION: &str = "twinwall-question";
 /// Maximum number of seconds of traffic on which a policy is tried.
 pub const TRY_SECONDS_MAX: u32 = 600;

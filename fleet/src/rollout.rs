@@ -20,7 +20,7 @@ use crate::report::{Ledger, Phase, Report};
 use crate::signed::{Signed, SIGNED_MAX};
 use crate::store::{self, key};
 
-/// Seconds for which a question is valid, in addition to the seconds of its trial.
+/// Seconds for which a question (a request to hosts to try a policy) is valid, in addition to the seconds of its trial.
 pub const ANSWER_SECONDS: u64 = 120;
 
 /// Keys of the operator.
@@ -375,11 +375,26 @@ pub struct Bounds {
 pub enum Step {
     /// Some hosts have not confirmed yet: number of hosts that have confirmed, number of hosts that count.
     Wait(usize, usize),
+    /// No host of the waves so far is present: nothing would be proven by going on.
+    Nobody,
     /// The next wave has begun.
     Next(Pointer),
     Done,
     /// Too many hosts have reverted: their number, and the reason of the first host.
     Stopped(usize, String),
+}
+
+/// Returns the next step of a rollout whose waves so far have no present host: a first wave with a present host, if there
+/// is one.
+fn present_canary(pointer: &Pointer, hosts: &[Host]) -> Step {
+    let waves = with_a_canary(pointer, hosts);
+    match pointer.wave == 0 && waves != pointer.waves {
+        true => Step::Next(Pointer {
+            waves,
+            ..pointer.clone()
+        }),
+        false => Step::Nobody,
+    }
 }
 
 /// Returns the next step of a rollout, from the hosts' states.
@@ -400,6 +415,9 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
     }
     let confirmed = are(State::Confirmed).count();
     let wanted = reached.len() - are(State::Silent).count() - reverted;
+    if wanted + reverted == 0 {
+        return present_canary(pointer, hosts);
+    }
     if confirmed * 100 < wanted * bounds.confirmed_percent {
         return Step::Wait(confirmed, wanted);
     }
@@ -521,6 +539,24 @@ mod tests {
         assert_eq!(reached.len(), 1, "{:?}", tiny.waves);
         assert_eq!(tiny.waves.last(), Some(&1000));
         assert_eq!(with_a_canary(&half(), &[]), [500, 1000]);
+    }
+
+    #[test]
+    fn a_wave_of_nobody_is_followed_by_none() {
+        let mut tiny = pointer();
+        tiny.waves = vec![1, 1000];
+        assert_eq!(judge(&tiny, &[], BOUNDS), Step::Nobody);
+        let silent = host("a", Phase::None, false);
+        assert_eq!(judge(&tiny, &[silent.clone()], BOUNDS), Step::Nobody);
+        // A host that comes later is the canary.
+        let hosts = [silent, host("b", Phase::None, true)];
+        let Step::Next(next) = judge(&tiny, &hosts, BOUNDS) else {
+            panic!("no wave for the host that is there");
+        };
+        assert!(next.wave == 0 && next.reaches("b"), "{:?}", next.waves);
+        assert_eq!(judge(&next, &hosts, BOUNDS), Step::Wait(0, 1));
+        let last = Pointer { wave: 1, ..tiny };
+        assert_eq!(judge(&last, &[], BOUNDS), Step::Nobody);
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub mod key {
     }
 }
 
-/// Source of policies.
+/// Store from which hosts get policies.
 pub enum Store {
     Etcd(Box<Shared>),
     Folder(Place),
@@ -76,7 +76,7 @@ pub struct Shared {
     revision: u64,
     /// Revision of the pointer that was read last; 0 = none yet.
     pointer: u64,
-    /// True if the watch has reported a change since then.
+    /// True if the watch has reported a change since the pointer was read.
     was_told: bool,
 }
 
@@ -147,7 +147,7 @@ impl Shared {
 fn fetch(place: &Place, name: &str, most: usize) -> Result<Option<Vec<u8>>> {
     match place {
         Place::File(folder) => {
-            // The address of a bundle is the file itself.
+            // Without a name, the place is the file itself, e.g. the address of a bundle.
             let path = match name {
                 "" => folder.clone(),
                 name => folder.join(name),

@@ -204,6 +204,12 @@ pub enum Command {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
+    /// Started by a firewall; prints facts about the rules that send packets to its queues
+    #[command(hide = true)]
+    QueueRules {
+        #[arg(value_parser = queues)]
+        queues: (u16, u16),
+    },
     /// Started by `upgrade`; executes the new firewall by orders from stdin, a socket
     #[command(hide = true)]
     Launch {
@@ -222,6 +228,7 @@ impl Command {
         !matches!(
             self,
             Command::Completion { .. }
+                | Command::QueueRules { .. }
                 | Command::Launch { .. }
                 | Command::StartFirewall { .. }
                 | Command::Init(_)

@@ -7,12 +7,12 @@ use std::os::unix::fs::MetadataExt;
 
 use rust_firewall::options::Options;
 use rust_firewall::state::contract::{self, ContractFacts};
-use rust_firewall::state::queue_rules;
 
 use crate::answer::{Contract, Status};
 use crate::doctor::rights;
+use crate::queue_rules;
 
-/// Situation whose effect depends on the rules.
+/// Situation of the failure contract (the table of the effects of failures) whose effect depends on the kernel's rules.
 const BY_RULES: &str = "crash";
 /// Returns true if this process and the firewall are in the same network namespace, and so see the same rules.
 fn has_same_rules(status: &Status) -> bool {
@@ -23,8 +23,9 @@ fn has_same_rules(status: &Status) -> bool {
     }
 }
 
-/// Returns the contract's row about a crash according to the current rules, if it differs from the row at the start.
-/// None as well if the rules can't be listed.
+/// Returns the row about a crash in the failure contract (the table of the effects of failures), made from the current
+/// rules, if it differs from the row that was made at the firewall's start. Returns None as well if the rules can't be
+/// listed.
 /// - options: options of the firewall.
 pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
     if !rights::has_net_admin() || !has_same_rules(status) {
@@ -35,7 +36,8 @@ pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
         figures: true,
         guard: status.guard != Some(false),
     };
-    let made = contract::make(options, &queue_rules::read(options), &facts);
+    let rules = queue_rules::read(options.queue_first, options.queue_last);
+    let made = contract::make(options, &rules, &facts);
     let now = made
         .rows
         .into_iter()

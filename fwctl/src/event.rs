@@ -39,7 +39,7 @@ pub struct Own {
     pub rule: Option<String>,
     table: Option<String>,
     pub chain: Option<String>,
-    /// Kind of an event of the program itself.
+    /// Kind of an event about the firewall itself, such as "lost"; None in an event about a packet.
     event: Option<String>,
     text: Option<String>,
     queue: Option<u16>,
@@ -63,9 +63,9 @@ pub struct Input {
     pub truncated: bool,
 }
 
-/// The program's own event about lost lines; its text names the place of the loss.
+/// Kind of the firewall's own event about lost event lines. Its text names the place of the loss.
 const LOST: &str = "lost";
-/// Text of losses at a file or pipe of --events, which are no loss here.
+/// Text of a `lost` event about lines that the file or pipe of --events did not get. `missed` ignores such events.
 const LOST_OF_OTHERS: &str = "sink";
 
 /// Objects with names, and the keys of the names.

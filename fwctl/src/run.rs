@@ -87,7 +87,7 @@ pub fn run(asked: &Run) -> Result<Exit, Failure> {
     }
 }
 
-/// Runs a stage of a cage (cage/src/stage.rs).
+/// Runs a stage of a cage: one of the cage's own processes (cage/src/stage.rs).
 pub fn stage(name: &str, arguments: &[OsString]) -> Result<Exit, Failure> {
     match cage::run_stage(name, arguments.to_vec()) {
         Ok(()) => Ok(Exit::Fine),

@@ -122,7 +122,7 @@ fn policy_lines(status: &Status, policy: &StatusPolicy) -> Vec<String> {
     lines
 }
 
-/// Formats a figure of the kernel.
+/// Formats a number that the firewall has read from the kernel; "?" if it could not read the number.
 fn figure(number: Option<u64>) -> String {
     number.map_or("?".to_owned(), thousands)
 }

@@ -8,7 +8,7 @@ use crate::statistics::Interval;
 use crate::store::CellName;
 use crate::summary::main_metric;
 
-/// Minimum quality of a published result.
+/// Limits of a result that needs no warning: least rounds and slices, most noise, widest interval of the baseline.
 const GOOD_ROUNDS: u32 = 9;
 const GOOD_SLICES: u32 = 100;
 const HIGH_NOISE: f64 = 0.05;
@@ -90,7 +90,8 @@ pub fn advice(results: &Results) -> Vec<String> {
     advice
 }
 
-/// Returns the loads under which the A/A pair differs too much in the main metric.
+/// Returns the loads under which the two copies of one subject (the A/A pair) differ too much in the main metric, with
+/// their noise floor.
 fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
     let copies = results
         .pairs
@@ -118,7 +119,7 @@ fn worst_of_growths(found: Vec<(CellName, f64)>) -> Vec<(CellName, f64)> {
     kept
 }
 
-/// Returns the loads under which the baseline's own interval is wide.
+/// Returns the loads under which the baseline's interval is wide, with its width divided by the median.
 fn unsteady(results: &Results) -> Vec<(CellName, f64)> {
     let baselines = results.summaries.iter().filter(|summary| {
         summary.subject == results.metadata.baseline

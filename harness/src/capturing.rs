@@ -78,7 +78,7 @@ pub fn frames(cell: &Cell) -> FramesArguments {
     }
 }
 
-/// Returns true if the load asks for page sizes. TLB misses are then modelled, and counted where the machine allows.
+/// Returns true if the load compares page sizes. TLB misses are then modelled, and counted where the machine allows.
 fn asks_for_pages(workload: Workload) -> bool {
     matches!(workload, Workload::Frames | Workload::FramesNeighbour)
 }
@@ -115,13 +115,14 @@ pub fn sender_words(cell: &Cell, seconds: u32) -> String {
     format!("build/harness load frames --interface veth --rate {rate} --sizes {least}-{most} --seconds {seconds}")
 }
 
-/// Runs `work` on a separate thread, so that a CPU binding ends with it.
+/// Runs `work` on a separate thread, so that a CPU binding by `work` ends with the thread.
 fn apart<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let ended = thread::scope(|scope| scope.spawn(work).join());
     ended.unwrap_or_else(|_| bail!("a thread panicked"))
 }
 
-/// Runs `work` on the reader's CPU. Programs that it starts inherit that CPU and end with it.
+/// Runs `work` on the reader's CPU. Programs that `work` starts in a namespace inherit that CPU and end with the
+/// thread.
 pub fn at_reader<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     apart(|| {
         load::bind_server()?;
@@ -129,7 +130,7 @@ pub fn at_reader<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> 
     })
 }
 
-/// Sends frames from the place's client, on the sender's CPU, until `over` returns true.
+/// Sends frames from the client's namespace, on the sender's CPU, until `over` returns true.
 pub fn send(
     place: &Place,
     asked: &FramesArguments,
@@ -143,7 +144,7 @@ pub fn send(
     })
 }
 
-/// Runs the reader while frames arrive from the place's client.
+/// Runs the reader in the server's namespace while frames arrive from the client's namespace.
 pub fn measure(
     bin_dir: &Path,
     place: &Place,

@@ -66,7 +66,7 @@ pub struct RunArguments {
     resume: bool,
 }
 
-/// Lists the shipped experiments, the duration of each and the total.
+/// Prints the shipped experiments: question and expected duration of each, and the total duration.
 pub fn list() -> Result<()> {
     let mut together = Duration::ZERO;
     for file in files(&root()?.join(EXPERIMENTS))? {
@@ -175,14 +175,14 @@ fn write_report(results: Results, folder: &Path) -> Result<Report> {
     let scans = results.metadata.kind == ExperimentKind::Scan;
     let report = Report::new(results, folder)?;
     if scans {
-        // The benchmark has written the report: only it has the list of scanned addresses.
+        // `make bench-scanner` has written the report: only that benchmark has the list of scanned addresses.
         return Ok(report);
     }
     Store::open(folder).replace(REPORT, report.markdown().as_bytes())?;
     Ok(report)
 }
 
-/// Draws the figures of a result, or of all results, and rewrites their tables.
+/// Draws the figures of a result, or of all results, and rewrites summaries and reports.
 pub fn plot(folder: Option<&Path>) -> Result<()> {
     let folders = match folder {
         Some(folder) => vec![folder.to_path_buf()],

@@ -10,16 +10,16 @@ use anyhow::{bail, Context, Result};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 
-/// Time that a process may continue to run without work before its figure is read anyway. Longer than either twin polls for
-/// packets before it sleeps.
+/// Time limit for a process without work to sleep, longer than either twin polls for packets. After it the CPU time is
+/// read anyway.
 const STILL: Duration = Duration::from_millis(20);
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_micros(100);
 /// Time that an idle process is observed, to see whether it sleeps.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Share of that time above which an idle process counts as burning CPU.
+/// Share of CPU time above which an idle process counts as burning CPU.
 const BURNS: f64 = 0.05;
-/// Time for which a newly started process must stay below that share, and the limit for reaching this state.
+/// LULL: time for which a newly started process must stay below BURNS. SETTLED_WITHIN: time limit to reach this state.
 const LULL: Duration = Duration::from_millis(50);
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -51,7 +51,7 @@ pub fn settled(pid: u32) -> Result<u64> {
 
 fn settled_within(pid: u32, limit: Duration) -> Result<u64> {
     let start = Instant::now();
-    // 0: it has not run yet, on a busy machine.
+    // 0 if the process has not run yet, on a busy machine.
     let mut before = cpu_nanoseconds(pid).unwrap_or(0);
     while start.elapsed() < limit {
         thread::sleep(LULL);
@@ -96,7 +96,7 @@ fn wait_for(pid: u32, states: &[u8], at_most: Duration) -> Result<bool> {
     }
 }
 
-/// Method of keeping a process from disturbing others.
+/// Method that keeps an idle process from using CPU during the slices of other subjects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     /// The process sleeps by itself when it has no work.
@@ -106,9 +106,9 @@ pub enum Rest {
 }
 
 impl Rest {
-    /// Observes an idle process and chooses its method.
+    /// Observes an idle process and returns its method.
     pub fn of(pid: u32) -> Result<Rest> {
-        // Activity at the start does not count as idle.
+        // The start of the process may still use CPU, and is not observed.
         thread::sleep(WATCHED);
         let (before, start) = (cpu_nanoseconds(pid)?, Instant::now());
         thread::sleep(WATCHED);
@@ -119,10 +119,10 @@ impl Rest {
         })
     }
 
-    /// Waits until the process no longer runs, and returns its CPU time.
+    /// Waits until the process sleeps, or stops it by SIGSTOP. Returns the CPU time that the process has used so far.
     pub fn begin(self, pid: u32) -> Result<u64> {
         match self {
-            // A process that does not come to rest is read anyway, exact to a tick.
+            // If the process does not sleep, its CPU time is read anyway, exact to a clock tick.
             Rest::Sleeps => wait_for(pid, b"SDI", STILL).map(|_| ())?,
             Rest::IsStopped => {
                 signal(pid, Signal::SIGSTOP)?;
@@ -134,7 +134,7 @@ impl Rest {
         cpu_nanoseconds(pid)
     }
 
-    /// Resumes the process.
+    /// Resumes the process if `begin` has stopped it.
     pub fn end(self, pid: u32) -> Result<()> {
         match self {
             Rest::Sleeps => Ok(()),
@@ -153,7 +153,7 @@ mod tests {
     use std::process::{Child, Command};
     use testbed::wait::{until, PATIENCE};
 
-    /// A shell that is killed on drop.
+    /// Shell that is killed on drop.
     struct Shell(Child);
 
     impl Shell {

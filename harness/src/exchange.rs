@@ -5,8 +5,8 @@
 //! On this machine the harness measures time and CPU, with all processes of a subject on one processor. The scheduler's
 //! placement of two communicating processes changes the cost of an exchange tenfold and varies during a run.
 //!
-//! Commands on their way to the network (harness/cage/way) are such exchanges, too, on all processors, as many in a run as the
-//! program says.
+//! A program that runs commands on their way to the network (harness/cage/way) is measured in the same way, but on all
+//! processors. It chooses the number of commands itself.
 //!
 //! In a virtual machine that counts instructions (kernel/lab), all subjects run under all loads one after another in one
 //! boot per round. Loads with their own number of rounds have a separate boot.
@@ -29,7 +29,7 @@ use crate::runner::{Metric, Outcome, Workload};
 use crate::schedule::Cell;
 use crate::subject::Subject;
 
-/// Exchanges of the trial run, which estimates how many fit into the time.
+/// Number of exchanges of the trial run, which estimates how many exchanges fit into the time.
 const TRIAL: u64 = 50;
 /// Exchanges of the shorter run under strace; the longer run has three times as many.
 const COUNTED: u64 = 100;
@@ -48,12 +48,12 @@ struct Printed {
     ring: Option<Ring>,
 }
 
-/// Costs of a ring in the output of `capture cost`, beside those of its packets.
+/// Costs of a packet ring in the output of `capture cost`, beside the costs of its packets.
 #[derive(Clone, Debug, Deserialize)]
 struct Ring {
     kernel_ns: u64,
     reader_ns: u64,
-    /// None if the kernel does not report them.
+    /// Kernel's end; None if the kernel does not report it.
     kernel: Option<Side>,
     program: Side,
 }
@@ -87,7 +87,7 @@ impl Ring {
     }
 }
 
-/// Results of the virtual machine that were not returned yet, by subject and load.
+/// Results of the virtual machine that `measure` has not returned yet, by subject and load.
 type Told = BTreeMap<(String, String), VecDeque<Printed>>;
 
 /// State shared by all runs of an experiment.
@@ -126,7 +126,7 @@ impl Exchanges {
         }
     }
 
-    /// Has commands make their way.
+    /// Runs a program that times commands on their way to the network. Returns their mean time.
     fn commands(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
         let words = self.words(subject, cell, 0, false)?;
         let mut command = Command::new(&words[0]);
@@ -141,12 +141,13 @@ impl Exchanges {
         })
     }
 
-    /// Runs as many exchanges as fit into the time, twice. The second run times each exchange separately.
+    /// Measures exchanges for about `seconds`, after a short trial that estimates their duration. The program runs the
+    /// same number of exchanges twice: first timed as a whole, then each exchange timed separately.
     fn time(&self, subject: &Subject, cell: &Cell, seconds: u32) -> Result<Outcome> {
         let limit = Duration::from_secs(seconds.into()) * PATIENCE;
         let begun = Instant::now();
         let trial = self.run(subject, cell, TRIAL, false, limit)?;
-        // A timer's exchange takes longer than the part that is measured.
+        // The program measures only a part of a timer's exchange, so the trial's whole duration is used.
         let trial_ns = match cell.workload {
             Workload::Timer => begun.elapsed().as_nanos() as u64,
             _ => trial.wall_ns,
@@ -182,7 +183,8 @@ impl Exchanges {
         })
     }
 
-    /// Returns the machine's output for this pair; boots the machine first if there is none yet.
+    /// Returns the virtual machine's next output for this subject and load. Boots the machine first if no output is
+    /// left.
     fn instructions(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
         let key = (subject.name(), cell.name().to_string());
         let next = || lock(&self.told).get_mut(&key)?.pop_front();
@@ -203,7 +205,8 @@ impl Exchanges {
         })
     }
 
-    /// Runs all pairs with this number of rounds once in one machine, in an order that rotates with each boot.
+    /// Boots the machine once for all pairs of subject and load with this number of rounds. Their order rotates with
+    /// each boot.
     fn boot(&self, rounds: Option<u32>) -> Result<()> {
         let pairs = self.pairs.iter().filter(|pair| pair.1.rounds == rounds);
         let mut pairs: Vec<&(Subject, Cell)> = pairs.collect();
@@ -249,8 +252,8 @@ impl Exchanges {
         Ok(())
     }
 
-    /// Counts the system calls of an exchange at both ends: the count of a long run minus that of a short run, which cancels
-    /// out the program's start and end.
+    /// Returns the system calls per exchange at both ends: the count of a long run minus that of a short run, which
+    /// cancels out the program's start and end.
     pub fn count_calls(&self, subject: &Subject, cell: &Cell, table: &Path) -> Result<Metric> {
         let short = self.counted(subject, cell, COUNTED, table)?;
         let long = self.counted(subject, cell, 3 * COUNTED, table)?;
@@ -291,6 +294,7 @@ impl Exchanges {
     }
 
     /// Returns the command line for a number of exchanges.
+    /// - each: true if each exchange is also timed separately.
     pub fn words(
         &self,
         subject: &Subject,
@@ -313,7 +317,8 @@ impl Exchanges {
     }
 }
 
-/// Returns the number of exchanges that a program makes for COUNT: a warm-up of COUNT / 10 + 1 precedes them.
+/// Returns the number of exchanges that a program makes for the argument `count`: `count`, and count / 10 + 1 for
+/// warm-up.
 fn rounds_of(count: u64) -> u64 {
     count + count / 10 + 1
 }
@@ -327,8 +332,8 @@ fn metric(name: &'static str, unit: &'static str, value: f64) -> Metric {
     Metric { name, unit, value }
 }
 
-/// Runs a program to its end on the first processor, under timeout(1). Its child processes inherit that processor and end
-/// with it.
+/// Runs a program to its end on the first processor, under timeout(1). Its child processes inherit that processor and
+/// end with the program.
 fn run_within(command: Command, limit: Duration) -> Result<Output> {
     let mut timed = Command::new("timeout");
     timed

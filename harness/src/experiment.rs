@@ -25,7 +25,7 @@ use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 /// The largest payload of a UDP datagram over IPv4: 65535 - 20 - 8 bytes.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65507;
 
-/// Path of the packets.
+/// Path of the packets, or the machine of the exchanges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
@@ -83,7 +83,8 @@ pub struct WorkloadPlan {
     pub path: Vec<Route>,
     #[serde(deserialize_with = "not_empty")]
     pub payload_bytes: Vec<usize>,
-    /// Number of rounds for this load, the first ones of the experiment: for long exchanges. None means all rounds.
+    /// Number of rounds of this load, for long exchanges: only the experiment's first rounds measure it. None means all
+    /// rounds.
     #[serde(
         default,
         deserialize_with = "read::some_in_range::<_, 1, 1000>",
@@ -105,7 +106,7 @@ pub struct PolicyPlan {
 }
 
 impl WorkloadPlan {
-    /// Returns one entry per load; None stands for no policy.
+    /// Returns the policy of each load; None means no policy.
     pub fn policies(&self) -> Vec<Option<SyntheticPolicy>> {
         match &self.policy {
             None => vec![None],
@@ -117,7 +118,7 @@ impl WorkloadPlan {
     }
 }
 
-/// Two subjects whose ratio a / b is wanted.
+/// Two subjects to compare by the ratio a / b.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pair {
@@ -128,9 +129,9 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
-    /// Value over the seconds of a load, one line per subject (series.csv): the form of the published figure.
+    /// Value over the seconds of a load, one line per subject (series.csv).
     Series,
-    /// The same, one area per subject.
+    /// Value over the seconds of a load, one area per subject (series.csv).
     Panels,
     /// Every round as a dot, with median and interval (samples.csv, summary.csv).
     Dots,
@@ -152,7 +153,7 @@ pub struct Figure {
     pub workload: Workload,
     #[serde(default = "loopback")]
     pub path: Route,
-    /// Kind of the load's policy; growth figures are over its sizes.
+    /// Kind of the load's policy. Growth figures show values over its sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<SyntheticKind>,
     /// Metric of dots and growth; None means the workload's main metric.
@@ -174,7 +175,7 @@ pub struct Reference {
     pub value: f64,
 }
 
-/// A claim: a metric at one policy size is at most a given factor times the metric at another size.
+/// Claim that a metric at the policy size `to` is at most `at_most` times the metric at the size `from`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
@@ -209,17 +210,17 @@ pub struct Experiment {
     /// Question that the experiment answers.
     pub question: String,
     pub kind: ExperimentKind,
-    /// Rounds of loads without slices; 0, as are the seconds, if all loads have slices.
+    /// Rounds of loads without slices. Rounds and seconds are 0 if all loads have slices.
     pub rounds: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,
-    /// Slicing of the embedded generator's loads.
+    /// Slices of the loads that the embedded generator makes.
     pub slices: Slices,
     pub baseline: String,
     /// Subjects after expansion: each twin once per number of queues.
     pub subjects: Vec<Subject>,
-    /// Flows of a load, each to a separate address: as many as the largest number of queues. A tcp-probe, which connects to
-    /// many addresses, has a single flow.
+    /// Number of flows of a load, each to a separate address: the largest number of queues. A tcp-probe has a single
+    /// flow, because it connects to many addresses itself.
     pub flows: u16,
     pub workloads: Vec<WorkloadPlan>,
     pub compare: Vec<Pair>,

@@ -21,12 +21,12 @@ pub struct Comparison<'a> {
     pub rounds: usize,
     /// Ratio a / b.
     pub ratio: Option<Interval>,
-    /// The ratio of two copies of one subject in the same rounds.
+    /// Ratio of two copies of one subject (the A/A pair) in the same rounds.
     pub noise: Option<Interval>,
 }
 
 impl Comparison<'_> {
-    /// See [`noise_floor`].
+    /// Returns the noise floor (see [`noise_floor`]); None without two copies of one subject.
     pub fn noise_floor(&self) -> Option<f64> {
         self.noise.map(noise_floor)
     }
@@ -122,7 +122,7 @@ pub fn noise_floor(noise: Interval) -> f64 {
     distance(noise.low).max(distance(noise.high))
 }
 
-/// Returns by what part the larger of two values exceeds the smaller, from their ratio: the same for 2 and 1/2.
+/// Returns the part by which the larger of two values exceeds the smaller: 1.0 for the ratios 2 and 1/2.
 fn distance(ratio: f64) -> f64 {
     ratio.max(1.0 / ratio) - 1.0
 }
@@ -200,7 +200,7 @@ mod tests {
         let within_noise = compare("throughput", (1.03, 1.02, 1.04), (0.99, 1.05));
         assert!(!within_noise.shows_difference());
         assert!(within_noise.finding().contains("noise floor ±5.0 %"));
-        // Copies that far apart hide too much to report no difference.
+        // The two copies differ so much that a real difference could be hidden.
         let noisy = compare("throughput", (0.998, 0.9, 1.1), (0.88, 1.02)).finding();
         assert!(noisy.starts_with("inconclusive (within"), "{noisy}");
         // Copies were alike, but this pair may differ by half.

@@ -18,7 +18,7 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Separates loads whose policy has several sizes, as growths, from all others.
+    /// Returns the loads that are in no growth, and the growths: the loads with several sizes of a policy.
     pub fn divide(cells: &[CellName]) -> (Vec<CellName>, Vec<Growth>) {
         let mut growths = Growth::of(cells);
         growths.retain(|growth| growth.cells.len() > 1);
@@ -135,7 +135,7 @@ impl Growth {
     }
 }
 
-/// `1.02 (0.98 to 1.05)`
+/// Returns a ratio with its interval, e.g. `1.02 (0.98 to 1.05)`; None if a value is missing.
 fn ratio_text(pair: &PairRow) -> Option<String> {
     let (ratio, low, high) = (pair.ratio?, pair.low?, pair.high?);
     Some(format!("{ratio:.2} ({low:.2} to {high:.2})"))
@@ -148,7 +148,7 @@ fn without_policy(cell: &CellName) -> CellName {
     }
 }
 
-/// Returns each claim in words, with the samples' result for it.
+/// Returns each claim in words, with the samples' result for that claim.
 pub fn claims(samples: &[Sample], claims: &[Claim]) -> Vec<(String, String)> {
     let said = |claim: &Claim| {
         let words = format!(
@@ -194,7 +194,7 @@ fn finding(samples: &[Sample], claim: &Claim) -> String {
     format!("{finding}: {estimate:.2} times ({low:.2} to {high:.2})")
 }
 
-/// Returns the values by round.
+/// Returns the values of the claim's metric at a policy size, by round.
 fn rounds(samples: &[Sample], claim: &Claim, size: u32) -> BTreeMap<u32, f64> {
     let policy = Some(SyntheticPolicy {
         kind: claim.policy,

@@ -52,7 +52,7 @@ pub struct InstructionsArguments {
 /// Instructions per decision, by policy.
 type Counts = BTreeMap<String, f64>;
 
-/// Contents of the file: counts, and the compilers that produced them.
+/// Contents of the file: counts, and the compilers of the counted programs.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 struct Kept {
     rustc: String,
@@ -61,8 +61,8 @@ struct Kept {
     c: Counts,
 }
 
-/// Counts, prints a table, and compares the counts with the file. Skips if valgrind is missing or the compilers differ from
-/// those of the file.
+/// Counts the instructions of both twins, prints a table, and compares the counts with the file. Fails if a count is
+/// too high. Skips if valgrind is missing or the compilers differ from those of the file.
 pub fn run(arguments: &InstructionsArguments) -> Result<()> {
     if version_of("valgrind", "--version") == "not found" {
         return Err(skip("valgrind is not installed: make deps"));
@@ -141,7 +141,7 @@ fn executed(program: &Path, case: &str, rounds: u32) -> Result<f64> {
     parse(&said).with_context(|| format!("valgrind gave no count: {said}"))
 }
 
-/// `==123== I   refs:      1,234,567`
+/// Parses valgrind's output: the count in a line like `==123== I   refs:      1,234,567`.
 fn parse(said: &str) -> Option<f64> {
     let line = said.lines().find(|line| line.contains("refs:"))?;
     let (_, count) = line.split_once("refs:")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The measuring harness. It belongs to neither twin, because neither may own the judge.
+//! Measuring harness. It is independent of the twins, so that no twin measures itself.
 //!
 //! An experiment (TOML) defines subjects and workloads. `run` measures them in slices or in interleaved rounds, `statistics`
 //! turns samples into intervals and words, `report` and `plot` present them.

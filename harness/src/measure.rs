@@ -25,7 +25,8 @@ use crate::steering::{self, HostSteering, Target};
 use crate::subject::{Kind, Subject};
 use crate::synthetic::{SyntheticFiles, SyntheticPolicy};
 
-/// Returns the runner of a name; fails if its tool is not installed. Each flow has a separate runner.
+/// Function that returns the runner of a name. It fails if the runner's tool is not installed. Each flow has a separate
+/// runner.
 pub type MakeRunner<'a> = dyn Fn(RunnerName) -> Result<Box<dyn Runner>> + Sync + 'a;
 
 /// Settings that all runs share.
@@ -72,7 +73,7 @@ impl Ground {
         }
     }
 
-    /// Returns the namespace that filters.
+    /// Returns the namespace of the firewall, or of the kernel's filter.
     pub fn filter(&self) -> &Namespace {
         match self {
             Ground::One(filter) | Ground::Two(_, filter) | Ground::Three(_, filter, _) => filter,
@@ -92,7 +93,8 @@ impl Ground {
     }
 }
 
-/// Addresses of the client, of the router towards it and towards the server, and of the server, behind a router.
+/// Addresses of client and server with a router between them: the client's, the router's on the client's side, the
+/// router's on the server's side, the server's.
 const ROUTED_IPV4: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(10, 78, 1, 2)),
     IpAddr::V4(Ipv4Addr::new(10, 78, 1, 1)),
@@ -253,7 +255,7 @@ impl Site<'_> {
         Ok(None)
     }
 
-    /// Starts the subject's program, if it has one.
+    /// Starts the subject's program. Returns None if the subject has no program.
     pub fn start(
         &self,
         ground: &Ground,
@@ -270,7 +272,7 @@ impl Site<'_> {
         Program::start(ground.filter(), &words, ready, subject.queues).map(Some)
     }
 
-    /// Returns the command line of the subject's program, if it has one.
+    /// Returns the command line of the subject's program. None if the subject has no program.
     pub fn words(&self, subject: &Subject, cell: &Cell) -> Result<Option<Vec<String>>> {
         let policy = subject.policy(cell.policy);
         let policy = policy.map(|policy| self.policies.path(policy));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! metadata.json: the description of a result beside its numbers.
+//! File metadata.json: describes a result by its experiment, machine, programs and commands.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,7 +23,7 @@ pub struct Metadata {
     pub experiment: String,
     pub title: String,
     pub question: String,
-    /// Missing in older files.
+    /// Kind of the experiment; older files lack it.
     #[serde(default)]
     pub kind: ExperimentKind,
     pub source: Source,
@@ -84,7 +84,7 @@ pub struct Machine {
 pub struct RunnerUse {
     pub workload: String,
     pub runner: String,
-    /// Reason in words, if it is not the preferred runner.
+    /// Reason in words, if the runner is not the preferred one.
     pub note: Option<String>,
 }
 
@@ -100,14 +100,14 @@ impl Metadata {
         serde_json::from_str(&text).with_context(|| file.display().to_string())
     }
 
-    /// Returns the slicing of a workload; None if it was not sliced.
+    /// Returns the slices of a workload; None if the workload was not sliced.
     pub fn slices_of(&self, workload: &str) -> Option<&Slices> {
         let embedded = |used: &RunnerUse| used.workload == workload && used.runner == "builtin";
         let slices = self.slices.as_ref()?;
         self.runners.iter().any(embedded).then_some(slices)
     }
 
-    /// Writes the file; the data are on the disk when it returns.
+    /// Writes the file. The data are on the disk when this function returns.
     pub fn write(&self, store: &Store) -> Result<()> {
         let mut text = serde_json::to_string_pretty(self)?;
         text.push('\n');

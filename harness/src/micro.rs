@@ -17,7 +17,7 @@ use crate::interrupt;
 use crate::statistics::{interval_in_words, median_interval, ratio_interval, Interval};
 use crate::table::{aligned, number};
 
-/// Discarded rounds at the start.
+/// Number of rounds that are discarded at the start.
 const WARM_UP: u32 = 3;
 
 #[derive(Args)]

@@ -46,7 +46,7 @@ pub struct Plan<'a> {
     pub site: Site<'a>,
     /// Metadata as written before the first round.
     pub metadata: Metadata,
-    /// Omitted parts, with the reason.
+    /// Notes on omitted parts of the experiment, with the reason.
     pub notes: Vec<String>,
 }
 
@@ -163,7 +163,7 @@ fn metadata(
     })
 }
 
-/// Removes the parts that can't be measured on the machine's own loopback.
+/// Removes the parts that can't be measured on the machine's own loopback. Returns notes on them.
 fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     if experiment.flows > 1 {
         bail!(
@@ -226,7 +226,8 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     Ok(notes)
 }
 
-/// Removes optional peers that are not installed. Their pairs stay, as in the file, without values.
+/// Removes optional peers that are not installed, and returns notes on them. Comparisons with them stay, without
+/// values.
 fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     experiment.subjects.retain(|subject| {
@@ -282,7 +283,7 @@ fn choose_runner(
                 return Ok((name, version, note));
             }
             Ok(None) => reasons.push(format!("{name} does not make {}", workload.name)),
-            // A named runner, or one without a substitute, must be available.
+            // A runner from the command line, or a runner without a substitute, must be available.
             Err(error) if request.runner.is_some() || workload.name == Workload::TcpProbe => {
                 return Err(error)
             }
@@ -348,7 +349,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
     Ok(hashes)
 }
 
-/// Finds a program; a name without a slash is searched in PATH.
+/// Returns a program's path, or None if there is no such file. A name without a slash is searched in PATH.
 fn in_path(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return program.is_file().then(|| program.into());
@@ -458,7 +459,7 @@ fn policies(experiment: &Experiment, cells: &[Cell]) -> BTreeSet<SyntheticPolicy
     cells.iter().flat_map(of_cell).collect()
 }
 
-/// Returns the policies that are split, without duplicates.
+/// Returns the policies that are split between kernel and firewall for staged subjects, without duplicates.
 fn staged_policies(experiment: &Experiment, cells: &[Cell]) -> Vec<SyntheticPolicy> {
     let mut policies: Vec<_> = cells.iter().filter_map(|cell| cell.policy).collect();
     policies.sort();

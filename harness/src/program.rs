@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A measured program: start, cost, stop.
+//! Starts and stops a measured program, and reads its cost.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -29,9 +29,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(2);
 /// Sign that a program is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
-    /// Its start line, as of our programs.
+    /// The program prints a start line, as our programs do.
     Says,
-    /// The kernel lists its queue.
+    /// The kernel lists the program's queue.
     HasQueue,
 }
 
@@ -121,7 +121,7 @@ impl Program {
         );
     }
 
-    /// Fails with the program's output if it has ended.
+    /// Fails if the program has ended, with the last line of its stderr.
     pub fn check_running(&mut self) -> Result<()> {
         let Some(status) = self.child.try_wait()? else {
             return Ok(());
@@ -165,7 +165,7 @@ impl Program {
 
     /// Ends the whole process group: a surviving child would keep the pipes open, and their readers waiting.
     fn end(&mut self) {
-        // Each call fails, as expected, if nothing is left to end.
+        // Each call fails if no process is left, which is no error.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = killpg(Pid::from_raw(self.pid() as i32), Signal::SIGKILL);

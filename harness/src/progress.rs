@@ -110,7 +110,7 @@ impl Progress {
     }
 }
 
-/// `1 h 5 min`, `2 min 10 s`, `7 s`.
+/// Returns a duration in words, e.g. `1 h 5 min`, `2 min 10 s` or `7 s`.
 pub fn in_words(duration: Duration) -> String {
     let seconds = duration.as_secs_f64().ceil() as u64;
     match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -147,7 +147,7 @@ mod tests {
             load_done: Duration::ZERO,
         };
         assert_eq!(estimate.left(start), seconds(20) + 10 * OVERHEAD);
-        // Two steps of two seconds took seven: an overhead of 1.5 s each.
+        // Two steps with 2 s of load each took 7 s: an overhead of 1.5 s each.
         (estimate.done, estimate.load_done) = (2, seconds(4));
         assert_eq!(
             estimate.left(start + seconds(7)),

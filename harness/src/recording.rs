@@ -41,7 +41,7 @@ pub fn words(bin_dir: &Path, subject: &Subject, file: &str) -> Result<Vec<String
     Ok(words)
 }
 
-/// Returns the number of packets that have arrived at the server's end. Call it in the server's namespace.
+/// Returns the number of packets that have arrived at the server's end. Must be called in the server's namespace.
 fn arrived() -> Result<u64> {
     let table = fs::read_to_string("/proc/thread-self/net/dev")?;
     let line = table
@@ -54,7 +54,7 @@ fn arrived() -> Result<u64> {
         .with_context(|| format!("/proc/net/dev: {line}"))
 }
 
-/// Returns true if a packet socket is open (the table has a header line). Call it in the namespace.
+/// Returns true if a packet socket is open in the namespace of this thread (the table has a header line).
 fn is_heard() -> Result<bool> {
     Ok(fs::read_to_string("/proc/thread-self/net/packet")?
         .lines()
@@ -89,7 +89,8 @@ struct Recorded {
     cpu_ns: u64,
 }
 
-/// Runs the recorder, and sends once its socket is open. Its cost before and after does not count.
+/// Runs the recorder, and sends once its socket is open. The recorder's CPU time before and after sending does not
+/// count.
 fn record(
     mut command: Command,
     place: &Place,

@@ -18,7 +18,7 @@ use crate::store::{CellName, Summary};
 use crate::summary::main_metric;
 use crate::table::{absent, aligned, number, Table};
 
-/// Metrics of programs that have a column where they were measured, and its title.
+/// Metrics of programs, with the titles of their columns. A table has a column if the metric was measured.
 const FURTHER: [(&str, &str); 3] = [
     ("syscalls_per_packet", "calls/packet"),
     ("cpu_share", "CPU %"),
@@ -326,7 +326,8 @@ impl Report {
         interval_in_words(least)
     }
 
-    /// Returns questions and answers by load, without those of growing policies, which are in their tables.
+    /// Returns questions and answers by load. Loads with several sizes of a policy are omitted: their tables have the
+    /// ratios.
     fn findings(&self) -> Vec<(CellName, Vec<(String, String)>)> {
         let mut findings: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
         let (single, _) = Growth::divide(&self.cells());

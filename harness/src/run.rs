@@ -91,7 +91,7 @@ struct Session<'a> {
     metadata: Metadata,
     progress: Progress,
     failures_in_a_row: u32,
-    /// True if the counted runs are still missing.
+    /// True if the runs that count system calls are still to be made.
     count: bool,
 }
 

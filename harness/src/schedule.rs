@@ -26,7 +26,7 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns true if it is measured in slices: the preferred runner is the embedded one.
+    /// Returns true if the load is measured in slices: the preferred runner is the embedded generator.
     pub fn is_sliced(&self) -> bool {
         self.runners[0] == RunnerName::Builtin && self.workload.is_traffic()
     }
@@ -119,8 +119,9 @@ pub struct Amount {
     pub load: Duration,
 }
 
-/// Returns the work of `rounds` rounds: a warm-up, the rounds, and with `counted` a run of each firewall under strace. Of
-/// the loads in slices, only those for which `sliced` is true.
+/// Returns the amount of work: a warm-up, `rounds` rounds, and the loads in slices.
+/// - counted: true if each firewall also runs under strace.
+/// - sliced: returns true for each load in slices that is to be measured.
 pub fn amount(
     experiment: &Experiment,
     rounds: u32,

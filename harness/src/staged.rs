@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies with names that are split: the kernel decides, a firewall names (docs/STAGE.md). Each is made of a generated policy:
-//! its rules stand behind a test of the connection's state and before a rule over port 443, which asks for names.
+//! Policies with names that are split: the kernel decides, and a firewall reports the names of connections to it
+//! (docs/STAGE.md). Each policy contains the rules of a generated policy, after a test of the connection's state and
+//! before a rule for port 443, which tests names.
 //!
-//! The kernel has the same without the names, too, for comparison.
+//! For comparison, the kernel's own filter has the same policies without names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,14 +16,14 @@ use crate::synthetic::{new_folder, SyntheticKind, SyntheticPolicy};
 
 /// The tool that splits, in the folder of programs.
 pub const SPLITTER: &str = "fwctl";
-/// Hooks of the filter: input if it is the server's own, forward between the two.
+/// Hooks of the filter: input on the server, forward on a router between client and server.
 const HOOKS: [&str; 2] = ["input", "forward"];
 const WITHOUT_NAMES: &str = "without-names.nft";
 const WITH_NAMES: &str = "policy.nft";
 
 /// The policies of an experiment, each in a folder of its own, deleted on drop.
 pub struct StagedFiles {
-    /// None if the experiment has no such policy.
+    /// Folder with the files; None if the experiment has no split policy.
     folder: Option<PathBuf>,
 }
 
@@ -119,7 +120,7 @@ fn load(namespace: &Namespace, file: &Path) -> Result<()> {
     namespace.feed("nft", &["-f", &file.display().to_string()], "")
 }
 
-/// Returns a policy with its names, or the same without them.
+/// Returns the text of a policy, with or without its names.
 fn text(policy: SyntheticPolicy, names: bool) -> String {
     let (listed, rules) = match policy.kind {
         SyntheticKind::Names if names => (policy.listed(), String::new()),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Computes intervals from samples.
-//!
-//! Medians, because a disturbed round must not move the result. Ratios of the two values of one round, because a slowdown of
-//! the machine affects both; the logarithms are used, so that a / b and b / a are equivalent.
+//! Results are medians, because a disturbed round must not move the result. Subjects are compared by the ratio of their
+//! values in one round, because a slowdown of the machine affects both values; the logarithms are used, so that a / b
+//! and b / a are equivalent.
 //!
 //! Intervals are order statistics: for independent values of any distribution, the binomial distribution gives the
 //! probability that the value of a given rank is below the true median. With few rounds the coverage is limited. With many
@@ -104,7 +104,8 @@ pub fn median_interval(values: &[f64]) -> Interval {
     }
 }
 
-/// Returns the median of the ratios a / b, one per round that has both. None without such a round, and if a b is zero.
+/// Returns the median of the ratios a / b, one per round that has both. None without such a round, or if a value of b
+/// is zero.
 pub fn ratio_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
     let meaningful = !ratios.is_empty() && ratios.iter().all(|ratio| ratio.is_finite());
@@ -133,7 +134,7 @@ pub fn coverage(count: usize) -> f64 {
     }
 }
 
-/// `75 % interval of 3 rounds`, `95 % interval of 120 rounds`
+/// Returns the coverage in words, e.g. `75 % interval of 3 rounds` or `95 % interval of 120 rounds`.
 pub fn interval_in_words(count: usize) -> String {
     match count {
         0 | 1 => "no interval of one round".into(),
@@ -141,7 +142,7 @@ pub fn interval_in_words(count: usize) -> String {
     }
 }
 
-/// `93.8 %`
+/// Returns the coverage of an interval in percent, e.g. `93.8 %`.
 pub fn coverage_in_words(count: usize) -> String {
     let percent = format!("{:.1}", 100.0 * coverage(count));
     format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent))
@@ -310,7 +311,7 @@ mod tests {
 
     #[test]
     fn ratios_are_those_of_paired_rounds() {
-        // Both vary by a factor of ten together; the ratio is steady.
+        // The two values vary together by a factor of ten; their ratio is steady.
         let ratio = ratio_interval(&[(1.1, 1.0), (11.0, 10.0), (5.5, 5.0)]).unwrap();
         assert!(
             (ratio.low - 1.1).abs() < 1e-9 && (ratio.high - 1.1).abs() < 1e-9,

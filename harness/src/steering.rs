@@ -77,8 +77,8 @@ pub fn load_file(namespace: &Namespace, file: &Path, target: Target, flows: u16)
     Ok(())
 }
 
-/// Loads a policy into the kernel's own filter inside a namespace; without a file, one that accepts every packet. It
-/// disappears with the namespace.
+/// Loads a policy into the kernel's own filter inside a namespace; without a file, a policy that accepts every packet.
+/// The policy disappears with the namespace.
 pub fn load_policy(namespace: &Namespace, policy: Option<&Path>) -> Result<()> {
     let text = match policy {
         Some(file) => fs::read_to_string(file).with_context(|| file.display().to_string())?,
@@ -92,9 +92,10 @@ fn tools(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# tools:"))
 }
 
-/// Inserts the target. A rule for one address is repeated for the address of each flow, and the flows use the queues in
-/// turn: the kernel's own --queue-balance distributes by a hash of the addresses under a random key, with which two flows
-/// share a queue in one boot and not in the next. For a rule with many addresses, the kernel distributes.
+/// Returns a fragment with the target in its rules. A rule for one address is repeated for the address of each flow,
+/// and the flows use the queues in turn: the kernel's own --queue-balance distributes by a hash of the addresses under
+/// a random key, with which two flows share a queue in one boot and not in the next. For a rule with many addresses,
+/// the kernel distributes.
 fn adapt(text: &str, target: Target, flows: u16) -> String {
     let rule = |start: &str, flow: u16| {
         let address = format!("{}/32", loopback_address(flow));

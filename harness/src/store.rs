@@ -117,7 +117,7 @@ impl Store {
         self.replace(R::FILE, &writer.into_inner()?)
     }
 
-    /// Appends the output of tools, (name, text) each, as one line of JSON each. Each call adds a member to the gzip file,
+    /// Appends the output of tools, one line of JSON for each (name, text). Each call adds a member to the gzip file,
     /// so that a crash loses only the last member.
     fn write_raw(&self, texts: &[(String, String)]) -> Result<()> {
         if texts.is_empty() {

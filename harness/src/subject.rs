@@ -31,8 +31,8 @@ const MOST_QUEUES: u16 = 16;
 /// Location of the programs that exchange messages, below the folder of programs, and the prefixes of their names.
 const EXCHANGES: &str = "kernel/bin";
 const EXCHANGE_NAMES: [&str; 4] = ["genl", "ipc", RING, WAY];
-/// Prefix of ways of a command to the network, and the program that makes them, below the harness beside the folder of
-/// programs.
+/// Prefix of subjects that are ways of a command to the network, and the program that runs the command. Its path begins
+/// in the folder harness, beside the folder of programs.
 const WAY: &str = "way";
 const WAYS: &str = "cage/way";
 /// Prefix of rings, whose reader is capture.
@@ -55,9 +55,10 @@ pub enum Kind {
     Accept,
     /// The kernel's own filter with the load's policy, without a queue.
     Nftables,
-    /// The same with the policy of [`crate::staged`], which follows connections, without its names.
+    /// The kernel's own filter with the policy of [`crate::staged`] without its names. The policy tests the
+    /// connection's state.
     Tracked,
-    /// The policy of [`crate::staged`], split: the kernel decides, one of the twins names.
+    /// The policy of [`crate::staged`], split: the kernel decides, one of the twins reports names.
     Stage { program: String },
     /// One of the twins.
     Twin {
@@ -80,12 +81,12 @@ pub enum Kind {
     /// Any other program, by its command line.
     Peer {
         words: Vec<String>,
-        /// True if it is omitted where its program is not installed.
+        /// True if the peer is omitted where its program is not installed.
         optional: bool,
         /// Rules that replace those of the load: a file below the repository's root.
         #[serde(skip_serializing_if = "Option::is_none")]
         rules: Option<PathBuf>,
-        /// Further programs without which it is omitted.
+        /// Further programs without which the peer is omitted.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         needs: Vec<PathBuf>,
     },
@@ -98,7 +99,7 @@ pub struct Subject {
     /// Name without `@QUEUES` and `#COPY`.
     base: String,
     pub kind: Kind,
-    /// Number of queues that it serves, numbered from 0.
+    /// Number of queues that the subject serves, numbered from 0.
     pub queues: u16,
     /// Number of the copy, 1 for the original; copies are measured as if they were different subjects (the noise floor).
     pub copy: u16,
@@ -120,7 +121,7 @@ impl Subject {
         Subject::named(name, kind)
     }
 
-    /// Returns a peer with rules of its own, which is omitted without further programs.
+    /// Returns a peer with its own rules and further required programs.
     pub fn with_rules(mut self, file: Option<PathBuf>, programs: &[PathBuf]) -> Subject {
         if let Kind::Peer { rules, needs, .. } = &mut self.kind {
             (*rules, *needs) = (file, programs.into());
@@ -128,7 +129,7 @@ impl Subject {
         self
     }
 
-    /// Returns the programs without which it can't be measured.
+    /// Returns the programs without which the subject can't be measured.
     pub fn programs(&self, bin_dir: &Path) -> Vec<PathBuf> {
         let needs = match &self.kind {
             Kind::Peer { needs, .. } => needs.clone(),
@@ -160,7 +161,8 @@ impl Subject {
         Subject::named(name, kind)
     }
 
-    /// Returns its policy under a load with the policy `of_load`, if any.
+    /// Returns the subject's policy under a load.
+    /// - of_load: policy of the load; None without a policy.
     pub fn policy(&self, of_load: Option<SyntheticPolicy>) -> Option<SyntheticPolicy> {
         match &self.kind {
             Kind::Twin { policy, .. } => policy.or(of_load),
@@ -210,7 +212,7 @@ impl Subject {
         }
     }
 
-    /// Returns true if it is omitted where its program is missing.
+    /// Returns true if the subject is omitted where its program is missing.
     pub fn is_optional(&self) -> bool {
         match &self.kind {
             Kind::Peer { optional, .. } => *optional,
@@ -219,7 +221,7 @@ impl Subject {
         }
     }
 
-    /// Returns true if its system calls can be counted.
+    /// Returns true if the system calls of the subject can be counted.
     pub fn is_program(&self) -> bool {
         self.has_firewall() || self.kind == Kind::Exchange
     }
@@ -229,17 +231,17 @@ impl Subject {
         self.kind == Kind::Exchange && own == Some(family)
     }
 
-    /// Returns true if it is a packet ring in the virtual machine that counts instructions.
+    /// Returns true if the subject is a packet ring in the virtual machine that counts instructions.
     pub fn is_ring(&self) -> bool {
         self.is_of(RING)
     }
 
-    /// Returns true if it is a way of a command to the network.
+    /// Returns true if the subject is a way of a command to the network.
     pub fn is_way(&self) -> bool {
         self.is_of(WAY)
     }
 
-    /// Whether a program filters.
+    /// Returns true if a program filters.
     pub fn has_firewall(&self) -> bool {
         matches!(
             self.kind,
@@ -247,12 +249,12 @@ impl Subject {
         )
     }
 
-    /// Whether its program is one of ours.
+    /// Returns true if the subject's program is one of ours.
     pub fn is_ours(&self) -> bool {
         matches!(self.kind, Kind::Twin { .. } | Kind::Stage { .. })
     }
 
-    /// Whether its rules are those of the load in rules/queue, which queue every packet.
+    /// Returns true if the subject uses the load's rules in rules/queue, which queue every packet.
     pub fn has_rules_of_load(&self) -> bool {
         matches!(
             self.kind,
@@ -260,12 +262,13 @@ impl Subject {
         )
     }
 
-    /// Whether it needs the policy of [`crate::staged`].
+    /// Returns true if the subject needs the policy of [`crate::staged`].
     pub fn is_staged(&self) -> bool {
         matches!(self.kind, Kind::Tracked | Kind::Stage { .. })
     }
 
-    /// Whether its program takes packets from a queue; a peer's command line says so.
+    /// Returns true if the subject's program takes packets from a queue. A peer with its own rules does so if its
+    /// command line names the queue.
     pub fn has_queue(&self) -> bool {
         match &self.kind {
             Kind::Peer { words, rules, .. } => {
@@ -346,7 +349,7 @@ impl Subject {
         words.into_iter().chain(take).collect()
     }
 
-    /// Returns the program's file, if known; a peer's may be found in PATH.
+    /// Returns the file of the subject's program; None without a program. A name without a folder is searched in PATH.
     pub fn program(&self, bin_dir: &Path) -> Option<PathBuf> {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables | Kind::Tracked => None,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generated policies of a kind and a size. No packet of any load matches them, so each packet is compared with all of their
-//! rules and elements.
+//! Generated policies of a kind and a size. No packet of any load matches them, so no rule or element ends the
+//! evaluation of a packet early.
 
 use std::fmt;
 use std::fmt::Write;
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 /// First port in rules: 10,000, above the port of the loads.
 const FIRST_PORT: u32 = 10_000;
-/// Odd, so that its multiples modulo a power of two are all different; they are far apart, so that no rules can be joined to
-/// ranges (2^32 divided by the golden ratio).
+/// Factor that scatters addresses (2^32 divided by the golden ratio). It is odd, so that its multiples modulo a power
+/// of two are all different. They are far apart, so that no rules can be joined to ranges.
 const STRIDE: u32 = 2_654_435_761;
-/// Prefixes are each in a separate /26 of 10.0.0.0/8.
+/// Number of bits that select the /26 of a prefix in 10.0.0.0/8. Each prefix is in a separate /26.
 const BLOCK_BITS: u32 = 18;
 
 /// Contents of a policy.
@@ -67,7 +67,7 @@ impl SyntheticKind {
         }
     }
 
-    /// Returns the unit of its size.
+    /// Returns the unit of the policy's size.
     pub fn counts(self) -> &'static str {
         match self {
             SyntheticKind::Ports => "rules “udp dport N drop”",
@@ -99,7 +99,8 @@ pub struct SyntheticPolicy {
 }
 
 impl SyntheticPolicy {
-    /// Returns the text, which the twins accept, and nft unless it contains names. The same policy always has the same text.
+    /// Returns the text, always the same for the same policy. The twins accept it; nft accepts it unless it contains
+    /// names.
     pub fn text(self) -> String {
         let (size, counts) = (self.size, self.kind.counts());
         let (listed, rules) = (self.listed(), self.rules());
@@ -116,7 +117,7 @@ impl SyntheticPolicy {
         )
     }
 
-    /// Returns the set `listed`; nothing if the rules need none.
+    /// Returns the set `listed`; an empty text if the rules need no set.
     pub fn listed(self) -> String {
         let kind = match self.kind {
             SyntheticKind::Ports | SyntheticKind::Addresses => return String::new(),
@@ -132,7 +133,7 @@ impl SyntheticPolicy {
         text
     }
 
-    /// Returns the rules, a line each.
+    /// Returns the rules, one per line.
     pub fn rules(self) -> String {
         let each = |rule: fn(SyntheticPolicy, u32) -> String| {
             let line = |index| format!("\t\t{} drop\n", rule(self, index));

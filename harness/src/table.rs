@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-/// One load, or several that differ in their policy's size, with the rows of its table.
+/// Table of one load, or of several loads that differ in their policy's size.
 pub struct Table {
     pub title: String,
     pub head: Vec<String>,

@@ -15,7 +15,8 @@ use crate::summary::summarize;
 /// Number of characters of a value that are shown.
 const SHOWN: usize = 100;
 
-/// Returns the stale parts of a result folder in words; nothing if it matches the experiment. Fails if it can't be read.
+/// Returns the stale parts of a result folder in words: none if the result matches the experiment. Fails if the result
+/// can't be read.
 pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
     let samples: Vec<Sample> = Store::open(folder).read()?;
@@ -158,7 +159,8 @@ fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
     missing.map(|name| format!("{name} is not there")).collect()
 }
 
-/// Like [`stale`], with the experiment that the folder's metadata name, read from the folder of experiments.
+/// Returns the stale parts of a result folder in words. The folder's metadata name its experiment.
+/// - experiments: folder of the experiment files.
 pub fn stale_in(experiments: &Path, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;
     if metadata.kind == ExperimentKind::Scan {

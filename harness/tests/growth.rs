@@ -92,7 +92,7 @@ fn policies_of_all_kinds_are_measured_in_both_twins_and_the_kernel() {
                 };
                 samples.iter().find(of_it).map(|sample| sample.value)
             };
-            // No rule matches: a match would be dropped and counted as lost.
+            // No rule matches: a packet that matches would be dropped and counted as lost.
             assert_eq!(value("lost"), Some(0.0), "{subject} {policy}");
             assert!(
                 value("delivered").is_some_and(|count| count > 0.0),

@@ -152,8 +152,8 @@ fn scanner() -> Scanner {
     Scanner::find(&folder, harness()).unwrap()
 }
 
-/// Returns the number of packets that the kernel has lost on their way to a namespace's listeners: those that found no room
-/// at a listener, and those that found none in a CPU's backlog (the second number of each line of softnet_stat).
+/// Returns the number of packets that the kernel has lost on their way to a namespace's listeners: packets without room
+/// at a listener, and packets without room in a CPU's backlog (the second number of each line of softnet_stat).
 fn lost_by_the_kernel(server: &Namespace) -> u64 {
     let read = |name: &str| {
         let file = format!("/proc/thread-self/net/{name}");
@@ -221,7 +221,7 @@ fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
     for outcome in outcomes {
         check(&load, &outcome);
         forbid(&outcome, &["closed", "error"]);
-        // Counted over the requested second at most, without the end of the connections in flight.
+        // The rate refers to at most the requested second, without the time to discard the connections in flight.
         let (rate, open) = (value(&outcome, "connections"), value(&outcome, "open"));
         assert!(rate >= open, "{outcome:?}");
     }

@@ -17,9 +17,10 @@ use nix::time::{clock_gettime, ClockId};
 use cases::{decide_all, make_bytes, make_inputs, make_packets, make_subject, CASES, PACKETS};
 use names::lookup;
 
-/// Time before each slice that is not measured, because other programs may have filled the caches meanwhile.
+/// Duration of an unmeasured run before each slice. It fills the processor's caches, which other programs may have used
+/// meanwhile.
 const SETTLE: Duration = Duration::from_millis(1);
-/// Duration of a slice.
+/// Duration of a slice: the measurement for one line on stdin.
 const SLICE: Duration = Duration::from_millis(5);
 const LOOKUP: &str = "names-lookup";
 
@@ -49,7 +50,8 @@ fn cpu_time() -> Duration {
     now.expect("every kernel has this clock").into()
 }
 
-/// Executes as many rounds as fit into a time. Returns the CPU time per packet, client or name in nanoseconds.
+/// Executes as many rounds of a case as fit into a time. Each round has PACKETS packets, clients or names. Returns the
+/// CPU time for one of them in nanoseconds.
 fn measure(time: Duration, round: &mut impl FnMut() -> u32) -> f64 {
     let (start, cpu_start) = (Instant::now(), cpu_time());
     let mut rounds = 0;

@@ -27,7 +27,7 @@ fn start(arguments: &[OsString]) -> Result<LogExit, Failure> {
     }
 }
 
-/// Does what needs no rights.
+/// Executes an action that needs no rights: check, explain, --help or --version.
 fn run_without_rights(action: OptionsAction) -> Result<LogExit, Failure> {
     privilege::none()?;
     match action {

@@ -33,7 +33,7 @@ fn settings_of(kind: QueueKind, copy_bytes: u32) -> QueueSettings {
     }
 }
 
-/// Returns whether it may.
+/// Enters a new network namespace. Returns false if the process has no right to do so.
 fn enter_namespace() -> bool {
     match unshare(CloneFlags::CLONE_NEWNET) {
         Err(Errno::EPERM) => false,
@@ -41,7 +41,7 @@ fn enter_namespace() -> bool {
     }
 }
 
-/// Copy mode and range of the queue in the kernel; empty if there is none.
+/// Returns the copy mode and the copy range of the first queue in the kernel; empty if there is no queue.
 fn mode() -> String {
     let text = fs::read_to_string(queue::proc::QUEUES).expect("the queues");
     let Some(line) = text.lines().next() else {
@@ -52,7 +52,7 @@ fn mode() -> String {
     fields[3..5].join(" ")
 }
 
-/// Descriptor of the process's own.
+/// Gives up a queue as in an upgrade. Returns what is handed over, with a duplicate of the queue's descriptor.
 fn handover_of(queue: &mut Queue) -> (QueueHandover, OwnedFd) {
     give(queue);
     let handover = QueueHandover {

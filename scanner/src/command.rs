@@ -89,7 +89,7 @@ fn matcher(arguments: &Arguments) -> Result<Matcher> {
     Matcher::new(&all)
 }
 
-/// Returns the reported states, and whether only matching answers are reported.
+/// Returns the reported states, and true if only matching answers are reported.
 fn shown(show: &[Show]) -> ([bool; 4], bool) {
     let has = |one| show.contains(&one) || show.contains(&Show::All);
     let matched = show.contains(&Show::Matched) && !show.contains(&Show::All);
@@ -107,7 +107,7 @@ fn shown(show: &[Show]) -> ([bool; 4], bool) {
 struct Planned {
     plan: Plan,
     seed: Option<u64>,
-    /// Unanswered targets of an interrupted --syn scan; None: all targets.
+    /// Unanswered targets of an interrupted --syn scan; None means all targets.
     unanswered: Option<Runs>,
     left: u64,
 }
@@ -170,8 +170,9 @@ fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<
     Ok((chosen, layout))
 }
 
-/// Chooses the engine, if the scan needs one, and prints notes on possible obstacles. `left`: probes to send; `blocked`:
-/// addresses left out.
+/// Chooses the engine, if the scan needs one, and prints notes on possible obstacles.
+/// - left: number of targets still to ask.
+/// - blocked: number of addresses that the block list excludes.
 fn prepare(arguments: &Arguments, left: u64, blocked: u128) -> Result<Option<(Chosen, Layout)>> {
     let mut notes = Vec::new();
     // SYN scans need no sockets of their own.
@@ -286,8 +287,8 @@ fn scan(arguments: &Arguments) -> Result<u8> {
     })
 }
 
-/// Returns the unfinished targets of a scan by connections: `left` (assigned to rings) and those that no ring took. None:
-/// all are finished.
+/// Returns the unfinished targets of a scan by connections: `left` (assigned to rings) and those that no ring took.
+/// Returns None if all targets are finished.
 fn begun(plan: &Plan, left: Vec<u64>) -> Option<Vec<u64>> {
     let (start, mut begun) = plan.stopped();
     begun.extend(left);

@@ -23,7 +23,7 @@ pub struct Counts {
     pub calls: AtomicU64,
     /// Frames for which the capture ring had no room (--syn).
     pub ring_losses: AtomicU64,
-    /// Frames that answered no question (--syn).
+    /// Frames that answered no SYN of this scan (--syn).
     pub strangers: AtomicU64,
 }
 

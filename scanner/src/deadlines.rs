@@ -33,7 +33,8 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Creates the queues for `slots` slots; `wait_ns` is the wait of each kind.
+    /// Creates the queues for `slots` slots.
+    /// - wait_ns: wait of each kind.
     pub fn new(slots: usize, wait_ns: [u64; KINDS]) -> Deadlines {
         let none = Link {
             kind: None,

@@ -4,19 +4,19 @@
 use std::fmt;
 use std::io;
 
-/// The scan was completed; all other codes mean that it was not.
+/// Exit code: the scan was completed. All other codes mean that it was not.
 pub const EXIT_DONE: u8 = 0;
-/// A system call failed; with --verify: the answers differ from the policy.
+/// Exit code: a system call failed, or with --verify the answers differ from the policy.
 pub const EXIT_FAILED: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_PRIVILEGE: u8 = 3;
-/// SIGINT or SIGTERM arrived before all targets were done.
+/// Exit code: SIGINT or SIGTERM arrived before all targets were done.
 pub const EXIT_INTERRUPTED: u8 = 4;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: u8,
-    /// `CAUSE: CURE`, without `error:`.
+    /// Message in the form `CAUSE: CURE`, without `error:`.
     pub text: String,
 }
 

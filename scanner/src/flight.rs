@@ -45,9 +45,9 @@ pub struct Settings {
     pub slots: usize,
     pub connect_timeout_ns: u64,
     pub talk_timeout_ns: u64,
-    /// Attempts after the first.
+    /// Maximum number of attempts after the first, if a target does not answer.
     pub retries: u8,
-    /// Questions a second; 0: no limit.
+    /// Connection attempts per second; 0 means no limit.
     pub rate: f64,
     /// States that are reported individually; all are counted.
     pub told: [bool; 4],
@@ -67,7 +67,7 @@ struct Slot {
     index: u64,
     started_ns: u64,
     phase: Phase,
-    /// The operation timed out and was cancelled.
+    /// True if the operation timed out and was cancelled.
     expired: bool,
     family: Option<Family>,
     /// True if the socket was opened for this target.
@@ -93,9 +93,9 @@ pub struct Flight<'a, E> {
     rate: Rate,
     /// Idle slots by the family of their socket.
     idle: [Vec<u32>; 2],
-    /// Number of slots in use: those below have a socket.
+    /// Number of slots that were used at least once: those with lower numbers.
     used: usize,
-    /// Idle slots with a connection to dissolve.
+    /// Idle slots whose connection is to be dissolved (reset).
     dirty: Vec<u32>,
     in_flight: usize,
     window: usize,
@@ -268,7 +268,8 @@ impl<'a, E: Engine> Flight<'a, E> {
         self.dissolve();
     }
 
-    /// Returns a free slot. One always exists below the window, since the window is at most the number of slots.
+    /// Returns a free slot. There is always one, since `window`, the limit of the number in flight, is at most the
+    /// number of slots.
     fn free_slot(&mut self, family: Family) -> usize {
         let (same, other) = match family {
             Family::V4 => (0, 1),
@@ -305,7 +306,7 @@ impl<'a, E: Engine> Flight<'a, E> {
         self.deadlines.enter(slot, Kind::Connecting, self.now_ns);
     }
 
-    /// Asks the slot's target again, which counts against the rate.
+    /// Connects to the slot's target again, which counts against the rate.
     fn connect_again(&mut self, slot: usize) {
         self.rate.take(1);
         let (address, port) = self.cursor.target(self.slots[slot].index);

@@ -26,7 +26,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Creates a plan. `seed` determines the order; None: by address, then by port.
+    /// Creates a plan.
+    /// - seed: key of the order; None orders by address, then by port.
+    /// - rings: number of rings that share the plan.
     pub fn new(targets: Set, ports: Ports, seed: Option<u64>, rings: usize) -> Plan {
         let len = targets.len() * ports.len();
         Plan {
@@ -94,7 +96,8 @@ impl Plan {
         }
     }
 
-    /// Reserves a chunk of turns; returns its first turn and the turn after its last.
+    /// Reserves a chunk of turns: positions in this scan's order, which begins with `begun`. Returns the first turn and
+    /// the turn after the last, or None if no turn is left.
     fn take(&self, most: u64) -> Option<(u64, u64)> {
         let all = self.left();
         let chunk = |from: u64| ((all - from) / (2 * self.rings)).clamp(1, most);

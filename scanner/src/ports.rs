@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Port lists: `22,80,443,8000-8100`, `-100`, `60000-`, and `-` for all from 1 on.
+//! Port lists: `22,80,443,8000-8100`, `-100`, `60000-`, and `-` for all ports from 1 on.
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// Sorted, without duplicates.
+    /// Port numbers, sorted, without duplicates.
     list: Vec<u16>,
 }
 
@@ -31,6 +31,8 @@ impl Ports {
         self.list.len() as u64
     }
 
+    /// Returns the port with a number, from 0.
+    ///
     /// # Panics
     /// If there is no such member.
     pub fn get(&self, member: u64) -> u16 {

@@ -1,19 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rate limit: a virtual clock that each question advances (generic cell rate algorithm).
+//! Rate limit of questions (connection attempts or SYNs): a virtual clock that each question advances (generic cell
+//! rate algorithm).
 
 /// Maximum burst after a pause: older unused time is lost.
 const BURST_NS: u64 = 5_000_000;
 
 #[derive(Clone, Debug)]
 pub struct Rate {
-    /// Time between two questions; 0: no limit.
+    /// Time between two questions; 0 means no limit.
     interval_ns: u64,
     /// Time at which the next question is allowed.
     next_ns: u64,
 }
 
 impl Rate {
-    /// Creates a limit; `per_second` 0: no limit.
+    /// Creates a limit.
+    /// - per_second: questions per second; 0 means no limit.
     pub fn new(per_second: f64, now_ns: u64) -> Rate {
         let interval = if per_second > 0.0 {
             1e9 / per_second

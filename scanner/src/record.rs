@@ -23,10 +23,10 @@ pub struct Record {
 }
 
 const RECORDS: usize = 256;
-/// Maximum bytes of an answer; a batch has as much room beyond its limit.
+/// Maximum bytes of an answer. A batch has this much room in addition to TEXTS, at which it is full.
 pub const LONGEST_TEXT: usize = 16 * 1024;
 const TEXTS: usize = 64 * 1024;
-/// Batches of a ring: one is being filled, the others are with the writer or on their way back.
+/// Number of batches of a ring: the ring fills one batch; the other batches are with the writer or on their way back.
 const BATCHES: usize = 8;
 
 #[derive(Debug)]

@@ -26,7 +26,7 @@ pub struct Resume {
     /// fields may be secret.
     scan: String,
     seed: Option<u64>,
-    /// First place that was not taken yet.
+    /// First place in the plan's order that no ring had taken.
     start: u64,
     left: Left,
     /// Hash of the fields above: a modified file is refused.
@@ -43,7 +43,7 @@ pub enum Left {
     Unanswered(Runs),
 }
 
-/// The question that each target is asked, by its options.
+/// Question that each target is asked: the probe and its options.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// The probe.
@@ -380,7 +380,7 @@ mod tests {
             fs::write(&others[0], "another's").unwrap();
             check_writable(file).unwrap();
             connect(vec![1]).write(file).unwrap();
-            // Also if a file of the temporary name exists, which could be a link.
+            // Writing also fails if a file of the temporary name exists, which could be a link.
             std::os::unix::fs::symlink(&others[0], &others[1]).unwrap();
             assert!(check_writable(file).is_err());
             assert!(connect(vec![2]).write(file).is_err());

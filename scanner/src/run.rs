@@ -63,7 +63,7 @@ impl Chosen {
     }
 }
 
-/// Returns the requested engine, or the one that works, and notes about it.
+/// Returns the requested engine, or for `auto` the engine that works here, and notes about the choice.
 pub fn choose(wanted: EngineName) -> Result<(Chosen, Vec<String>)> {
     if wanted == EngineName::Epoll {
         return Ok((Chosen::Epoll, Vec::new()));
@@ -131,8 +131,9 @@ pub struct Job<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Runs the scan. `take` receives the results, on a thread of its own; `watch` is called ten times a second with the counts.
-/// Returns the counts and the indices of unfinished targets.
+/// Runs the scan. Returns the counts and the indices of unfinished targets.
+/// - take: receives the results, on a separate thread.
+/// - watch: called ten times a second with the counts.
 pub fn run(
     job: &Job,
     take: impl FnMut(&Batch) -> io::Result<()> + Send,

@@ -13,7 +13,7 @@ use crate::failure::{Failure, Result, EXIT_INTERRUPTED};
 pub fn stop() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // In this order, so that the first signal finds the flag unset.
+        // The shutdown is registered first, so that the first signal finds the flag unset.
         flag::register_conditional_shutdown(signal, EXIT_INTERRUPTED.into(), stop.clone())
             .and_then(|_| flag::register(signal, stop.clone()))
             .map_err(|error| Failure::system("sigaction", &error))?;

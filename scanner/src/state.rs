@@ -82,8 +82,8 @@ impl Reason {
     }
 }
 
-/// Classifies the end of a connection attempt by its errno (0: connected). None: a temporary shortage; the target must be
-/// asked again.
+/// Classifies the end of a connection attempt by its errno (0: connected). Returns None for a temporary shortage: the
+/// target must be asked again.
 pub fn classify(errno: i32) -> Option<(State, Reason)> {
     Some(match errno {
         // A connection reset at once had been established: a refused SYN yields ECONNREFUSED.

@@ -25,7 +25,8 @@ pub struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    /// Creates a writer. `only_matched`: answers that do not match are not reported.
+    /// Creates a writer.
+    /// - only_matched: true if only answers that match are reported.
     pub fn new(
         plan: &'a Plan,
         targets: &'a Targets,

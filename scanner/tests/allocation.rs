@@ -118,7 +118,7 @@ fn a_ring_allocates_nothing_once_started() {
             let (allocated, sum) = fly(engine, scan, port);
             assert_eq!(sum.done(), 2 * 4096);
             assert!(sum.state(State::Open) > 3_500, "{sum:?}");
-            // The lists of completions and of unfinished targets: as many for any number of targets.
+            // Only the lists of completions and of unfinished targets are allocated, for any number of targets.
             assert!(allocated <= 4, "{allocated} allocations, {sum:?}");
         }
     }

@@ -42,7 +42,7 @@ pub struct Counter {
     of: String,
 }
 
-/// Line of the ledger as text.
+/// Line of the ledger's text that shows the counter.
 #[derive(Clone, Copy, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Text {
@@ -52,7 +52,7 @@ pub enum Text {
     Policy,
 }
 
-/// A counter by its place in memory.
+/// Single counter: a word in the memory of the counters.
 #[derive(Serialize)]
 pub struct Word {
     /// Key of the ledger as JSON.
@@ -62,7 +62,7 @@ pub struct Word {
     /// Name in the state that an upgrade hands over.
     pub handover: String,
     pub text: Text,
-    /// True if the ledger has it.
+    /// True if the ledger shows the counter.
     pub shown: bool,
 }
 
@@ -73,7 +73,7 @@ pub struct Read {
     pub metrics: Vec<Metric>,
 }
 
-/// Makes the words of a counter.
+/// Returns the words of a counter, or of a list of counters.
 fn words(counter: &Counter, statuses: &[Status]) -> Vec<Word> {
     if counter.values.is_empty() {
         let (key, value) = match counter.of.as_str() {
@@ -106,7 +106,8 @@ fn words(counter: &Counter, statuses: &[Status]) -> Vec<Word> {
     counter.values.iter().map(word).collect()
 }
 
-/// Makes the metric of a counter, if it has one. words: of all counters.
+/// Returns the metric of a counter, if it has one.
+/// - words: words of all counters.
 fn metric(counter: &Counter, words: &[Word]) -> Option<Metric> {
     let mut shown = words
         .iter()

@@ -35,12 +35,12 @@ pub struct Object {
 #[serde(deny_unknown_fields)]
 pub struct Member {
     pub name: String,
-    /// Type, for the templates without the "?".
+    /// Type; without its "?" after `complete`.
     pub r#type: String,
-    /// True if it may be null.
+    /// True if the member may be null.
     #[serde(skip_deserializing)]
     pub null: bool,
-    /// Object of its type, or whose members it stands for; "" for other types.
+    /// Object that is the type, or whose members the entry stands for; "" for other types.
     #[serde(default)]
     pub of: String,
     #[serde(default)]

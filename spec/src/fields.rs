@@ -50,16 +50,17 @@ pub struct Group {
     pub name: String,
     #[serde(default)]
     pub at: String,
-    /// The words after it.
+    /// Words that follow the group's name, one for each field.
     #[serde(skip)]
     fields: Vec<String>,
-    /// The same words in a sentence.
+    /// Words of `fields` as a list for messages: `a, b or c`.
     #[serde(skip_deserializing)]
     expected: String,
 }
 
 impl Group {
-    /// Returns the words of its fields in a sentence, the last after "and" or "or".
+    /// Returns the words of the group's fields as a list in a sentence.
+    /// - before_last: word before the last field, "and" or "or".
     pub fn words(&self, before_last: &str) -> String {
         match self.fields.split_last() {
             Some((last, [])) => last.clone(),
@@ -68,7 +69,7 @@ impl Group {
         }
     }
 
-    /// Returns true if a word is one of its fields.
+    /// Returns true if a word is one of the group's fields.
     pub fn has(&self, word: &str) -> bool {
         self.fields.iter().any(|field| field == word)
     }
@@ -88,15 +89,15 @@ pub struct Field {
     pub protocol: Protocol,
     #[serde(default)]
     pub alone: bool,
-    /// Name of its constant; the text if absent.
+    /// Name of the field's constant; derived from the text if the table has none.
     #[serde(default)]
     pub name: String,
-    /// Word without its group.
+    /// Word of the field, without its group.
     #[serde(skip_deserializing)]
     pub word: String,
 }
 
-/// The packets that have a field.
+/// Address family of the packets that have a field.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Family {

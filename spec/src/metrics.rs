@@ -25,7 +25,7 @@ pub struct Metrics {
 #[serde(deny_unknown_fields)]
 pub struct Label {
     pub name: String,
-    /// Metrics with this label; empty means all that list it.
+    /// Metrics with this label; empty means all metrics that list the label.
     #[serde(default)]
     pub metrics: Vec<String>,
     pub about: String,
@@ -57,7 +57,8 @@ pub struct Metric {
     /// Values of the last label.
     #[serde(default)]
     pub values: Vec<String>,
-    /// Place of its value in the answers of the control socket; "" if the exporter makes it otherwise.
+    /// Path of the metric's value in the answers of the control socket; "" if the exporter computes the value
+    /// otherwise.
     #[serde(default)]
     pub from: String,
 }
@@ -138,7 +139,8 @@ fn describe(labels: &mut [Label], metrics: &[Metric]) -> anyhow::Result<()> {
     }
 }
 
-/// Parses and checks metrics.toml. counters: the metrics of counters.toml, which come last.
+/// Parses and checks metrics.toml.
+/// - counters: metrics of counters.toml, which come last.
 pub fn read(folder: &Path, counters: Vec<Metric>) -> anyhow::Result<Metrics> {
     let mut table: Metrics = parse(folder, "metrics.toml")?;
     table.metrics.extend(counters);

@@ -106,7 +106,7 @@ pub struct CommandOption {
     pub value: String,
     #[serde(default = "run")]
     pub commands: Vec<String>,
-    /// Name of its choice; "" if none.
+    /// Name of the option's choice; "" if the option has none.
     #[serde(default)]
     pub choice: String,
     #[serde(default)]
@@ -133,8 +133,8 @@ pub struct CommandOption {
     /// Defaults of the profiles fast and paper: a number, or the index of a choice's value.
     #[serde(skip_deserializing)]
     pub defaults: [u32; 2],
-    /// Terms of the help text such as "--iif NAME, --oif NAME": this option and those that share its text; "" if it shares
-    /// another option's text.
+    /// Terms of the help text such as "--iif NAME, --oif NAME": this option and the options that share its text; "" if
+    /// the option shares the text of a later option.
     #[serde(skip_deserializing)]
     pub terms: String,
 }
@@ -319,7 +319,8 @@ impl CommandOption {
     }
 }
 
-/// Assigns to each help text its options.
+/// Stores with each help text the terms of its options: of the option itself, and of the options without a text before
+/// it.
 fn join_terms(options: &mut [CommandOption]) {
     let mut terms = String::new();
     for option in options {

@@ -86,7 +86,7 @@ struct Refusals {
 pub struct Refused {
     pub at: String,
     pub words: String,
-    /// Hint; "" in the file: the fields of the group with the place's name.
+    /// Hint; if the file has none, the fields of the group with the place's name.
     #[serde(default)]
     pub hint: String,
 }

@@ -12,7 +12,8 @@ use crate::token::Tokens;
 use crate::tree::{self, Tree};
 use crate::Refusal;
 
-/// Maximum number of matches of names that may hold for a class: a rule of the firewall's policy has no room for more.
+/// Maximum number of matches of names in a class. The firewall's policy has one rule for each class with all its
+/// matches, and the number of statements in a rule is limited.
 const HOLDING_MAX: usize = 20;
 
 /// Classes of a policy, numbered from 1. Class 1 is the class of connections without names.

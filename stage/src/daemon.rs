@@ -8,7 +8,7 @@ use std::fmt::Write;
 use crate::class::Classes;
 use crate::marks::Layout;
 
-/// Input of `policy`.
+/// Data from which the firewall's policy is made.
 pub struct Daemon<'a> {
     pub classes: &'a Classes,
     /// Declarations of the sets, as `class::declarations` returns them.

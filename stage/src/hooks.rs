@@ -39,7 +39,7 @@ pub type Hooks = BTreeMap<&'static str, Hook>;
 /// Hooks of each table with names, by its index in `Tree::tables`.
 pub type Tables = BTreeMap<usize, Hooks>;
 
-/// Policy under analysis.
+/// Search for the hooks in which the packets of a policy are queued.
 struct Finder<'a> {
     ways: &'a Ways<'a>,
     options: &'a Options,

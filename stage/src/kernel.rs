@@ -58,7 +58,7 @@ const NO_DATAGRAM: &str = "meta l4proto != udp";
 /// conntrack has the server as the first sender, no class becomes final.
 const CLIENTS_DATAGRAM: &str = "meta l4proto udp ct direction original";
 
-/// Input of the kernel's text.
+/// Data from which the kernel's part of a split policy is made.
 pub struct Kernel<'a> {
     pub ways: &'a Ways<'a>,
     pub tables: &'a Tables,
@@ -107,7 +107,7 @@ impl Kernel<'_> {
                 class | layout.settled()
             ));
         }
-        // The mark is unchanged, because no firewall has read the queue.
+        // The RST of a rejected packet still has this mark if no firewall has read the queue.
         if hook == "output" && self.has_rejects() {
             elements.push(format!("{:#010x} : goto stage-passed", layout.refused()));
         }
@@ -226,7 +226,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Returns the tables with rules with names that no packet reaches.
+    /// Returns the tables that have trial chains, but no hook in which packets are queued, because no packet reaches
+    /// their rules with names.
     fn unasked(&self) -> impl Iterator<Item = usize> + '_ {
         let all = self.trials.tables().into_iter();
         all.filter(|table| !self.tables.contains_key(table))

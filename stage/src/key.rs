@@ -35,7 +35,7 @@ impl Use {
     }
 }
 
-/// Key with a name, and the position of its elements.
+/// Key of a lookup (a search in a set or map) with a field of names, and its position in the policy.
 #[derive(Clone, Debug)]
 pub struct Key {
     /// Tokens from the key's first word to the end of the lookup.
@@ -44,8 +44,8 @@ pub struct Key {
     pub of: Use,
     /// Token of the set's name, or of the opening brace of the elements.
     pub right: usize,
-    /// First token of the lookup. For a value: first token of its statement, or the token after the lookup if that
-    /// statement is not supported.
+    /// First token of the lookup. If a statement uses the lookup's value: first token of the statement, or the token
+    /// after the lookup if the statement is not supported.
     pub place: usize,
 }
 

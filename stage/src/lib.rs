@@ -42,7 +42,7 @@ use marks::Layout;
 pub use nat::without_nat;
 use reach::Ways;
 use replace::{Edit, Replacer};
-pub use source::{file, text, Place, Source};
+pub use source::{checked_file, file, text, Check, Place, Source};
 use token::Tokens;
 use trial::Trials;
 
@@ -152,7 +152,7 @@ pub struct Class {
 pub struct SplitRule {
     pub place: Place,
     pub text: String,
-    /// Tests that replace the rule's names.
+    /// Texts that replace the rule's matches of names in the kernel. They test the class in the connection mark.
     pub tests: Vec<String>,
     /// Numbers of the classes for which the rule's matches of names hold. Other matches are not compared.
     pub classes: Vec<u32>,
@@ -169,7 +169,7 @@ pub struct LearnedSet {
     pub learns: String,
 }
 
-/// Warning about a policy that can be split.
+/// Warning about a rule with an effect that its author may not expect. The policy is split in spite of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub place: Place,

@@ -33,8 +33,9 @@ pub struct Lookup {
     pub elements: Vec<Element>,
     /// Sets of names to which matches of elements refer.
     pub groups: Vec<Group>,
-    /// Token index of the lookup's test: like `Ask::place` for a set, the key's first token for a verdict, the first
-    /// token of the statement for a value.
+    /// Token index at which the kernel's test of the class is written. Set: after the matches that follow, like
+    /// `Ask::place`. Verdict map: first token of the key. Map of values: first token of the statement that uses the
+    /// value.
     pub place: usize,
 }
 
@@ -51,7 +52,8 @@ struct Reader<'a> {
     key: &'a key::Key,
 }
 
-/// Returns the sort key of an element: elements whose name stands for fewer names come first.
+/// Returns the sort key of an element: exact host names come before names with `*.`, and longer names before shorter
+/// ones.
 fn width(element: &Element) -> (bool, std::cmp::Reverse<usize>) {
     let names = element.asks.iter();
     let host = names
@@ -67,7 +69,8 @@ impl Reader<'_> {
         words.join(between)
     }
 
-    /// Returns the tokens of the elements, without braces and line ends. usize::MAX ends each part of a named set.
+    /// Returns the tokens of the elements, without braces and line ends. A named set may have several lists of
+    /// elements: usize::MAX ends the tokens of each list.
     fn listed(&self, table: usize) -> Vec<usize> {
         let right = self.key.right;
         let ranges: Vec<Range<usize>> = match self.tokens.get(right).strip_prefix('@') {

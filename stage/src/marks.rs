@@ -75,12 +75,12 @@ impl Layout {
         self.settled() | self.class(2)
     }
 
-    /// Returns the mark of packets that a trial (see trial.rs) drops on the way that it tries.
+    /// Returns the mark by which a trial (see trial.rs) records that its rules would drop the packet.
     pub fn ended(&self) -> u32 {
         self.class(1)
     }
 
-    /// Returns the mark of packets that leave the chain of the rule that began a trial.
+    /// Returns the mark by which a trial (see trial.rs) makes a packet leave the chain of the rule that began it.
     pub fn left(&self) -> u32 {
         self.class(2)
     }

@@ -264,8 +264,8 @@ impl Match {
         matches!(self.layer, Layer::Tcp | Layer::Udp)
     }
 
-    /// Returns true if the match has the same result when the packet is queued, before the policy, and a form for the
-    /// opposite direction.
+    /// Returns true if the match can select packets to be queued: it has the same result before the policy as in the
+    /// policy, and a form for the opposite direction.
     pub fn is_lasting(&self) -> bool {
         self.mirror != Mirror::None
     }

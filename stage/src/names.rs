@@ -29,7 +29,8 @@ pub struct Ask {
     pub field: String,
     /// Text in the firewalls' language. Sets have the names of `Names::sets`.
     pub text: String,
-    /// Token index of the class's test: after the following matches, before any statement with an effect.
+    /// Token index at which the kernel's test of the class is written: after the matches that follow this match, before
+    /// any statement with an effect.
     pub place: usize,
 }
 
@@ -63,7 +64,8 @@ impl NameRule {
             .chain(elements.flat_map(|element| &element.asks))
     }
 
-    /// Returns true if the rule's test at a place holds for DNS packets only.
+    /// Returns true if the test of the class (the kernel's form of the rule's matches of names) at a place holds for
+    /// DNS packets only.
     /// - place: token index of the test.
     pub fn is_of_dns_at(&self, place: usize) -> bool {
         let lookup = self.lookup.iter().filter(|lookup| lookup.place == place);
@@ -73,7 +75,7 @@ impl NameRule {
         all.any(Ask::is_of_dns)
     }
 
-    /// Returns true if only DNS packets pass the rule's first test.
+    /// Returns true if only DNS packets pass the rule's first test of the class.
     pub fn is_of_dns(&self) -> bool {
         self.is_of_dns_at(self.first_test())
     }
@@ -84,8 +86,8 @@ impl NameRule {
         self.lookup.is_none() && self.asks.iter().all(Ask::is_of_no_dns)
     }
 
-    /// Returns the token index of the rule's first test. Only the matches before it decide whether the test is
-    /// evaluated.
+    /// Returns the token index of the rule's first test of the class (the kernel's form of matches of names). Only the
+    /// matches before this index decide whether the test is evaluated.
     pub fn first_test(&self) -> usize {
         let tested = self
             .lookup
@@ -133,7 +135,7 @@ pub struct Names {
     pub learns: Vec<usize>,
 }
 
-/// Returns true if two words are a field of names.
+/// Returns true if a protocol and a field are in FIELDS, e.g. `tls sni` or `http method`.
 pub fn is_field(protocol: &str, field: &str) -> bool {
     let found = FIELDS.iter().find(|(known, _)| *known == protocol);
     found.is_some_and(|(_, fields)| fields.contains(&field))
@@ -283,7 +285,7 @@ fn place(tokens: &Tokens, pure: &[Range<usize>], start: usize, end: usize) -> us
     }
 }
 
-/// Returns a match `FIELD exists` for each host field of a lookup that holds if no element does.
+/// Returns a match `FIELD exists` for each host field of a lookup with `!=`, which holds if no element does.
 fn existence(lookup: &Lookup) -> Vec<Ask> {
     let asks = lookup.elements.iter().flat_map(|element| &element.asks);
     let hosts: BTreeSet<&str> = asks

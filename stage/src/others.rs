@@ -13,7 +13,7 @@ pub type Others = Vec<Range>;
 /// Field of every packet. It is added to each key, so that no key has a single field: the firewalls compare flags in a
 /// key of one field bit by bit.
 const BESIDE: &str = "meta length";
-/// Number of lines before the first rule.
+/// Number of lines before the first rule in the text that `read` has parsed.
 const LINES_BEFORE: usize = 1;
 
 /// Fields of a key that are not names.
@@ -35,7 +35,7 @@ fn kind_of(text: &str) -> Option<Type> {
     found.map(|facts| facts.kind)
 }
 
-/// Returns the ranges of a rule's only element, without the range of `BESIDE`.
+/// Returns the ranges of the only element in a rule's set, without the range of `BESIDE`.
 fn ranges_of(policy: &Policy, rule: usize) -> Option<Others> {
     let rule = policy.tables.first()?.chains.first()?.rules.get(rule)?;
     let StatementKind::Match(found) = &rule.statements.first()?.kind else {
@@ -57,7 +57,8 @@ impl Fields {
         }
     }
 
-    /// Returns the index of an unknown field's value as a range. Adds new values to `words`.
+    /// Returns a range that stands for the value of an unknown field: the value's index in `words`, to which a new
+    /// value is added. Fails if the value is a range, prefix or mask.
     fn word(&mut self, text: &str) -> Result<Range, &'static str> {
         let ranged: &[char] = match text.starts_with('"') {
             true => &['*'],

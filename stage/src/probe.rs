@@ -137,7 +137,7 @@ fn set_host(names: &mut Names, host: &[u8]) {
     }
 }
 
-/// Returns names of a protocol, without values of fields.
+/// Returns the names of a connection with this protocol whose fields have no values.
 fn blank(protocol: NamesProtocol) -> Names {
     Names {
         state: NamesState::Known,

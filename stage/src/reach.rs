@@ -12,7 +12,8 @@ use crate::names::{self, NameRule};
 use crate::token::Tokens;
 use crate::tree::{self, Base, Rule, Tree};
 
-/// Maximum number of ways to one rule. If there are more, only their base chains count.
+/// Maximum number of ways (paths of jumps from a base chain) to one rule. If there are more, only their base chains
+/// count.
 const WAYS_MAX: usize = 64;
 /// Maximum number of chains in one way (the kernel's NFT_JUMP_STACK_SIZE).
 const DEPTH_MAX: usize = 16;
@@ -156,7 +157,8 @@ impl Ways<'_> {
         }
     }
 
-    /// Returns the part of a rule with names before its first test.
+    /// Returns the beginning of a rule with names, up to the first test of the class that replaces its matches of
+    /// names.
     pub fn before_test(&self, named: &NameRule) -> Rule {
         let rule = &self.tree.rules[named.rule];
         Rule {
@@ -165,7 +167,7 @@ impl Ways<'_> {
         }
     }
 
-    /// Returns all ways to a rule.
+    /// Returns all ways (paths of jumps from a base chain) to a rule.
     pub fn to(&self, rule: &Rule) -> Vec<Way> {
         let own = self.own(rule);
         let mut ways = Vec::new();

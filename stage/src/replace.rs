@@ -36,15 +36,15 @@ pub fn bytes(tokens: &Tokens, range: &Range<usize>) -> Range<usize> {
     tokens.start(range.start)..tokens.end_before(range.end)
 }
 
-/// Returns the text of a key, or of one of its elements. The mark comes first, because nft accepts a mask in a
-/// statement's key only there.
+/// Joins the mark and the other fields to a key (`ct mark & 0xff . ip daddr`), or to an element's key. The mark must be
+/// the first field: nft accepts a mask only in the first field of a statement's key.
 fn joined(mark: &str, others: &[String]) -> String {
     let others = others.iter().map(String::as_str);
     let words: Vec<&str> = [mark].into_iter().chain(others).collect();
     words.join(" . ")
 }
 
-/// Input of the edits of rules.
+/// Data from which the edits of rules are made.
 pub struct Replacer<'a> {
     pub ways: &'a Ways<'a>,
     pub classes: &'a Classes,
@@ -54,7 +54,8 @@ pub struct Replacer<'a> {
 }
 
 impl Replacer<'_> {
-    /// Returns the match of packets that may have the names of a test.
+    /// Returns the match that limits a test of the class to packets that may have its names; empty if the rule's other
+    /// matches do.
     /// - place: token index of the test.
     fn gate(&self, rule: &NameRule, place: usize) -> String {
         let own = self.ways.before_test(rule);
@@ -70,8 +71,8 @@ impl Replacer<'_> {
         format!("ct mark & {:#010x}", self.layout.class_mask())
     }
 
-    /// Returns the marks of names that are not known yet and of unreadable names, each with its verdict. No verdict:
-    /// the rule is skipped.
+    /// Returns two marks, each with its verdict: first for names that are not known yet, then for unreadable names. No
+    /// verdict: these packets skip the rule.
     /// - place: token index of the test.
     /// - leads: verdicts of the lookup's elements.
     fn uncertain(
@@ -89,7 +90,7 @@ impl Replacer<'_> {
         [(0, undecided), (self.layout.unreadable(), unreadable)]
     }
 
-    /// Returns a test by a verdict map: the rule continues or ends.
+    /// Returns a test of the class as `KEY vmap { ELEMENTS }`. A packet without an element skips the rule.
     /// - place: token index of the test.
     fn vmap(&self, rule: &NameRule, place: usize, key: &str, elements: &[String]) -> String {
         let (gate, mark) = (self.gate(rule, place), self.mark());
@@ -132,7 +133,7 @@ impl Replacer<'_> {
         self.vmap(rule, place, &key, &elements)
     }
 
-    /// Returns the test that replaces matches of names.
+    /// Returns the test of the class that replaces matches of names.
     /// - place: token index of the test.
     fn test(&self, rule: &NameRule, asks: &[&Ask], place: usize) -> String {
         let [undecided, unreadable] = self.uncertain(rule, place, &[]);
@@ -222,8 +223,9 @@ impl Replacer<'_> {
         rows.iter().map(text).collect()
     }
 
-    /// Returns the test of a lookup and of the matches of names at the same place. None: there are too many elements.
-    /// - leads: replaces the verdict of each element.
+    /// Returns a verdict map that tests a lookup and the matches of names at the same place. None: the map has too many
+    /// elements.
+    /// - leads: verdict of all elements for known names; None: each element keeps its own verdict.
     fn looked_up(
         &self,
         rule: &NameRule,
@@ -298,7 +300,7 @@ impl Replacer<'_> {
                 Some(lookup) => self.looked_up(rule, lookup, &asks, Some("continue"))?,
                 None => self.test(rule, &asks, place),
             };
-            // The test replaces a name that ends there.
+            // If a match of a name ends at the place of the test, the test replaces this match.
             let before = removed.iter().position(|range| range.end == place);
             edits.push(match before {
                 Some(found) => (bytes(tokens, &removed.swap_remove(found)), test),

@@ -28,14 +28,14 @@ pub enum Lead {
     Goto(usize),
 }
 
-/// Way on from a rule: its matches as text, each with a blank after it, and its target.
+/// Way on from a rule (one of its possible results): its matches as text, each with a blank after it, and its target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Way {
     pub matches: String,
     pub lead: Lead,
 }
 
-/// Ways on from a rule. A packet takes at most one of them, unless the rule is uncertain.
+/// Ways on from a rule (its possible results). A packet takes at most one of them, unless the rule is uncertain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Step {
     pub ways: Vec<Way>,
@@ -43,7 +43,7 @@ pub struct Step {
     pub may: bool,
 }
 
-/// Statements that have an effect but don't end the rule: the next statement follows. They are left out here.
+/// Statements that have an effect but don't end the rule: the next statement follows. Steps leave them out.
 const EFFECTS: [&str; 10] = [
     "counter", "log", "last", "notrack", "flow", "add", "update", "delete", "dup", "reset",
 ];
@@ -56,9 +56,9 @@ const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "lim
 struct Reader<'a> {
     ways: &'a Ways<'a>,
     named: Option<&'a NameRule>,
-    /// Words of the fields and sets that omitted effects change.
+    /// Words of the fields and sets (`mark`, `@s`) changed by statements that a step leaves out.
     changed: &'a BTreeSet<String>,
-    /// True if the names in the rule certainly hold for the packets in question.
+    /// True if the rule's matches of names certainly hold for the packets for which the rule is parsed.
     is_certain: bool,
     table: usize,
     end: usize,
@@ -76,7 +76,7 @@ impl Reader<'_> {
         self.matches += &format!("{text} ");
     }
 
-    /// Returns true if tokens read a field or set that an omitted effect may have changed.
+    /// Returns true if tokens read a field or set that a statement left out before may have changed.
     fn is_changed(&self, range: &Range<usize>) -> bool {
         let text = tree::expand(self.ways.tokens, self.ways.tree, range);
         let mut words = text.split(' ');
@@ -152,7 +152,7 @@ impl Reader<'_> {
         Some(all)
     }
 
-    /// Parses `KEY vmap …` and adds its ways. Returns None if it is not understood.
+    /// Parses `KEY vmap …` and adds a way for each of its targets. Returns None if it is not understood.
     /// - range: tokens from the key's first word to `vmap`.
     fn verdict_map(&mut self, range: &Range<usize>) -> Option<()> {
         let tokens = self.ways.tokens;
@@ -177,7 +177,7 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Adds a way for the verdict of each element of a lookup of names. Elements with other fields are left out.
+    /// Adds a way for the verdict of each element of a lookup of names. Adds none if the key also has other fields.
     fn looked_up(&mut self, lookup: &Lookup) {
         if !lookup.fields.texts.is_empty() {
             return;
@@ -291,7 +291,8 @@ impl Reader<'_> {
         self.step
     }
 
-    /// Skips a statement with an effect, which may use a value by name. Returns the token after it.
+    /// Skips a statement with an effect, e.g. `counter` or `meta mark set 1`. Marks the step as uncertain if the value
+    /// comes from a map whose key is a name (`meta mark set tls sni map @m`). Returns the token after the statement.
     fn effect(&mut self, at: usize) -> usize {
         let behind = self.behind(at);
         let lookup = self.named.and_then(|named| named.lookup.as_ref());
@@ -320,7 +321,7 @@ pub fn changes(ways: &Ways, rule: &Rule) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns a step with the ways to some verdicts of a rule's lookup.
+/// Returns the possible results of a rule whose lookup has found some verdicts.
 /// - leads: verdicts of the lookup's elements.
 pub fn of_leads(ways: &Ways, number: usize, leads: &[&str]) -> Step {
     let none = BTreeSet::new();
@@ -357,7 +358,7 @@ fn reader<'a>(
 /// Parses a rule from a token on.
 /// - number: index in `Tree::rules`.
 /// - named: matches of names in the rule, if any.
-/// - changed: words of the fields and sets that omitted effects change.
+/// - changed: words of the fields and sets changed by statements that a step leaves out.
 pub fn read(
     ways: &Ways,
     number: usize,

@@ -16,33 +16,33 @@ use crate::reject::outermost;
 use crate::replace::Edit;
 use crate::steps::{self, Lead, Step, Way};
 
-/// Chain of a trial.
+/// Chain of a trial, which finds out whether a packet with unknown names may be accepted from a rule on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Trial {
-    /// Rules of a chain, from an index in `Tree::rules` on.
+    /// Copy of a chain: the chain's index, and the index in `Tree::rules` from which its rules are copied.
     Rules(usize, usize),
-    /// Ways on from a rule that may hold, tried before the packet skips the rule: the rule's index, and the text of the
-    /// ways.
+    /// Rules that try the case that a rule holds, before the packet skips the rule: the rule's index, and the text of
+    /// these rules.
     Rule(usize, String),
-    /// The same rules as in `Rules`, after a rule that may return. The packet may return whatever these rules do, so
-    /// their drop is not noted.
+    /// Jump to the copy in `Rules` with the same values, after a rule that may return. A drop there is not recorded in
+    /// the packet's mark, because the packet may also return.
     Returns(usize, usize),
-    /// The same rules as in `Rules`, after the rule that began the trial and may return. The packet leaves the chain
-    /// afterwards.
+    /// Jump to the copy in `Rules` with the same values, after the rule that began the trial and that may return. Then
+    /// the packet leaves the chain of this rule.
     Leaves(usize, usize),
 }
 
-/// Trials of a policy. They are made when a rule leads to them.
+/// Trial chains of a policy. A chain is created when a rule first leads to it.
 pub struct Trials<'a> {
     ways: &'a Ways<'a>,
     names: &'a [NameRule],
     layout: Layout,
-    /// Words of the fields and sets that the omitted effects change.
+    /// Words of the fields and sets (`mark`, `@s`) changed by statements that trials leave out.
     changed: BTreeSet<String>,
     numbers: RefCell<BTreeMap<Trial, usize>>,
     /// Table and rules of each chain, in the order of the chains' numbers.
     chains: RefCell<Vec<(usize, Vec<String>)>>,
-    /// Rules after which a packet may leave the chain.
+    /// Rules after which a packet may leave the chain; indexes in `Tree::rules`.
     leaving: RefCell<BTreeSet<usize>>,
 }
 
@@ -99,7 +99,7 @@ impl<'a> Trials<'a> {
         steps::read_whole(self.ways, rule, self.named(rule), &self.changed)
     }
 
-    /// Returns a match that compares the stage's bits of a packet's mark.
+    /// Returns a match that compares the bits of a packet's mark that the split policy uses.
     fn is_marked(&self, mark: u32) -> String {
         format!("meta mark & {:#010x} == {mark:#010x}", self.layout.mask())
     }
@@ -180,7 +180,7 @@ impl<'a> Trials<'a> {
         lines
     }
 
-    /// Returns the rules of a step within a copy.
+    /// Returns the rules that stand for a step (the possible results of a rule) in a trial's copy of a chain.
     fn copied(&self, chain: usize, number: usize, step: &Step) -> Vec<String> {
         let ended = self.is_marked(self.layout.ended());
         let mut lines = Vec::new();
@@ -214,7 +214,7 @@ impl<'a> Trials<'a> {
         lines
     }
 
-    /// Returns the rules of a step that begins a trial.
+    /// Returns the rules that try a step (the possible results of a rule) before the packet skips the rule.
     /// - number: index of the rule in `Tree::rules`.
     fn begun(&self, chain: usize, number: usize, step: &Step) -> Vec<String> {
         let clear = format!("{} {}", self.is_marked(self.layout.ended()), self.set(0));
@@ -256,8 +256,8 @@ impl<'a> Trials<'a> {
         lines
     }
 
-    /// Returns the verdict of a rule for packets with unknown names. Its matches before a token are known to hold or
-    /// are unknown. None: the packet skips the rule.
+    /// Returns the verdict of a rule for packets with unknown names that have reached a token of the rule: each match
+    /// before the token holds or is unknown. None: the packet skips the rule.
     /// - number: index of the rule in `Tree::rules`.
     /// - from: the token.
     /// - leads: verdicts of a lookup's elements, which replace the rule's tokens from `from` on.
@@ -282,8 +282,8 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the edit that adds a rule after a rule, by which packets leave its chain. None: packets don't leave it
-    /// there.
+    /// Returns the edit that inserts a further rule after a rule, by which packets leave the chain. None: no packet
+    /// leaves the chain there.
     pub fn behind(&self, rule: usize) -> Option<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         if !self.leaving.borrow().contains(&rule) {

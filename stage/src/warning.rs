@@ -8,7 +8,7 @@ use crate::token::Tokens;
 use crate::tree::{Rule, Tree};
 use crate::{Refusal, Warning};
 
-/// Returns the tokens of all rules that equal a word.
+/// Returns all tokens in rules that equal a word.
 fn places<'a>(
     tokens: &'a Tokens,
     tree: &'a Tree,

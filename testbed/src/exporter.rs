@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The exporter as a running program.
+//! Runs the program twinwall-exporter.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Stdio};
@@ -17,8 +17,8 @@ pub struct Exporter {
 
 impl Exporter {
     /// Starts an exporter inside a namespace and waits until it listens.
-    /// - control: control socket of the firewall.
-    /// - listen: its address with a port.
+    /// - control: path of the firewall's control socket.
+    /// - listen: address and port on which the exporter listens.
     pub fn start(namespace: &Namespace, control: &str, listen: &str) -> anyhow::Result<Exporter> {
         let mut child = namespace
             .command(built("twinwall-exporter"))
@@ -35,7 +35,7 @@ impl Exporter {
         if !line.starts_with("ready: ") {
             bail!("twinwall-exporter: {line}");
         }
-        // Later output is discarded, and must not block it.
+        // Discards later output, so that a full pipe does not block the exporter.
         std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
         Ok(exporter)
     }

@@ -21,7 +21,7 @@ use crate::wait::{until, wait_within, PATIENCE};
 /// Quiet time after which a closed connection sends no more packets.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// Number of situations in the failure contract.
+/// Number of lines of the failure contract: the table, printed at the start, of what each failure does to packets.
 const SITUATIONS: usize = 6;
 
 /// A firewall that has reported that it is ready. Killed on drop.
@@ -37,29 +37,29 @@ pub struct Firewall {
     pub contract: Vec<String>,
 }
 
-/// The end of a firewall.
+/// Result of a firewall that has ended.
 pub struct Ended {
     /// Exit code; None if a signal ended it.
     pub code: Option<i32>,
-    /// The signal that ended it, if any.
+    /// The signal that ended the firewall, if any.
     pub signal: Option<i32>,
     /// Lines of stdout that were not read before.
     pub lines: Vec<String>,
-    /// The whole of stderr, without the warning below.
+    /// The whole of stderr, without the warnings `unfed` and `loose`.
     pub stderr: String,
-    /// The warning that no rule leads to a queue, which most tests cause.
+    /// The first warning that no rule sends packets to a queue, if any; most tests cause it.
     pub unfed: Option<String>,
-    /// The warning about interfaces without a strict rp_filter.
+    /// The first warning about interfaces without a strict rp_filter, if any.
     pub loose: Option<String>,
 }
 
-/// Start of the warning about queues without a rule.
+/// Beginning of the warning about queues without a rule.
 const UNFED: &str = "warning: no rule leads packets to queue ";
 
 /// Beginning of the warning about interfaces without a strict rp_filter.
 const LOOSE: &str = "warning: IPv4 packets with false source addresses come in by ";
 
-/// Separates the lines of such a warning from the rest of a text, and returns the first.
+/// Removes all lines that begin with `begin` from a text. Returns the first of them.
 fn take_warning(text: &mut String, begin: &str) -> Option<String> {
     let (taken, rest): (Vec<&str>, Vec<&str>) = text
         .split_inclusive('\n')
@@ -155,8 +155,8 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// Requests ledgers until all offered packets have been received and answered, the workers are idle, and no packet has
-    /// arrived for a while: a connection still sends packets after its ends have closed it.
+    /// Requests ledgers until all offered packets have been received and answered, the workers are idle, and no packet
+    /// has arrived for [`QUIET`]: a connection still sends packets after its ends have closed it.
     pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
         // With --profile paper a worker never sleeps.
         let never_sleeps = self.start_line()?.spin_us.is_none();
@@ -183,7 +183,7 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// Returns the workers' threads, one per queue: the threads started last.
+    /// Returns the thread ids of the workers, one per queue. The workers are the threads that were started last.
     pub fn workers(&self) -> anyhow::Result<Vec<u32>> {
         let mut threads = proc::threads(self.pid)?;
         let others = threads
@@ -192,7 +192,7 @@ impl Firewall {
         Ok(threads.split_off(others))
     }
 
-    /// Returns true if all workers sleep in poll: then they have also read overrun reports.
+    /// Returns true if all workers sleep in poll. They have then also read the reports of overruns.
     pub fn is_idle(&self) -> anyhow::Result<bool> {
         let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
         Ok(self.workers()?.into_iter().all(asleep))
@@ -204,7 +204,7 @@ impl Firewall {
         self.stop()
     }
 
-    /// Returns true if it still runs.
+    /// Returns true if the firewall still runs.
     pub fn is_running(&mut self) -> anyhow::Result<bool> {
         Ok(self.child.try_wait()?.is_none())
     }
@@ -243,7 +243,7 @@ impl Firewall {
         self.end()
     }
 
-    /// Waits for the end.
+    /// Waits for the firewall's end. Removes the known warnings from its stderr.
     fn end(&mut self) -> anyhow::Result<Ended> {
         use std::os::unix::process::ExitStatusExt;
         let status = wait_within(&mut self.child, PATIENCE).context("the firewall does not end")?;
@@ -330,7 +330,7 @@ fn command_under<A: AsRef<OsStr>>(
             command
         }
     };
-    // Before the arguments: the last option may intentionally lack its value.
+    // `--user` comes before the arguments, because the last option may intentionally lack its value.
     if is_start(arguments) {
         command.args(["--user", USER]);
     }

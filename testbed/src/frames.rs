@@ -26,14 +26,14 @@ const ETH_P_IPV6: u16 = 0x86dd;
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 const PACKET_VNET_HDR: i32 = 15;
-/// Turns checksums of sent packets on or off (linux/ethtool.h).
+/// Command of ethtool that turns checksums of sent packets on or off (linux/ethtool.h).
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
 /// A packet socket at an interface of a namespace.
 pub struct Link {
     socket: OwnedFd,
     own: [u8; 6],
-    /// Bytes in front of each frame.
+    /// Length of the virtio_net_hdr before each frame: 0 until `leave_checksums`.
     virtio_bytes: usize,
 }
 
@@ -115,7 +115,7 @@ impl Link {
         })
     }
 
-    /// Allows packets whose checksum is still to be filled in.
+    /// Enables [`Link::send_unsummed`]: each frame then begins with a virtio_net_hdr.
     pub fn leave_checksums(&mut self) -> anyhow::Result<()> {
         let on = 1;
         // SAFETY: the kernel reads one int.

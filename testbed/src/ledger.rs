@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{ensure, Context};
 use serde::{Deserialize, Deserializer};
 
-/// The start line.
+/// The start object of --json.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
@@ -28,7 +28,7 @@ pub struct Start {
     pub deadline_ms: u32,
     #[serde(rename = "default")]
     pub default_verdict: String,
-    // Present only with a policy.
+    // The next four fields are present only with a policy.
     pub malformed: Option<String>,
     pub conntrack: Option<String>,
     pub policy: Option<String>,
@@ -36,7 +36,7 @@ pub struct Start {
     pub contract: Vec<Situation>,
 }
 
-/// A situation of the failure contract.
+/// A line of the failure contract: `mode` was requested for a situation, `really` is its effect.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Situation {
@@ -131,14 +131,14 @@ pub struct Ledger {
     pub undecided: u64,
     pub without_ct_state: u64,
     pub replies: Replies,
-    /// Followed connections by result.
+    /// Numbers of followed connections, by result.
     pub connections: BTreeMap<String, u64>,
-    /// Answers of DNS by result.
+    /// Numbers of DNS answers, by result.
     pub answers: BTreeMap<String, u64>,
-    /// Elements of the kernel's sets by result.
+    /// Numbers of elements that were added to the kernel's sets, by result.
     pub elements: BTreeMap<String, u64>,
     pub stalled: u64,
-    /// Zeros if unknown.
+    /// Zeros if the firewall can't read the kernel's figures.
     #[serde(deserialize_with = "known_or_zero")]
     pub kernel: Kernel,
     #[serde(deserialize_with = "known_or_zero")]
@@ -168,7 +168,7 @@ pub struct Kernel {
 }
 
 impl Stats {
-    /// Parses a line of --json. Fails with the line if it is no ledger.
+    /// Parses a ledger line of --json. The error for any other line contains that line.
     pub fn parse(line: &str) -> anyhow::Result<Stats> {
         let stats: Stats =
             serde_json::from_str(line).with_context(|| format!("a ledger line: {line}"))?;
@@ -178,7 +178,7 @@ impl Stats {
 }
 
 impl Ledger {
-    /// Returns the packets with a verdict, by its name.
+    /// Returns the number of packets with the verdict `name`.
     ///
     /// # Panics
     /// If there is no verdict of that name.
@@ -186,12 +186,12 @@ impl Ledger {
         self.verdicts[name]
     }
 
-    /// Returns the packets with any verdict.
+    /// Returns the number of packets with any verdict.
     pub fn verdict_sum(&self) -> u64 {
         self.verdicts.values().sum()
     }
 
-    /// Returns the malformed packets by reason, without zero counts.
+    /// Returns the numbers of malformed packets by reason, without zeros.
     pub fn malformed_reasons(&self) -> BTreeMap<&str, u64> {
         let counted = self.malformed.iter().filter(|(_, count)| **count > 0);
         counted
@@ -228,7 +228,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks the same, and that no packet was lost, refused or malformed.
+    /// Checks the same invariants, and that no packet was lost, refused, truncated or malformed, or waits for a
+    /// verdict.
     pub fn check_clean(&self) -> anyhow::Result<()> {
         self.check_reconciled()?;
         let odd = self.lost

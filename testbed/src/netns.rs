@@ -25,15 +25,15 @@ pub const VETH_IPV4: (IpAddr, IpAddr) = (
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)),
 );
-/// The same addresses for IPv6.
+/// IPv6 addresses of the same two ends.
 pub const VETH_IPV6: (IpAddr, IpAddr) = (
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2)),
 );
-/// MTU in bytes; Ethernet's, so that packets over the pair have realistic sizes.
+/// MTU in bytes: that of Ethernet, so that packets over the pair have realistic sizes.
 pub const VETH_MTU: u32 = 1500;
 
-/// An own network namespace, or the machine's.
+/// A network namespace: a new one, or that of the machine.
 pub struct Namespace {
     /// None: the namespace in which this process was started; nothing needs to be entered.
     file: Option<File>,
@@ -134,9 +134,10 @@ impl Namespace {
         for (namespace, ipv4, ipv6) in
             [(a, VETH_IPV4.0, VETH_IPV6.0), (b, VETH_IPV4.1, VETH_IPV6.1)]
         {
-            // An address under duplicate address detection can't be bound, and a router sends no neighbour solicitation
-            // while its link-local address is (net/ipv6/ndisc.c, ndisc_send_ns): seconds if many interfaces are created;
-            // after three the packet is rejected as unreachable.
+            // Turns off duplicate address detection, during which an address can't be bound. A router sends no
+            // neighbour solicitation while its link-local address is being checked (net/ipv6/ndisc.c, ndisc_send_ns).
+            // The check takes seconds if many interfaces are created, and after three seconds the packet is rejected as
+            // unreachable.
             namespace.enter(|| fs::write("/proc/sys/net/ipv6/conf/veth/accept_dad", "0"))?;
             namespace.ip(&format!(
                 "address add {ipv4}/24 dev veth\n\
@@ -150,9 +151,10 @@ impl Namespace {
         Ok(())
     }
 
-    /// Waits until an interface of a pair transmits packets. The kernel attaches its queue in a work item once both ends are
-    /// up, seconds later if many interfaces are created (net/core/link_watch.c); before, the queue is `noop`, which discards
-    /// every packet and reports it as sent. Needs `ip`.
+    /// Waits until an interface of a veth pair transmits packets. After both ends are up, the kernel attaches the
+    /// interface's queue discipline in a work item, seconds later if many interfaces are created
+    /// (net/core/link_watch.c). Until then the queue discipline is `noop`, which discards every packet and reports it
+    /// as sent. Needs `ip`.
     pub fn wait_for(&self, interface: &str) -> anyhow::Result<()> {
         until(&format!("{interface} passes packets on"), PATIENCE, || {
             let output = self
@@ -194,7 +196,7 @@ impl Namespace {
     }
 }
 
-/// Adds the folders of iptables, which a plain user's PATH may lack (sudo's doesn't).
+/// Returns PATH with the folders of iptables, which a plain user's PATH may lack (sudo's doesn't).
 fn path_with_sbin() -> String {
     format!(
         "{}:/usr/sbin:/sbin",

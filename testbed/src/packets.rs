@@ -221,7 +221,7 @@ pub fn ipv6(version: u8, next_header: u8, payload_length: u16, payload: &[u8]) -
     packet
 }
 
-/// Builds a TCP header without options (RFC 9293), a SYN; the data offset (in words) may be wrong.
+/// Builds the TCP header of a SYN without options (RFC 9293). The data offset, in words of 4 bytes, may be wrong.
 pub fn tcp(data_offset: u8) -> Vec<u8> {
     let mut header = Vec::new();
     header.extend(40000_u16.to_be_bytes());

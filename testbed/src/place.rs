@@ -27,14 +27,14 @@ pub fn namespace() -> anyhow::Result<Namespace> {
     Namespace::new()
 }
 
-/// Creates a namespace and loads rules of rules/queue by the users' script.
+/// Creates a namespace and loads rules of rules/queue with the script rules/load, as users do.
 pub fn namespace_with(rules: &str) -> anyhow::Result<Namespace> {
     let namespace = namespace()?;
     load(&namespace, rules)?;
     Ok(namespace)
 }
 
-/// Creates two namespaces joined by a veth pair: the client's, and the server's with the rules `veth-9999`.
+/// Creates two namespaces joined by a veth pair: (client, server). Loads the rules `veth-9999` into the server's.
 pub fn veth() -> anyhow::Result<(Namespace, Namespace)> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;
@@ -79,7 +79,7 @@ pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::
     Ok(output)
 }
 
-/// A folder with a policy, and a namespace whose UDP to port 9999 goes to queue 0. The folder is removed on drop.
+/// A folder with a policy, and a namespace whose UDP packets to port 9999 go to queue 0. The folder is removed on drop.
 pub struct Place {
     folder: Folder,
     pub namespace: Namespace,

@@ -139,7 +139,7 @@ pub fn sleeps(pid: u32) -> anyhow::Result<u64> {
 }
 
 /// Returns true if a thread sleeps in poll(2) or epoll_wait(2), or in restart_syscall(2), which continues them after a
-/// stop; false if a tracer holds it there.
+/// stop. Returns false if a tracer has stopped the thread there.
 pub fn sleeps_in_poll(pid: u32, thread: u32) -> bool {
     let asleep = state_of(pid, thread).is_ok_and(|state| state == 'S');
     let current = fs::read_to_string(format!("/proc/{pid}/task/{thread}/syscall"));

@@ -27,8 +27,8 @@ pub struct QueueRow {
 /// The sum over several queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueTotal {
-    /// Packets passed to the owner: packets offered, without those dropped at the owner's full socket, which the kernel
-    /// numbers first.
+    /// Packets passed to the owner: offered packets without those dropped at the owner's full socket. The kernel
+    /// numbers these, too, before it drops them.
     pub handed: u64,
     /// Packets dropped because a queue or its owner's socket was full.
     pub dropped: u64,

@@ -23,7 +23,7 @@ impl Trace {
         }
     }
 
-    /// Returns the program and arguments under which to start a firewall.
+    /// Returns the command line of strace, to which the firewall's command line is appended.
     pub fn wrapper(&self) -> Vec<&str> {
         let path = self
             .path
@@ -39,8 +39,8 @@ impl Trace {
         ]
     }
 
-    /// Returns the worker's calls from its first poll up to its last: its work on packets, without its start and its end,
-    /// which begins in the last poll.
+    /// Counts the worker's system calls from its first poll up to its last poll, without the last. They are its work on
+    /// packets, without its start and its end, which begins in the last poll.
     pub fn calls_between_polls(&self) -> anyhow::Result<Calls> {
         let text =
             std::fs::read_to_string(&self.path).with_context(|| self.path.display().to_string())?;
@@ -59,8 +59,8 @@ impl Drop for Trace {
     }
 }
 
-/// Counts the calls in strace's output. A line is `PID name(arguments) = result`, or `PID name(arguments <unfinished ...>`
-/// and later `PID <... name resumed>`, of which only the first begins a call.
+/// Counts the calls in strace's output. A line is `PID name(arguments) = result`, or `PID name(arguments <unfinished
+/// ...>` and later `PID <... name resumed>`; only the first line of such a pair counts.
 fn calls_between_polls(text: &str) -> Option<Calls> {
     let calls: Vec<(&str, &str)> = text.lines().filter_map(begun_call).collect();
     let thread = busiest_receiver(&calls)?;

@@ -178,7 +178,7 @@ impl UdpServer {
         answers: bool,
     ) -> anyhow::Result<UdpServer> {
         let socket = Arc::new(namespace.enter(|| UdpSocket::bind((address, PORT)))?);
-        // Beyond net.core.rmem_max, so that no flood is lost at the server's socket.
+        // More than net.core.rmem_max, so that no datagram of a flood is lost at the server's socket.
         crate::packets::force_receive_buffer(&*socket, 256 << 20)?;
         let count = Arc::new(AtomicU64::new(0));
         let server = UdpServer {
@@ -266,7 +266,7 @@ pub struct UdpFlood {
 }
 
 impl UdpFlood {
-    /// Starts at once, from a connected socket.
+    /// Starts a flood without pauses, from a connected socket.
     pub fn start(client: UdpSocket) -> UdpFlood {
         UdpFlood::paced(client, Duration::ZERO)
     }

@@ -20,7 +20,7 @@ pub const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 pub const USER: &str = "64123:64123";
 
 impl Twin {
-    /// Returns the name in test cases.
+    /// Returns the twin's name, as test cases use it.
     pub fn name(self) -> &'static str {
         match self {
             Twin::Rust => "rust",
@@ -36,7 +36,7 @@ impl Twin {
         }
     }
 
-    /// Returns the program file, see [`built`].
+    /// Returns the path of the program file (see [`built`]).
     pub fn binary(self) -> PathBuf {
         built(self.program())
     }

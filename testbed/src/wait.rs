@@ -17,8 +17,8 @@ pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     }
 }
 
-/// Time limit for events that must occur: far longer than they ever take, since a busy machine may withhold CPU time for
-/// whole seconds, and a passing test does not wait for it.
+/// Time limit for events that must occur. It is far longer than they ever take, because a busy machine may withhold CPU
+/// time for whole seconds. A passing test does not wait for the limit.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits until `condition` returns true; fails with `what` after the limit.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The demonstration: etcd and twenty hosts, a push, a canary that cuts itself off and heals, a rollback.
+//! Demonstrates a fleet of twenty hosts with etcd: a push, a canary (host of the first wave) that a policy cuts off and
+//! that reverts to its previous policy, and a rollback.
 
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use twinwall_tests::fleet::{policy, Place, Plan, CHANNEL, CUT_OFF};
 
 const HOSTS: usize = 20;
 
-/// A line of the table: the step, its seconds, its exit status, and the states of hosts.
+/// Prints a line of the table: the step, its seconds, its exit status, and the numbers of hosts by state.
 fn row(place: &Place, step: &str, code: Option<i32>, begun: Instant) -> anyhow::Result<()> {
     let seconds = begun.elapsed().as_secs_f64();
     let [confirmed, reverted, waiting] =

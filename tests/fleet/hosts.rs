@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Hosts with a firewall each: pushes under traffic, a canary that cuts itself off, a policy that drops too much on some hosts,
-//! hosts that fall silent.
+//! Measures and tests hosts that each have a firewall: pushes under traffic, a canary (host of the first wave) that its
+//! policy cuts off, a policy that drops too much on some hosts, and hosts that fall silent.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,12 +18,13 @@ use super::report::{Rest, Run};
 use super::traffic::Traffic;
 
 const PUSH: [&str; 4] = ["--observe", "1", "--confirm", "60"];
-/// UDP port that the policy of the flood drops.
+/// UDP port of the packets that the policy in [`a_flood_stops_a_wave`] drops.
 const FLOODED: u16 = 9999;
-/// Seconds for which agents at rest are watched.
+/// Duration of the measurement of idle agents.
 const REST: Duration = Duration::from_secs(20);
 
-/// A canary that can't reach etcd through its policy: it goes back, and nobody else has seen it. Returns the seconds.
+/// Checks that canaries revert a policy that cuts them off from etcd, and that no other host gets this policy. Returns
+/// the duration of the push in seconds.
 fn a_canary_heals(place: &Place) -> anyhow::Result<f64> {
     let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "8"];
     let push = push(place, CUT_OFF, &options)?;
@@ -42,7 +43,8 @@ fn a_canary_heals(place: &Place) -> anyhow::Result<f64> {
     Ok(push.seconds)
 }
 
-/// A policy that drops too much on 3 % of the hosts, all in the first of two waves: the second never begins.
+/// Checks that a policy that drops too much on 3 % of the hosts stops a push. These hosts are all in the first of two
+/// waves; the second wave never begins.
 fn a_flood_stops_a_wave(place: &Place) -> anyhow::Result<()> {
     let next = generation(place)? + 1;
     let mut first = place.hosts.iter();
@@ -83,7 +85,7 @@ fn a_flood_stops_a_wave(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Agents at rest: their memory, and their sleeps.
+/// Measures idle agents: wake-ups of an agent per second, and the largest resident memory.
 fn at_rest(place: &Place) -> anyhow::Result<Rest> {
     let few = place.hosts.len().min(20);
     let pids: Vec<u32> = (0..few)
@@ -105,7 +107,7 @@ fn at_rest(place: &Place) -> anyhow::Result<Rest> {
     })
 }
 
-/// Hosts whose agents die are named as silent.
+/// Checks that hosts whose agents have ended are reported as silent.
 fn dead_hosts_are_silent(place: &mut Place) -> anyhow::Result<()> {
     for number in 0..3 {
         place.stop_agent(number);
@@ -139,7 +141,7 @@ pub fn run(count: usize, pushes: usize) -> anyhow::Result<Run> {
         ..Plan::default()
     })?;
     until("all hosts to be there", PATIENCE, || {
-        // While all start, etcd may answer late.
+        // etcd may answer late while all hosts start.
         Ok(alive(&place).is_ok_and(|there| there == count))
     })?;
     let started = begun.elapsed().as_secs_f64();

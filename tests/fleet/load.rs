@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Agents without a firewall: the real agent and the real etcd; in place of root's service this process verifies the pointer and
-//! keeps the phase, so that it is the store that is loaded and not this machine's nft.
+//! Measures real agents with real etcd, but without firewalls. In place of root's service, this process verifies the
+//! pointer (signed text that names a channel's generation) and stores the phase of each agent. This way the agents load
+//! etcd, and not nft on this machine.
 
 use std::collections::HashMap;
 use std::io::{BufReader, Write};
@@ -23,14 +24,14 @@ use super::measure::{alive, database_bytes, memory_mb, push_well};
 use super::report::Run;
 
 const PUSH: [&str; 4] = ["--observe", "0", "--confirm", "120"];
-/// Pushes that are measured.
+/// Number of measured pushes.
 const PUSHES: usize = 2;
-/// Threads that answer agents.
+/// Number of threads that answer agents.
 const THREADS: usize = 8;
 
 type States = Arc<Mutex<HashMap<i32, Local>>>;
 
-/// Serves a request of the agent with a process id.
+/// Serves a request of an agent. The process ID of the client identifies the agent.
 fn serve(states: &States, keys: &Keys, stream: &UnixStream) -> anyhow::Result<()> {
     let pid = getsockopt(stream, PeerCredentials)?.pid();
     let read = protocol::read(BufReader::new(stream));
@@ -67,7 +68,7 @@ fn serve(states: &States, keys: &Keys, stream: &UnixStream) -> anyhow::Result<()
     Ok(writeln!(stream, "{}", serde_json::to_string(&answer)?)?)
 }
 
-/// Serves agents until the process ends.
+/// Starts threads that serve agents at the socket `path` until this process ends.
 fn listen(path: &str, keys: Keys) -> anyhow::Result<()> {
     let listener = Arc::new(UnixListener::bind(path)?);
     let (states, keys) = (States::default(), Arc::new(keys));
@@ -106,7 +107,7 @@ pub fn run(count: usize) -> anyhow::Result<Run> {
         agents.push(Running(command.spawn()?));
     }
     until("all agents to be there", PATIENCE, || {
-        // While all start, etcd may answer late.
+        // etcd may answer late while all agents start.
         Ok(alive(&place).is_ok_and(|there| there == count))
     })?;
     let started = begun.elapsed().as_secs_f64();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A fleet at its full size: hosts with firewalls in namespaces, real etcd, and agents without a firewall for load.
+//! Tests a fleet at its full size: hosts with firewalls in namespaces, real etcd, and agents without a firewall for
+//! load.
 //!
 //!     fleet demo
 //!     fleet test [--hosts N,N] [--agents N] [--pushes N] [--out FOLDER]
@@ -73,7 +74,7 @@ fn test(arguments: &Arguments) -> anyhow::Result<()> {
     let mut runs: Vec<Run> = Vec::new();
     for count in &arguments.hosts {
         runs.push(hosts::run(*count, arguments.pushes)?);
-        // A later run that fails does not take this one's figures with it.
+        // Writes the report after each run, so that its figures remain if a later run fails.
         report::write(&arguments.out, &runs)?;
     }
     if arguments.agents > 0 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A push with all that is measured of it: hosts confirmed over time, and etcd's cost.
+//! Pushes a policy and measures the push: confirmed hosts over time, and etcd's cost.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,35 +11,35 @@ use fleet::rollout::{self, State};
 use testbed::proc;
 use twinwall_tests::fleet::{Place, CHANNEL};
 
-/// Pause between two looks of the meter, at least.
+/// Minimum pause between two measurements.
 const LOOK: Duration = Duration::from_millis(250);
-/// The same as a multiple of the time that a look takes, since etcd and this machine work for the meter, too.
+/// Minimum pause as a multiple of a measurement's duration, because measurements also load etcd and this machine.
 const LOOK_SHARE: u32 = 4;
 
-/// A look at a rollout.
+/// Measurement during a rollout.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Seconds since the push began.
     pub seconds: f64,
     pub confirmed: usize,
-    /// The wave, from 1.
+    /// Number of the current wave, from 1.
     pub wave: usize,
 }
 
-/// A push that was measured.
+/// Results of a measured push.
 #[derive(Clone, Debug, Default)]
 pub struct Push {
-    /// Seconds until fwctl said that all have confirmed, or that it stopped.
+    /// Seconds until fwctl reported that all hosts have confirmed, or that the push has stopped.
     pub seconds: f64,
-    /// CPU seconds of etcd.
+    /// CPU time of etcd during the push, in seconds.
     pub etcd_cpu: f64,
     pub curve: Vec<Point>,
-    /// fwctl's exit status and words.
+    /// Exit status of fwctl; `said` is its output.
     pub code: Option<i32>,
     pub said: String,
 }
 
-/// A client of etcd as the operator. It works inside of the operator's namespace only.
+/// Creates a client of etcd with the operator's login. It works only inside the operator's namespace.
 pub fn operator(place: &Place) -> anyhow::Result<Etcd> {
     let login = place.folder.file("out/operator.login");
     let login = fleet::etcd::Login::read(login.as_ref());
@@ -64,7 +64,7 @@ fn point(etcd: &mut Etcd, generation: u64, begun: Instant) -> Option<Point> {
     })
 }
 
-/// The generation of the channel's pointer, 0 = none.
+/// Returns the generation of the channel's pointer; 0 = no pointer.
 pub fn generation(place: &Place) -> anyhow::Result<u64> {
     let mut etcd = operator(place)?;
     let present = place
@@ -74,7 +74,7 @@ pub fn generation(place: &Place) -> anyhow::Result<u64> {
     Ok(present.map_or(0, |one| one.pointer.generation))
 }
 
-/// Hosts whose lease holds.
+/// Returns the number of hosts whose lease in etcd is valid.
 pub fn alive(place: &Place) -> anyhow::Result<usize> {
     let mut etcd = operator(place)?;
     let hosts = place.operator.enter(|| rollout::hosts(&mut etcd, CHANNEL));
@@ -82,7 +82,7 @@ pub fn alive(place: &Place) -> anyhow::Result<usize> {
     Ok(hosts.iter().filter(|host| host.is_alive).count())
 }
 
-/// Pushes a policy, and looks on.
+/// Pushes a policy, and measures the rollout meanwhile.
 pub fn push(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Push> {
     let before = generation(place)?;
     let mut etcd = operator(place)?;
@@ -119,7 +119,7 @@ pub fn push(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Pus
     })
 }
 
-/// Pushes a policy that all must confirm.
+/// Pushes a policy. Fails unless all hosts confirm it.
 pub fn push_well(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Push> {
     let push = push(place, policy, options)?;
     ensure!(
@@ -130,7 +130,7 @@ pub fn push_well(place: &Place, policy: &str, options: &[&str]) -> anyhow::Resul
     Ok(push)
 }
 
-/// Bytes of etcd's database that are in use.
+/// Returns the number of bytes in use in etcd's database.
 pub fn database_bytes(place: &Place) -> anyhow::Result<u64> {
     let (_, said) = place.etcdctl("out/operator.login", &["endpoint", "status", "-w", "json"])?;
     let read: serde_json::Value = serde_json::from_str(&said).with_context(|| said.clone())?;
@@ -138,7 +138,7 @@ pub fn database_bytes(place: &Place) -> anyhow::Result<u64> {
     bytes.with_context(|| said)
 }
 
-/// Resident memory of a process, in MB.
+/// Returns the resident memory of a process in MB (10^6 bytes).
 pub fn memory_mb(pid: u32) -> anyhow::Result<f64> {
     let text = proc::status(pid, pid, "VmRSS")?;
     let kib: f64 = text.split(' ').next().unwrap_or_default().parse()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The result: report.md with a table, curves.csv with each look, and confirmed.svg.
+//! Writes the results: report.md with a table, curves.csv with each measurement, and confirmed.svg.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,32 +10,32 @@ use anyhow::Context;
 use super::measure::{Point, Push};
 use super::traffic::Count;
 
-/// An agent that has nothing to do.
+/// Measurements of idle agents.
 pub struct Rest {
     pub wakes_a_second: f64,
-    /// The largest of some.
+    /// Largest resident memory of an agent, in MB.
     pub memory_mb: f64,
 }
 
-/// One size of a fleet.
+/// Results for one size of a fleet.
 pub struct Run {
     pub name: String,
     pub hosts: usize,
-    /// Seconds until all were there.
+    /// Seconds until all hosts were alive, i.e. had a lease in etcd.
     pub started: f64,
     pub pushes: Vec<Push>,
-    /// Seconds for which each wave was watched.
+    /// Seconds for which each wave was observed (--observe).
     pub observed: f64,
     pub etcd_mb: f64,
-    /// Bytes of etcd's database that a push adds a host, before a compaction.
+    /// Growth of etcd's database per push and host in bytes, before a compaction.
     pub bytes_a_push: u64,
-    /// Seconds until fwctl said that a canary went back.
+    /// Seconds until fwctl stopped a push because a canary (host of the first wave) had reverted.
     pub canary: Option<f64>,
     pub traffic: Option<Count>,
     pub rest: Option<Rest>,
 }
 
-/// The push in the middle, by its time.
+/// Returns the push with the median duration.
 fn median(run: &Run) -> Option<&Push> {
     let mut pushes: Vec<&Push> = run.pushes.iter().collect();
     pushes.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
@@ -46,7 +46,7 @@ fn waves(push: &Push) -> usize {
     push.curve.iter().map(|point| point.wave).max().unwrap_or(1)
 }
 
-/// Seconds of a push without those for which waves were watched.
+/// Returns the duration of a push in seconds, without the observation of its waves.
 fn without_observing(run: &Run, push: &Push) -> f64 {
     push.seconds - run.observed * waves(push) as f64
 }
@@ -87,11 +87,12 @@ const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 60.0;
-/// Room for the names of lines.
+/// Room for the names of the plotted lines.
 const RIGHT: f64 = 230.0;
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 
-/// The line of a run's median push: share of hosts confirmed over time, with a mark at the begin of each wave.
+/// Returns the SVG line of a run's median push: share of confirmed hosts over time, with a dot at the start of each
+/// wave.
 fn line(run: &Run, number: usize, longest: f64) -> String {
     let colour = COLOURS[number % COLOURS.len()];
     let x = |seconds: f64| LEFT + seconds / longest * (WIDTH - LEFT - RIGHT);
@@ -174,7 +175,7 @@ fn curves(runs: &[Run]) -> String {
     text
 }
 
-/// Words on the machine: processors, kernel, and its load meanwhile.
+/// Returns a sentence on the machine: processors, kernel, and load averages at the end.
 fn machine() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let kernel = read("/proc/sys/kernel/osrelease");
@@ -188,7 +189,7 @@ fn machine() -> String {
     )
 }
 
-/// Writes the result into a folder, and the table to stdout.
+/// Writes the report's files into a folder, and the table to stdout.
 pub fn write(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     let table = table(runs);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Datagrams to each host: through its firewall's queue, and past it, where the kernel alone decides.
+//! Sends datagrams to two ports of each host: to one through its firewall's queue, to the other past the queue, where
+//! the kernel alone decides.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,30 +10,31 @@ use std::time::{Duration, Instant};
 
 use twinwall_tests::fleet::{Place, QUEUED};
 
-/// UDP ports of a host: one that leads to the queue, and one that doesn't.
+/// UDP ports of a host: one whose packets go to the queue, and one whose packets don't.
 const PORTS: [u16; 2] = [QUEUED, QUEUED + 1];
 
-/// Pause between two rounds, in each of which every host gets a datagram.
+/// Pause between two rounds. A round sends a datagram to each port of each host.
 const ROUND: Duration = Duration::from_millis(100);
 /// Quiet time after which no datagram is on its way any more.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Traffic that goes on.
+/// Running traffic.
 pub struct Traffic {
     ended: Arc<AtomicBool>,
     sender: JoinHandle<std::io::Result<u64>>,
     receiver: JoinHandle<[u64; 2]>,
 }
 
-/// Datagrams.
+/// Numbers of datagrams.
 pub struct Count {
-    /// To each of the two ports.
+    /// Number of datagrams sent to each of the two ports.
     pub sent: u64,
-    /// Lost on their way through queues, and past them.
+    /// Numbers of datagrams lost on the port through queues, and on the port past them.
     pub lost: [u64; 2],
 }
 
-/// Reads all sockets until nothing has come for a while after the end. Returns the counts of both ports.
+/// Reads all sockets until the traffic has ended and no datagram has arrived for [`QUIET`]. Returns the counts of both
+/// ports.
 fn receive(sockets: &[[UdpSocket; 2]], ended: &AtomicBool) -> [u64; 2] {
     let mut arrived = [0; 2];
     let mut last = Instant::now();
@@ -69,7 +71,7 @@ impl Traffic {
         let hosts: Vec<[String; 2]> = hosts
             .map(|host| PORTS.map(|port| format!("{host}:{port}")))
             .collect();
-        // The first datagrams wait for ARP, of whose queue the kernel drops some: one each opens the way.
+        // Datagrams wait for ARP first, and the kernel drops some of them. One datagram to each address resolves it.
         for host in hosts.iter().flatten() {
             client.send_to(b"x", host)?;
         }

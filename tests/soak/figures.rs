@@ -42,7 +42,8 @@ pub struct Figures {
 }
 
 impl Memory {
-    /// Returns the memory of a program; samples: KiB, one per second.
+    /// Returns the memory of a program, or None without samples.
+    /// - samples: resident memory in KiB, one sample per second.
     pub fn of(program: &'static str, samples: &[i64]) -> Option<Memory> {
         let (first, last) = (*samples.first()?, *samples.last()?);
         Some(Memory {
@@ -78,7 +79,7 @@ fn slope(samples: &[i64]) -> f64 {
 }
 
 impl Figures {
-    /// Adds the counts of a chain of firewalls, from its last ledger.
+    /// Adds the counts of successive firewalls, from their last ledger.
     pub fn add(&mut self, ledger: &Ledger) {
         self.received += ledger.received;
         self.accepted += ledger.verdict("accept");
@@ -108,7 +109,7 @@ fn mark(good: bool) -> &'static str {
     }
 }
 
-/// Prints the table.
+/// Prints a table of the figures and of the memory. `!` marks bad figures.
 pub fn print(all: &[Figures]) {
     type Cell = fn(&Figures) -> String;
     let rows: [(&str, Cell); 15] = [

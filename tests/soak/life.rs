@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A chain of firewalls: an upgrade to the other twin ends the first, an upgrade back the second, a kill the third,
-//! SIGTERM the fourth.
+//! Runs four firewalls one after the other. The first ends by an upgrade to the other twin, the second by an upgrade
+//! back, the third by SIGKILL, the fourth by SIGTERM.
 
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -37,7 +37,7 @@ fn start(place: &Place, twin: Twin, take_over: bool) -> anyhow::Result<Firewall>
     Firewall::start(&place.namespace, twin, &arguments)
 }
 
-/// Returns the resident memory in KiB.
+/// Returns the resident memory of a process in KiB.
 fn memory_of(pid: u32) -> anyhow::Result<i64> {
     let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -45,7 +45,7 @@ fn memory_of(pid: u32) -> anyhow::Result<i64> {
     Ok(kib.context("no VmRSS")?.parse()?)
 }
 
-/// Causes all events of a second.
+/// Causes the events of one second: a reload, a scrape, and in some seconds requests, signals and a stall.
 fn second(
     place: &Place,
     firewall: &Firewall,
@@ -81,7 +81,8 @@ fn second(
     Ok(())
 }
 
-/// Runs a firewall for a duration. Returns it, or its output if it ended.
+/// Runs a firewall for a duration and returns it. If the firewall ends before, the error contains its exit code and
+/// stderr.
 fn live(
     place: &Place,
     twin: Twin,
@@ -131,7 +132,7 @@ fn live_on(
     Ok(())
 }
 
-/// Only messages about a stall are allowed on stderr.
+/// Fails if stderr contains anything but messages about a stall.
 fn check_stderr(ended: &Ended) -> anyhow::Result<()> {
     for line in ended.stderr.lines() {
         ensure!(line.contains(": no packet got its verdict for "), "{line}");
@@ -153,7 +154,7 @@ fn upgrade(
     Ok(new)
 }
 
-/// Soaks a twin: the chain begins and ends with it.
+/// Runs the four firewalls. The first, the third and the last are of this twin.
 pub fn soak(twin: Twin, time: Duration) -> anyhow::Result<Figures> {
     let begin = Instant::now();
     let mut figures = Figures {

@@ -30,7 +30,7 @@ impl Traffic {
         let stop = Arc::new(AtomicBool::new(false));
         let connections = Arc::new(AtomicU64::new(0));
         let flood = udp_client(namespace, LOCALHOST)?;
-        // Packets not sent because a firewall drops them are part of the traffic.
+        // Sending fails if a firewall drops the packet; such packets are part of the traffic.
         let flooding = repeat(&stop, PAUSE, move || {
             for length in 0..BURST {
                 let _ = flood.send(&vec![0x55; 1 + length % 8 * 64]);

@@ -48,7 +48,7 @@ impl Case {
 /// A case that runs with each twin: its name, its limit in seconds, and its body.
 pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
 
-/// Returns the cases of rows, `TWIN/NAME`.
+/// Returns a case of each row for each twin, named `TWIN/NAME`.
 pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
     let case = |twin: Twin, (name, limit_s, body): Row| {
         Case::new(format!("{}/{name}", twin.name()), limit_s, move || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Datagrams that wait in a queue of a namespace because its firewall is stopped.
+//! Sends datagrams that wait in a queue of a namespace because the queue's firewall is stopped.
 
 use std::net::UdpSocket;
 
@@ -12,7 +12,7 @@ use testbed::queue::queues_in;
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 
-/// UDP port that leads to the queue.
+/// UDP port whose packets go to the queue.
 pub const PORT: u16 = 5000;
 const COUNT: u32 = 20;
 

@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The package twinwall-fleet under systemd: agent, root's service and its socket with etcd, then with a folder; the record of the last minute.
+# The package twinwall-fleet under systemd: the agent, and root's service with its socket, first with etcd, then with a
+# folder; the record of the last minute.
 network
 store=http://127.0.0.1:2379
 folder=/srv/fleet-test
@@ -10,7 +11,7 @@ setsid etcd --data-dir $folder/etcd --log-level error >$folder/etcd.log 2>&1 &
 etcd=$!
 patiently curl -s -o /dev/null $store/version
 
-# policy PORT: web, and one other port that is closed.
+# policy PORT: writes a policy that drops TCP packets to a port.
 policy() {
     cat >$folder/policy.nft <<NFT
 table inet host {
@@ -22,7 +23,7 @@ table inet host {
 NFT
 }
 
-# fleet COMMAND...: as the operator.
+# fleet COMMAND...: runs `fwctl fleet` with the operator's login.
 fleet() {
     fwctl fleet "$@" --etcd $store --login $folder/out/operator.login
 }
@@ -31,7 +32,7 @@ push() {
     fleet push web $folder/policy.nft --sign $folder/out/fleet.key --observe 2 "$@"
 }
 
-# holds PORT: the kernel has the policy.
+# holds PORT: succeeds if the kernel has the policy for this port.
 holds() {
     nft list table inet host | grep -q "tcp dport $1 "
 }
@@ -40,7 +41,7 @@ has_generation() {
     jq -e ".phase == \"confirmed\" and .confirmed == $1" /var/lib/twinwall/fleet/state.json
 }
 
-# asks NAME: a request of the client to the web server here.
+# asks NAME: sends a request of the client to the web server of this machine.
 asks() {
     ip netns exec client curl -s -o /dev/null -m 5 -H "Host: $1" http://192.0.2.1/
 }
@@ -72,14 +73,14 @@ check no-timer-is-left not systemctl is-active twinwall-revert.timer
 policy 24
 check second-push says 'generation 2 is everywhere' push
 check kernel-holds-the-second holds 24
-# Nothing reaches the store through it.
+# This policy cuts the host off from the store.
 policy 2379
 check cut-off-goes-back says 'STOPPED: 1 went back' push --confirm 20
 check the-earlier-policy-is-back holds 24
 check agent-is-restarted systemctl kill --signal KILL --kill-whom main twinwall-agent
 policy 25
 check push-after-a-kill says 'generation 4 is everywhere' push
-# A host whose lease ended meanwhile is silent: the push does not wait for it.
+# A host whose lease has ended is silent: the push does not wait for it.
 check kernel-holds-the-last patiently holds 25
 
 check record-is-off not systemctl is-enabled --quiet twinwall-record
@@ -95,7 +96,7 @@ check record-stops systemctl stop twinwall-record
 check record-leaves-no-rule not nft list table inet twinwall_record
 check record-leaves-no-packet not test -e /run/twinwall-record
 
-# A folder in place of etcd, for a host that has had another store.
+# A folder in place of etcd, for a host that used etcd before.
 sed -i "s;^TWINWALL_FLEET_ETCD=.*;TWINWALL_FLEET_FOLDER=file://$folder/store;; /LOGIN/d" /etc/twinwall/fleet.conf
 kill $etcd
 chmod 755 $folder

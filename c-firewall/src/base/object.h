@@ -24,7 +24,8 @@ void object_put_string(json_t *object, const char *key, const char *value);
 /// becomes "".
 void object_put_text(json_t *object, const char *key, char *text);
 
-/// Returns the line of an object, with its line end, which the caller frees. Frees the object.
+/// Returns an object as one line of JSON, with a line end, which the caller frees. Frees the
+/// object.
 /// - Returns NULL if there is no memory.
 char *object_line(json_t *object);
 

@@ -19,10 +19,10 @@ uint8_t *pages_make(size_t bytes);
 /// Frees memory. NULL is allowed.
 void pages_free(uint8_t *memory, size_t bytes);
 
-/// Returns the word at a byte offset.
+/// Returns the 64-bit word at a byte offset.
 uint64_t pages_word(const uint8_t *memory, size_t at);
 
-/// Sets the word at a byte offset.
+/// Sets the 64-bit word at a byte offset.
 void pages_set_word(uint8_t *memory, size_t at, uint64_t word);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "base/siphash.h"
 #include "connection/borders.h"
+#include "connection/openers.h"
 #include "connection/types.h"
 #include "names/answer.h"
 #include "packet/packet.h"
@@ -34,6 +35,7 @@ struct asked {
     struct siphash_key key;
     struct asked_question buckets[ASKED_BUCKETS][ASKED_BUCKET_QUESTIONS];
     struct borders borders; // borders of messages over TCP
+    struct openers openers; // flows of UDP, by the end that opened them
 };
 
 /// Makes an empty table; free it with free. Returns NULL if there is no memory.

@@ -23,13 +23,13 @@ static uint64_t hash(const struct borders *borders, const struct packet *packet,
     return siphash_words(&borders->key, words, CONNECTION_KEY_WORDS + 1);
 }
 
-/// Returns the bucket of a hash.
+/// Returns the entries of the bucket that a hash belongs to.
 static struct border *bucket(struct borders *borders, uint64_t tag) {
     return borders->buckets[tag % BORDERS_BUCKETS];
 }
 
-/// Returns the entry for a server's packet; NULL if there is none, or if the packet's interfaces
-/// are not those of its connection.
+/// Returns the table entry of the DNS connection to which a server's packet belongs. Returns NULL
+/// if there is no valid entry, or if the packet's interfaces are not those of the connection.
 static struct border *find(struct borders *borders, const struct packet *packet,
                            const struct connection_input *input) {
     const uint64_t tag = hash(borders, packet, true);

@@ -21,7 +21,8 @@ enum {
     BORDERS_BUCKET_BORDERS = 8,
 };
 
-/// Entry of the table: position in the messages of a connection's server.
+/// Entry of the table: a DNS connection over TCP, and the position in its server's stream at which
+/// the next message begins.
 struct border {
     uint64_t tag;
     uint64_t end_ns; // expiry time; 0 means that the entry is unused
@@ -44,13 +45,13 @@ void borders_make(struct borders *borders);
 void borders_begin(struct borders *borders, const struct packet *packet,
                    const struct connection_input *input);
 
-/// Stores the sequence number of the server's next message.
+/// Stores the sequence number at which the server's next message begins.
 /// - packet: packet from the server.
 void borders_set(struct borders *borders, const struct packet *packet,
                  const struct connection_input *input, uint32_t next);
 
-/// Stores the sequence number of a server's next message in *next. Returns false if the number is
-/// unknown.
+/// Stores the sequence number at which the server's next message begins in *next. Returns false if
+/// the number is unknown.
 bool borders_next(struct borders *borders, const struct packet *packet,
                   const struct connection_input *input, uint32_t *next);
 

@@ -7,8 +7,10 @@
 #include "connection/types.h"
 #include "packet/packet.h"
 
-/// Counts the bytes of a followed packet if its connection is undecided. The connection becomes
-/// unreadable if more bytes than the limit have passed in a direction.
+/// Counts a packet's data bytes if the names of its connection are undecided. The names become
+/// unreadable if more than `undecided_bytes` have passed in the packet's direction.
+/// - followed: result for the packet so far.
+/// - Returns the result for the packet.
 struct followed bound_pass(struct connections *connections, const struct packet *packet,
                            struct followed followed);
 

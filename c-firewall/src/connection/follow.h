@@ -14,8 +14,9 @@
 int connection_make(struct connections *connections, const struct connection_settings *settings);
 void connection_free(struct connections *connections);
 
-/// Updates the connection of a packet, and returns the result for the packet. Must be called for
-/// the packets of both directions, in the order of the queue.
+/// Updates the connection of a packet. Returns whether the packet has names or is denied, and the
+/// slot of its connection. Must be called for the packets of both directions, in the order of the
+/// queue.
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input);
 
@@ -27,8 +28,8 @@ bool connection_next(struct connections *connections);
 const struct names *connection_names(const struct connections *connections,
                                      const struct followed *followed);
 
-/// Returns the numbers that the engine stores with a packet's connection; NULL if the packet has no
-/// connection.
+/// Returns the cache in which the engine stores its numbers for the names of a packet's connection;
+/// NULL if the packet has no connection.
 struct connection_cache *connection_cache(struct connections *connections,
                                           const struct followed *followed);
 

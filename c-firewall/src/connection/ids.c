@@ -9,8 +9,9 @@ enum {
     WORD_BYTES = 8,
 };
 
-/// Returns an id as the key of a connection. The first word of a packet's key contains the IP
-/// version, which is larger than any length of an id.
+/// Returns a connection id in the form of a connection's key, so that both can be hashed in the
+/// same way. The first word is the id's length; in a key of addresses and ports this word is
+/// larger, because it contains the IP version.
 static struct connection_key key_of(const uint8_t *id, uint8_t bytes) {
     struct connection_key key = {{bytes}};
 

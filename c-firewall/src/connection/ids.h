@@ -18,8 +18,8 @@
 uint32_t connection_ids_find(const struct connection_table *table, const uint8_t *id,
                              uint8_t bytes);
 
-/// Returns true if an id was given up recently, or belongs to other connections but not to that in
-/// `slot`.
+/// Returns true if a connection gave up an id recently, or if the id belongs to other connections
+/// but not to that in `slot`.
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 
@@ -30,8 +30,8 @@ void connection_ids_add(struct connection_table *table, uint32_t slot, const uin
 /// Unlinks a connection's id, if it has one. The bytes of the id remain stored.
 void connection_ids_remove(struct connection_table *table, uint32_t slot);
 
-/// Records that a connection gives up its id, if it has one, because its server may still use the
-/// id.
+/// Records the id of a connection as recently given up, if the connection has one: its server may
+/// still use the id.
 void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns);
 
 #endif

@@ -180,10 +180,11 @@ static void evict(struct connections *connections, uint32_t slot, uint64_t now_n
     abandon(connections, slot, now_ns);
 }
 
-/// Returns the connection to evict for a new connection of a client. Among the oldest connections
-/// of a list, it has the client with the most connections. If the new connection's client has at
-/// least as many, it is that client's oldest connection.
-/// - place: index of the client's share.
+/// Returns the connection to evict for a new connection of a client. It is one of the SAMPLE oldest
+/// connections of the list to evict from: the one whose client has the most connections. If the new
+/// connection's client has at least as many connections, its own oldest connection is evicted
+/// instead.
+/// - place: index of the new connection's client in the table's `shares`.
 static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
     struct connection_table *table = &connections->table;
     uint32_t slot = oldest(connections, list_to_evict(connections));
@@ -206,7 +207,7 @@ static uint32_t slot_to_evict(struct connections *connections, uint32_t place) {
 }
 
 /// Evicts a connection if the table is full, to make room for a new connection of a client.
-/// - place: index of the client's share.
+/// - place: index of the client's share (list of connections, see struct connection_share).
 static void make_room(struct connections *connections, uint32_t place, uint64_t now_ns) {
     if (connection_table_is_full(&connections->table))
         evict(connections, slot_to_evict(connections, place), now_ns);

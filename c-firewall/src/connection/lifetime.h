@@ -9,12 +9,13 @@
 #include "connection/stream.h"
 #include "connection/types.h"
 
-/// Frees the stored bytes of a client and moves its connection to its final list.
+/// Frees the stored bytes of a client, and moves its connection to its final list: Closing if it is
+/// closed, otherwise Datagrams (UDP) or Known (TCP).
 void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Records a connection that will be removed, if its server may continue it. TCP needs a new SYN to
-/// continue, which the server does not answer while it has the connection. So only UDP is recorded,
-/// and TCP with data on the SYN: a repeated SYN can continue it.
+/// Records a connection before its removal, if its server may continue it later. That is true for
+/// UDP, and for TCP with data on the SYN: a repeated SYN can continue it. Other TCP needs a new
+/// SYN, which a server does not answer while it still has the connection.
 void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Handles the timeouts of expired connections, at most EXPIRE_MAX of each list.
@@ -22,7 +23,7 @@ void lifetime_expire(struct connections *connections, uint64_t now_ns);
 
 /// Adds a connection that is not in the table, and evicts another connection if the table is full.
 /// Returns the new connection's slot.
-/// - client_low: true if the client is the lower end.
+/// - client_low: true if the client is the lower end (by address and port).
 /// - since_ns: time when the connection was used last, or entered its list, here or in another
 ///   process's table.
 uint32_t lifetime_add(struct connections *connections, const struct connection_key *key,
@@ -30,7 +31,7 @@ uint32_t lifetime_add(struct connections *connections, const struct connection_k
                       uint64_t now_ns);
 
 /// Begins to follow a connection that is not in the table. Returns its slot.
-/// - client_low: true if the client is the lower end.
+/// - client_low: true if the client is the lower end (by address and port).
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
                        bool client_low, enum connection_list list, uint64_t now_ns);
 

@@ -19,7 +19,8 @@ enum listed_state {
     LISTED_UNDECIDED, // undecided: the client has not sent its names yet
     LISTED_NAMED,     // the client has sent a name
     LISTED_MISSING,   // the client sends no name
-    // The policy refused it, or its client sent different bytes for the same position.
+    // The policy refused the connection, or its client sent different bytes for the same position
+    // of its stream.
     LISTED_DENIED,
     LISTED_UNKNOWN, // its names are unreadable for good
     LISTED_STATE_COUNT,

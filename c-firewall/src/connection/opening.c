@@ -44,10 +44,10 @@ static bool is_first_again(const struct connection *connection, const struct seg
            !direction_is_foreign(connection, segment->is_low, &segment->input);
 }
 
-/// Returns true if a SYN may belong to another connection. The ends may change their roles only
-/// when the old connection is over for both: a client whose SYN was not answered yet answers a SYN
-/// itself (RFC 9293, section 3.5, figure 7), and the server's packets alone do not show that the
-/// SYN was answered.
+/// Returns true if a SYN may belong to another connection. It may if it comes from the client, or
+/// if the old connection is over for both ends, so that they may change their roles. Before that, a
+/// client whose SYN was not answered yet answers the server's SYN itself (RFC 9293, section 3.5,
+/// figure 7), and the server's packets alone do not show that the client's SYN was answered.
 static bool may_begin(const struct connection *connection, const struct segment *segment) {
     return segment_is_clients(segment, connection) ||
            (connection->closed && opening_is_finished(connection));

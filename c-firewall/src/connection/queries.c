@@ -31,7 +31,7 @@ static uint32_t whole_at(const uint8_t *bytes, uint32_t place, uint32_t end) {
     return length <= end - place ? length : 0;
 }
 
-/// Gathers the bytes of a stream up to its first gap. Returns their number.
+/// Copies the bytes of a stream, up to its first gap, to `gathered`. Returns their number.
 static uint32_t gather(struct connections *connections, uint32_t slot) {
     const struct stream *stream = &at(connections, slot)->stream;
     const uint32_t end = stream_prefix(stream);
@@ -40,7 +40,7 @@ static uint32_t gather(struct connections *connections, uint32_t slot) {
     return end;
 }
 
-/// Returns the end of the last message that ends at or before an offset.
+/// Returns the end of the last DNS message that ends at or before an offset; 0 if there is none.
 /// - place: offset in the gathered bytes.
 /// - end: end of the gathered bytes.
 static uint32_t border(const struct connections *connections, uint32_t place, uint32_t end) {

@@ -9,8 +9,8 @@
 #include "connection/table.h"
 #include "names/http.h"
 
-// Maximum step of a stream's start: less than half of all sequence numbers, so that positions
-// before and after it are distinguishable.
+// Maximum number of bytes by which a stream's start is moved at once. It is less than half of all
+// sequence numbers, so that positions before and after the start are distinguishable.
 #define STEP_BYTES (1U << 30)
 
 enum {
@@ -111,7 +111,7 @@ static void pass(struct connections *connections, uint32_t head_bytes, uint64_t 
     connection_table_move_to(&connections->table, queries->slot, CONNECTION_SETTLING, now_ns);
 }
 
-/// Reads the head of a chunk, and moves past the chunk.
+/// Reads the head of a chunk, and moves past the chunk. Returns the state of names_body_chunk.
 static enum names_state take_chunk(struct connections *connections, const uint8_t *bytes,
                                    uint32_t length, uint64_t now_ns) {
     struct names_chunk chunk;

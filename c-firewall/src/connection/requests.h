@@ -25,15 +25,15 @@ bool requests_go_on(const struct connection *connection);
 struct followed requests_begin(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 
-/// Records whether the policy reads requests. Returns true if it does, and an earlier policy did
-/// not read all requests of this connection.
+/// Records that requests are lost if the policy does not read them. Returns true if the policy
+/// reads requests, and an earlier policy did not read all requests of this connection.
 bool requests_are_lost(struct connection *connection, const struct connection_input *input);
 
 /// Reads the status of a server's first response, to detect that the connection becomes a tunnel.
 void requests_hear(struct connection *connection, const struct segment *segment);
 
 /// Moves the stream's start to the next request or chunk, if the server has acknowledged the bytes
-/// before it.
+/// that were parsed.
 void requests_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a client and moves to the first request that decides the packet.

@@ -12,8 +12,8 @@
 
 enum {
     VERSION_1_3 = 0x0304, // the lowest version of TLS that has a retry
-    // Length of the server's start: the headers of a record and of a handshake message, a version,
-    // and the server's random bytes.
+    // Length of the start of a server's first message: the headers of a record and of a handshake
+    // message, a version, and the server's random bytes.
     HEAD_BYTES = 43,
 };
 

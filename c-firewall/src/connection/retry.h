@@ -18,10 +18,11 @@
 /// Returns true if a server may request another ClientHello than the one with these names.
 bool retry_can(const struct names *names);
 
-/// Reads a server's bytes: a difference from HEAD shows that there is no HelloRetryRequest.
+/// Compares a server's first bytes with the start of a HelloRetryRequest: a difference shows that
+/// the server sends none.
 void retry_hear(struct connection *connection, const struct segment *segment);
 
-/// Moves a connection to its final list if its names are final.
+/// Settles a connection (see `lifetime_settle`) if its names are final.
 void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes after the first ClientHello up to the first gap: a second ClientHello must have

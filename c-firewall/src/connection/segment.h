@@ -17,7 +17,7 @@ enum {
     SEGMENT_URG = 0x20,
 };
 
-/// A segment.
+/// Parsed TCP segment.
 struct segment {
     struct connection_key key;
     bool is_low; // true if it comes from the lower end

@@ -13,15 +13,17 @@
 
 #include "connection/types.h"
 
-/// Returns the place (index of the share) of a client.
-/// - client_low: true if the client is the lower end.
+/// Returns the index of a client's share in `shares`.
+/// - client_low: true if the client is the lower end (by address and port).
 uint32_t share_place(const struct connection_table *table, const struct connection_key *key,
                      bool client_low);
 
-/// Returns the number of connections in the share at a place.
+/// Returns the number of connections in a share.
+/// - place: index of the share.
 uint32_t share_count(const struct connection_table *table, uint32_t place);
 
-/// Returns the oldest connection in the share at a place, or CONNECTION_SLOT_NONE.
+/// Returns the oldest connection in a share, or CONNECTION_SLOT_NONE.
+/// - place: index of the share.
 uint32_t share_oldest(const struct connection_table *table, uint32_t place);
 
 /// Adds a connection to its client's share.

@@ -24,7 +24,8 @@ struct stream stream_make(uint32_t base) {
     return stream;
 }
 
-/// Returns the part of a stream from `offset` on that ends at `limit` or at the end of the block.
+/// Returns the part of a stream that begins at `offset`, and ends at `limit` or at the end of the
+/// offset's block, whichever comes first.
 static struct chunk chunk_at(uint32_t offset, uint32_t limit) {
     const uint32_t start = offset % CONNECTION_BLOCK_BYTES;
 
@@ -84,7 +85,7 @@ static bool store(struct stream *stream, struct connection_pool *pool, uint32_t 
     return true;
 }
 
-/// Appends a span, if there is room.
+/// Appends a piece's offsets to `spans`, if there is room.
 static void put_span(struct stream_span spans[static CONNECTION_SPANS_MAX + 1], uint32_t *count,
                      struct stream_span span) {
     spans[(*count)++] = span;

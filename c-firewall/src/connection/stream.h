@@ -13,7 +13,7 @@ enum {
     STREAM_BYTES_MAX = NAMES_HELLO_BYTES_MAX, // maximum number of bytes of a stream
 };
 
-/// Result of storing a piece.
+/// Result of storing a piece of a client's stream.
 enum stream_put {
     STREAM_KEPT,
     STREAM_CONFLICT, // different bytes are stored for its position

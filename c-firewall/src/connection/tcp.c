@@ -217,8 +217,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return take(connections, slot, segment, segment->sequence);
 }
 
-/// Returns true if the content of a segment is recorded. Then its checksum must be correct, so that
-/// its receiver accepts it, too.
+/// Returns true if a segment may change the stored state of its connection. Then its checksum must
+/// be correct: its receiver ignores a segment with an incorrect checksum.
 static bool is_noted(struct connections *connections, uint32_t slot,
                      const struct segment *segment) {
     const struct connection *connection = at(connections, slot);
@@ -230,9 +230,9 @@ static bool is_noted(struct connections *connections, uint32_t slot,
 }
 
 /// Handles a segment of a denied connection. Segments without data pass in two cases. While a new
-/// SYN is pending, RSTs and the server's segments pass: the server shows its expected number, so
-/// that its client ends the old connection. After both ends are notified, the RSTs that notify them
-/// pass, if they are queued.
+/// SYN is pending, RSTs and the server's segments pass: the server's ACK contains the number that
+/// it expects, and the client answers it with a RST that ends the old connection. After both ends
+/// are notified, the RSTs that notify them pass, if they come through the queue.
 static struct followed denied(struct connections *connections, uint32_t slot,
                               const struct segment *segment) {
     const struct connection *connection = at(connections, slot);

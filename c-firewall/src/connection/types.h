@@ -48,7 +48,8 @@ struct connection_input {
     uint32_t sink_interface;
     uint64_t generation; // generation of the policy that decides; never 0
     bool asks_requests;  // true if that policy reads HTTP requests
-    uint64_t now_ns;     // monotonic time
+    bool is_directed; // true if the kernel has checked that the clients of DNS opened their flows
+    uint64_t now_ns;  // monotonic time
 };
 
 /// Kind of the result for a packet.
@@ -58,14 +59,15 @@ enum followed_kind {
     FOLLOWED_DENIED, // the connection is denied: the packet is dropped without evaluating rules
 };
 
-/// Result for a packet, which leads to its names. Valid until the next packet.
+/// Result of following a packet, with which connection_names finds its names. Valid until the next
+/// packet is followed.
 struct followed {
     enum followed_kind kind;
     uint32_t slot; // slot of its connection, or CONNECTION_SLOT_NONE
 };
 
-/// Numbers of a connection's names in a policy, which the engine stores here. Zeroed when the names
-/// change.
+/// Numbers that the engine has found for a connection's names in a policy: the number of the host
+/// name, and the bits of the ALPN protocols. Zeroed when the names change.
 struct connection_cache {
     uint64_t generation; // generation of the policy; 0 means none
     uint32_t host_number;
@@ -128,6 +130,7 @@ enum {
     // Number of blocks of a stream.
     CONNECTION_BLOCKS_MAX = NAMES_HELLO_BYTES_MAX / CONNECTION_BLOCK_BYTES,
     CONNECTION_KEY_WORDS = 5,
+    CONNECTION_END_WORDS = 3,
 };
 
 #define CONNECTION_BLOCK_NONE UINT32_MAX // index of no block
@@ -175,7 +178,8 @@ enum requests_awaited {
     REQUESTS_AWAITED_COUNT,
 };
 
-/// State of the reader of a connection's HTTP requests. All zeros mean the start of the stream.
+/// State of the parser of a connection's HTTP requests. All zeros are the state at the start of the
+/// stream.
 struct requests {
     uint64_t next; // offset in the stream of the next request or chunk
     enum requests_awaited awaited;
@@ -190,7 +194,7 @@ struct connection {
     uint32_t chained;
     uint32_t older;
     uint32_t newer;
-    // Index of the client's share (see the shares below); slots of the previous and the next
+    // Index of the client's share (see struct connection_share); slots of the previous and the next
     // connection in the share.
     uint32_t share;
     uint32_t share_older;
@@ -201,7 +205,8 @@ struct connection {
     // Interface of each end's packets, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
     uint32_t server_interface;
-    // Number of bytes that passed from each end while the client had not sent its names.
+    // Number of data bytes that passed from the client and from the server while the client had not
+    // sent its names.
     uint32_t client_passed;
     uint32_t server_passed;
     bool confirmed; // true if the server has answered the client's SYN
@@ -254,7 +259,7 @@ struct connection_times {
     uint32_t count;
 };
 
-/// Record of a forgotten connection that its server may continue.
+/// Record of a forgotten connection that its server may continue. It is kept for a limited time.
 struct connection_grave {
     uint32_t tag;    // upper half of the hash of the key; 0 matches any connection
     uint32_t second; // monotonic time in seconds, plus 1; 0 means no record
@@ -274,7 +279,8 @@ struct connection_table {
     uint32_t mask;        // number of buckets - 1; the number is a power of 2
     uint32_t *buckets;    // slot of each bucket's first connection, plus 1; 0 means none
     uint32_t *id_buckets; // buckets by QUIC connection id, in the same form
-    // One record per bucket. Its index is a hash with a separate key, which an upgrade hands over.
+    // Records of recently forgotten connections, one per bucket. A record's index is a hash with a
+    // separate key, which an upgrade hands over.
     struct connection_grave *graves;
     struct siphash_key grave_key;
     struct connection_share *shares; // one share per bucket, by the hash of a client's address
@@ -286,8 +292,8 @@ struct connection_table {
     struct connection spare; // unused connection that stands for CONNECTION_SLOT_NONE
 };
 
-/// Position in the DNS queries over TCP or HTTP requests that decide the current packet. Offsets
-/// count in `gathered` (below).
+/// Position among the DNS queries over TCP or the HTTP requests that decide the current packet.
+/// Offsets count from the start of `gathered` (below).
 struct connection_queries {
     uint32_t slot;    // slot of their connection; CONNECTION_SLOT_NONE if none is left
     uint32_t place;   // offset of the next query or request
@@ -304,7 +310,8 @@ struct connections {
     struct connection_table table;
     struct connection_pool pool;
     uint64_t now_ns; // time of the packet followed last
-    // True if the packet followed last, of TCP or UDP, comes from the lower end.
+    // True if the packet followed last, of TCP or UDP, comes from the lower end (by address and
+    // port).
     bool is_low;
     uint64_t expire_ns; // time of the next check for expired connections
     struct names_quic_opener opener;

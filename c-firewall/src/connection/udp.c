@@ -26,7 +26,7 @@ enum {
     LONG_HEADER = 0x80,
 };
 
-/// A datagram.
+/// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
 struct datagram {
     struct connection_key key;
     bool is_low; // true if it comes from the lower end
@@ -97,9 +97,10 @@ static void set_keys(struct connections *connections, uint32_t slot,
     at(connections, slot)->keys = *keys;
 }
 
-/// Decrypts an Initial packet of a connection that is followed: with the connection's keys, with
-/// keys derived from its connection id for another version (RFC 9368), or from the packet's own
-/// connection id, as after Retry.
+/// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys; if
+/// they are for another QUIC version (RFC 9368), keys for the packet's version from the
+/// connection's id. Then tries keys from the packet's own connection id, which a client uses after
+/// Retry.
 /// - is_others: true if the packet's connection id belongs to another connection.
 /// - plain: out: the packet's frames.
 /// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
@@ -131,13 +132,13 @@ static uint32_t open_known(struct connections *connections, uint32_t slot,
     return bytes;
 }
 
-/// Decrypts an Initial packet between two ends without a followed connection, and begins to follow
-/// the connection if possible.
+/// Decrypts an Initial packet whose ends have no followed connection, and begins to follow the
+/// connection.
 /// - is_others: true if the packet's connection id belongs to another connection. Then the packet's
 ///   connection is not followed, unless a connection between its ends was forgotten recently.
 /// - plain: out: the packet's frames.
 /// - slot: out: slot of the connection, if it is followed.
-/// - Returns the number of bytes of the frames.
+/// - Returns the number of bytes of the frames; 0 if the connection is not followed.
 static uint32_t open_first(struct connections *connections, const struct datagram *datagram,
                            const struct names_quic_header *header, bool is_others,
                            uint8_t plain[static NAMES_HELLO_BYTES_MAX], uint32_t *slot) {
@@ -163,8 +164,8 @@ static uint32_t open_first(struct connections *connections, const struct datagra
     return bytes;
 }
 
-/// Stores the bytes of a CRYPTO frame. Returns false if they can't be compared, because the stored
-/// bytes were freed.
+/// Stores the bytes of a CRYPTO frame. Returns false if the stored bytes were freed, so that the
+/// new bytes can't be compared with them.
 static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
                         const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
@@ -191,7 +192,7 @@ static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t
     return true;
 }
 
-/// Makes a client's connection unreadable.
+/// Makes a connection's names unreadable, even if they were already known.
 static void give_up(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     at(connections, slot)->names.state = NAMES_UNDECIDED;
     lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
@@ -446,13 +447,14 @@ struct followed connection_udp_follow(struct connections *connections, const str
         return lifetime_odd(connections, CONNECTION_INTERFACE);
     if (is_answered(connections, slot, &datagram, input->segmented))
         return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, input->now_ns);
-    if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low) {
+    is_query = datagram.destination_port == DNS_PORT;
+    if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low &&
+        !is_query) {
         hear(connections, slot, &datagram, input->segmented);
         return pass(connections, slot, &datagram, NAMES_QUIC_SHORT);
     }
     kind = names_quic_header(datagram.data, datagram.captured, 0).kind;
     is_quic = input->segmented || (kind != NAMES_QUIC_SHORT && kind != NAMES_QUIC_UNKNOWN);
-    is_query = datagram.destination_port == DNS_PORT;
     is_cut = datagram.captured < datagram.length;
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))
         return pass(connections, slot, &datagram, kind);

@@ -49,7 +49,8 @@ static json_t *policy_object(const struct snapshot *snapshot) {
     return object;
 }
 
-/// Adds a value that depends on the kernel's figures; null if these figures are unknown.
+/// Adds a value that depends on the kernel's counters of a queue; null if these counters are
+/// unknown.
 static void put_known(json_t *object, const char *key, const struct ledger *ledger,
                       uint64_t value) {
     object_put(object, key, ledger->known ? json_integer((json_int_t)value) : json_null());

@@ -36,7 +36,7 @@ struct control_client {
     bool closing; // true if the connection must be closed as soon as the answer is sent
 };
 
-/// State of a client's buffer.
+/// Result of the search for a line in a client's buffer.
 enum control_line {
     CONTROL_LINE_NONE,     // no complete line yet
     CONTROL_LINE_WHOLE,    // a complete line, without its line end

@@ -20,7 +20,8 @@
 
 enum {
     NS_PER_MS = 1000 * 1000,
-    // Pause of accepting clients, in milliseconds, after the system had no more descriptors.
+    // Time without accepting clients after the system had no more file descriptors, in
+    // milliseconds.
     PAUSE_MS = 1000,
 };
 

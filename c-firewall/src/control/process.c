@@ -37,7 +37,8 @@ static int add_word(struct words *words, char *word) {
     return 0;
 }
 
-/// - Returns 0 or -ENOMEM; no words if /proc can't be read.
+/// Reads the words of this process's command line. Returns 0 or -ENOMEM; without words if /proc
+/// can't be read.
 static int read_words(struct words *words) {
     FILE *file = fopen("/proc/self/cmdline", "re");
     int result = 0;

@@ -13,7 +13,8 @@
 
 enum { KEYS_MAX = 2 };
 
-// Maximum position in the connection listing: a worker's index and a slot.
+// Maximum position in the connection listing. A position is a worker's index and a slot of the
+// worker's connection table.
 static const json_int_t FROM_MAX = ((json_int_t)1 << 48) - 1;
 
 /// Keys that each command accepts besides "command".

@@ -93,8 +93,8 @@ static int start_guard(struct daemon *daemon, struct failure *failure) {
     return guard_start(&daemon->guard, daemon->options, fds, numbers, workers->count, failure);
 }
 
-/// Creates two failure contracts: for the time while the guard runs, and for the time after its
-/// end.
+/// Creates two failure contracts (tables of the effect of each failure): for the time while the
+/// guard runs, and for the time after its end.
 static void make_contract(struct daemon *daemon, const struct queue_rules *queue_rules) {
     const struct worker *first = &daemon->state.workers.all[0];
     struct queue_figures figures;

@@ -261,8 +261,8 @@ static void read_guard(struct daemon *daemon) {
     }
 }
 
-/// Returns the number of packets of a queue that the kernel has lost; `before` if the figures can't
-/// be read.
+/// Returns the number of packets of a queue that the kernel has lost; `before` if the kernel's
+/// counters can't be read.
 static uint32_t lost_of(const struct worker *worker, uint32_t before) {
     struct queue_figures figures;
 

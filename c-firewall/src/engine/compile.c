@@ -260,7 +260,7 @@ static void want(struct build *build, const struct policy_key *key) {
         build->out->wanted |= FIELDS_BIT(key->fields[i]);
 }
 
-/// Adds the bit of an ALPN protocol to a mask.
+/// Adds the bit that the compiled policy uses for an ALPN protocol to a mask.
 static int protocol_bit(struct build *build, const struct policy_place *place,
                         policy_value protocol, uint32_t *mask) {
     const int result = hostnames_add_protocol(&build->out->hosts, protocol, mask);

@@ -94,7 +94,7 @@ struct compile_kernel_set {
     char name[POLICY_NAME_BYTES];
 };
 
-/// A set that learns addresses.
+/// Set that learns addresses from DNS answers.
 struct compile_learning {
     // Number of the set in sets. The compiled set is empty.
     uint32_t set;
@@ -118,8 +118,8 @@ struct compile_index {
     struct candidates candidates; // lookup from the field's value to numbers of rules
 };
 
-/// Set of a packet's fields by which a chain's rules are found. Fields beyond the captured bytes
-/// can't be used.
+/// Set of a packet's fields whose indexes can be used to find rules. Fields beyond the captured
+/// bytes and unknown names are not in the set.
 enum compile_reach {
     COMPILE_WHOLE,   // all fields
     COMPILE_UNNAMED, // all fields except names

@@ -14,7 +14,8 @@ enum verdict decide(const struct decide_settings *settings, enum packet_status s
                                        : settings->default_verdict;
 }
 
-/// Returns the base chains for a packet; none if it is neither IPv4 nor IPv6.
+/// Returns the numbers of the base chains for a packet's hook and protocol; none if the packet is
+/// neither IPv4 nor IPv6.
 static struct compile_bases bases_of(const struct compiled *compiled, uint8_t hook,
                                      uint8_t nfproto) {
     if (hook >= POLICY_HOOK_COUNT || (nfproto != FIELDS_IPV4 && nfproto != FIELDS_IPV6))

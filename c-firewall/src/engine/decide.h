@@ -13,7 +13,8 @@
 /// Returns the verdict for a packet without a policy: --default for PACKET_OK and
 /// PACKET_BEYOND_COPY; for malformed and truncated packets the --fail modes (accept if open, drop
 /// if closed).
-/// - truncated: true if the netlink message did not fit its slot; status is ignored then.
+/// - truncated: true if the netlink message did not fit its slot of the receive buffer; status is
+///   ignored then.
 enum verdict decide(const struct decide_settings *settings, enum packet_status status,
                     bool truncated);
 

@@ -5,7 +5,7 @@
 
 #include "engine/fields.h"
 
-/// Properties of packets that the table and a rule's matches imply.
+/// Protocols that the table and a rule's matches require of a packet.
 struct said {
     bool ipv4, ipv6, tcp;
 };

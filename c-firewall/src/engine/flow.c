@@ -30,8 +30,8 @@ static void words_free(struct flow_word **words, uint32_t count) {
     free(words);
 }
 
-/// Allocates zeroed words with one user each, in separate cache lines. Returns NULL if there is no
-/// memory.
+/// Allocates zeroed words (states of limits or quotas) with one user each, in separate cache lines.
+/// Returns NULL if there is no memory.
 static struct flow_word **words_make(uint32_t count) {
     struct flow_word **words = calloc(count + 1U, sizeof(struct flow_word *));
 

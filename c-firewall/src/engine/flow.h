@@ -47,8 +47,8 @@ struct flow_counters {
 int flow_make(struct flow *flow, const struct compiled *compiled);
 void flow_free(struct flow *flow);
 
-/// Replaces a word by another flow's word, which becomes shared. Must be called before the first
-/// use of the replaced word.
+/// Replaces the word of a limit or quota by another flow's word, which becomes shared. Must be
+/// called before the first use of the replaced word.
 void flow_share(struct flow_word **place, struct flow_word *word);
 
 /// Creates counters with the value 0; flow_sum does not include the initial values in the policy's

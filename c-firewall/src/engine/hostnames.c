@@ -79,7 +79,7 @@ void hostnames_resolve(const struct host_numbers *numbers, const struct names *n
     *alpn_bits = offered(numbers, names);
 }
 
-/// State of splitting intervals.
+/// Pieces into which nested intervals have been split so far.
 struct parting {
     struct lookup_range *pieces;
     uint32_t count;

@@ -23,7 +23,8 @@ struct host_numbers {
 void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
 void hostnames_free(struct host_numbers *numbers);
 
-/// Returns the range of numbers of a policy's name, and of all names that it contains.
+/// Returns the range that contains the number of a policy's name, and the numbers of all names
+/// below it.
 struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id);
 
 /// Returns the number of a client's name, like forest_find.

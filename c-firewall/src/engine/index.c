@@ -92,7 +92,8 @@ static int add_match(struct plan *plan, const struct compile_op *op,
     return result;
 }
 
-/// Returns the first match on a field before a rule's first effect, or NULL.
+/// Returns a rule's first match of a field before the rule's first statement that is no match, or
+/// NULL.
 static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
                                         enum policy_field field, uint32_t *statement) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
@@ -155,8 +156,8 @@ static int64_t collect(struct plan *plan, enum policy_field field) {
     return rules;
 }
 
-/// Creates an index by a field. Returns the number of rules that need not be evaluated for a
-/// packet, or -ENOMEM. Returns 0 with candidates zeroed if there are fewer than
+/// Creates an index by a field. Returns the expected number of rules that need not be evaluated for
+/// a packet, or -ENOMEM. Returns 0 with candidates zeroed if there are fewer than
 /// COMPILE_INDEX_GAIN_MIN such rules.
 /// - candidates: in: zeroed; out: the index.
 static int64_t try_field(struct plan *plan, enum policy_field field,
@@ -253,7 +254,8 @@ static int add_always(struct compiled *compiled, const struct compile_chain *cha
     return 0;
 }
 
-/// Creates a finder whose indexes use only some fields.
+/// Creates a finder (indexes, and a list of the rules that are in no index) whose indexes use only
+/// some fields.
 /// - fields: bits of these fields.
 static int make_finder(struct compiled *compiled, struct plan *plan, uint64_t fields,
                        struct compile_finder *finder) {

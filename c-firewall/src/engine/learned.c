@@ -12,13 +12,13 @@ enum {
     LOOKS_MAX = 64, // maximum number of attempts to read a bucket without a lock
 };
 
-/// An address of a set. All fields are atomic.
+/// Entry of a bucket: an address that a set has learned. All fields are atomic.
 struct entry {
     uint64_t words[WORDS]; // identity of the set, then the address, upper half first
     uint64_t end_ns;       // time at which it expires; 0 = free entry
 };
 
-/// A bucket. All fields are atomic.
+/// Bucket of the hash table: addresses with the same hash. All fields are atomic.
 struct bucket {
     uint64_t number; // odd while an address is being exchanged
     struct entry entries[BUCKET_ADDRESSES];
@@ -123,7 +123,7 @@ bool learned_find(struct learned *learned, uint64_t set, policy_value address, u
     return learned_end(learned, set, address) > now_ns;
 }
 
-/// Replaces an address, or stores one in a free entry.
+/// Stores an address in an entry of a bucket: a free entry, or in place of another address.
 static void exchange(struct bucket *bucket, struct entry *entry, const struct words *words,
                      uint64_t end_ns) {
     const uint64_t number = get(&bucket->number);

@@ -16,10 +16,10 @@
 
 #include "policy/policy.h"
 
-/// Addresses of all sets.
+/// Table of the learned addresses of all sets.
 struct learned;
 
-/// An address of a set.
+/// Learned address of a set, as an upgrade hands it over.
 struct learned_address {
     uint64_t set;
     policy_value address;
@@ -30,7 +30,7 @@ struct learned_address {
 /// is no memory.
 struct learned *learned_make(uint32_t addresses);
 
-/// Adds an owner. NULL is allowed.
+/// Adds an owner of the table, and returns the table. NULL is allowed.
 struct learned *learned_share(struct learned *learned);
 
 /// Removes an owner; the last one frees the table. NULL is allowed.

@@ -52,7 +52,7 @@ static int make_exact(struct lookup *lookup, const struct lookup_range *ranges, 
     return result;
 }
 
-/// Creates about as many buckets as there are ranges.
+/// Creates about as many buckets (groups of adjacent intervals) as there are ranges.
 static int make_buckets(struct lookup *lookup, const struct lookup_range *ranges, uint32_t count) {
     const policy_value span = ranges[count - 1].low - ranges[0].low;
     uint32_t at = 0, most = 1;

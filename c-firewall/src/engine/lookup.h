@@ -15,13 +15,14 @@ enum {
     LOOKUP_BUCKETS_MAX = 1 << 17, // maximum number of buckets of intervals
 };
 
-/// Interval: the result for all values from low to high.
+/// Range of values (from low to high, both included) with the same result, `value`.
 struct lookup_range {
     policy_value low, high; // low <= high
     uint32_t value;
 };
 
-/// An interval. Intervals ascend and do not overlap.
+/// Range of narrow values with the same result. The intervals of a lookup ascend and do not
+/// overlap.
 struct lookup_interval {
     uint32_t low, high;
     uint32_t value;
@@ -44,12 +45,12 @@ struct lookup {
     enum lookup_kind kind;
     struct lookup_table table; // for EXACT
     struct lookup_hash hash;   // for WIDE_EXACT
-    // For INTERVALS and WIDE_INTERVALS.
+    // Number of intervals, for INTERVALS and WIDE_INTERVALS.
     uint32_t count;
     struct lookup_interval *intervals;
     struct lookup_wide_interval *wide_intervals;
-    // Search index. The intervals that begin at values with (value - base) >> bucket_shift = n have
-    // the indexes buckets[n] to buckets[n + 1] - 1.
+    // Index of a lookup's intervals by their first value. The intervals that begin at values with
+    // (value - base) >> bucket_shift = n have the indexes buckets[n] to buckets[n + 1] - 1.
     policy_value base; // lowest value of all intervals
     uint32_t bucket_shift;
     uint32_t bucket_count;

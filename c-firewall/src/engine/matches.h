@@ -30,7 +30,7 @@ static inline enum match matches_narrow(const struct fields *fields, const struc
                             op->negated);
 }
 
-/// Evaluates a match of a wide field; inline for the same reason.
+/// Evaluates a match of a wide field. Inline, because a call would cost more than the comparison.
 static inline enum match matches_wide(const struct compiled *compiled, const struct fields *fields,
                                       const struct compile_op *op) {
     const struct compile_wide *wide = &compiled->wides[op->index];

@@ -20,7 +20,8 @@ enum {
 /// Reject with a TCP RST.
 extern const struct policy_reject named_rst;
 
-/// Data of a connection for a decision.
+/// Names of a packet's connection for a decision: the result of following the packet, and the
+/// numbers of the names in the policy.
 struct named {
     struct followed followed;
     uint32_t host_number;

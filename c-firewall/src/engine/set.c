@@ -120,7 +120,8 @@ static int make_exact(struct set *set, const bool *wide, const struct policy_ran
     return lookup_hash_make(&set->exact, words, rows, exact);
 }
 
-/// Creates candidates by one field of the key. Returns 0 or -ENOMEM.
+/// Creates the search for the elements with ranges (the candidates) by one field of the key.
+/// Returns 0 or -ENOMEM.
 static int make_by(const struct set *set, uint32_t by, bool wide, struct candidates *candidates,
                    bool *left_out) {
     struct lookup_range *all = malloc((set->ranged_count + 1ULL) * sizeof *all);

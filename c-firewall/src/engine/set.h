@@ -22,8 +22,9 @@ struct set_target {
 struct set {
     uint32_t fields;      // number of fields of a key
     struct lookup single; // lookup of a key with one field
-    // For keys with several fields. Elements without ranges are found by the hash of their values.
-    // Elements with ranges are found by the candidates of one field, and then compared.
+    // Lookup of exact elements, for keys with several fields. Elements without ranges are found
+    // here by the hash of their values. Elements with ranges are found by the candidates of one
+    // field, and then compared.
     struct lookup_hash exact;
     uint32_t ranged_count;
     uint32_t *ranged;            // numbers of the elements with ranges

@@ -11,8 +11,8 @@
 #include "engine/set.h"
 #include "engine/types.h"
 
-/// Checks a rule's conditions on a packet. Returns DECIDE_HELD, DECIDE_NO_ANSWER, or DECIDE_BEYOND
-/// if the result is unknown.
+/// Checks a rule's conditions on a packet (engine/dependency.h). Returns DECIDE_HELD if the packet
+/// meets them, DECIDE_NO_ANSWER if it does not, and DECIDE_BEYOND if this is unknown.
 enum decide_why statement_meets(const struct walk *walk, uint32_t needs);
 
 /// Executes a statement.

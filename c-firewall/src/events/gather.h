@@ -26,7 +26,7 @@ struct events_known {
     const struct compiled *compiled;
 };
 
-/// A client that follows events.
+/// A client that receives events (`tail`).
 struct events_tail {
     struct events_sink sink;
     uint32_t verdicts; // verdicts whose events the client requests, as bits 1 << enum verdict

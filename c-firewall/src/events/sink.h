@@ -41,7 +41,7 @@ struct events_sink {
     struct events_lines pending;
     uint64_t lost;      // number of lines that were lost because there was no room
     uint64_t lost_told; // number of these lines that have been reported
-    // State that only the thread uses.
+    // State that only the events thread uses.
     struct events_lines writing;
     size_t written;     // number of bytes in writing that have been written
     bool blocked;       // true if the sink has accepted only a part of the lines

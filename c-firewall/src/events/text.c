@@ -88,7 +88,7 @@ static void write_members(json_t *object, const struct event_member *members, co
     }
 }
 
-/// Returns the line of an object with these members.
+/// Returns a JSON object with these members as one line.
 static char *write_line(const struct event_member *members, const void *values) {
     json_t *object = json_object();
 
@@ -338,7 +338,7 @@ static const char *reason_of(enum decide_by by) {
     return by == DECIDE_BY_RULE ? "rules" : "default packet policy";
 }
 
-/// Adds the object of a verdict, under its name.
+/// Adds the JSON object that describes the verdict, under the verdict's name.
 static void put_verdict(struct event_line *line, struct objects *objects, const struct event *event,
                         const struct packet *parsed) {
     struct event_headers headers = {0};

@@ -13,7 +13,7 @@
 #include "policy/policy.h"
 #include "worker/event.h"
 
-/// A record, with the policy and the interface names to which its numbers refer.
+/// Record of an event, with the policy and the interface names to which its numbers refer.
 struct event_text {
     const struct event *event;
     // Policy of the record's generation; NULL = there was none, or it has been removed.

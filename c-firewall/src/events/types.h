@@ -11,7 +11,7 @@ enum {
     EVENTS_TAILS_MAX = 8, // maximum number of clients that follow events at the same time
 };
 
-/// Members of an event: its text, if it has one, and its figures.
+/// Members of an event about the program itself: its text, if it has one, and its numbers.
 struct events_facts {
     const char *text;                     // text of the event; NULL = none
     uint64_t figures[EVENTS_FIGURES_MAX]; // figures of the event, in the order of spec/event

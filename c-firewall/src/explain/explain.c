@@ -115,7 +115,7 @@ static bool same_place(struct compile_place a, struct compile_place b) {
     return a.table == b.table && a.chain == b.chain && a.rule == b.rule;
 }
 
-/// Returns true if both engines came to the same decision.
+/// Returns true if both engines (with indexes, and without) came to the same decision.
 static bool agree(const struct explain *explain, const struct decide_outcome *a,
                   const struct decide_outcome *b) {
     if (a->verdict != b->verdict || a->by != b->by || a->mark_set != b->mark_set ||

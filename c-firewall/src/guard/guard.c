@@ -33,7 +33,9 @@ bool guard_wanted(const struct options *options) {
     return options->deadline_ms > 0 || options->fail_open[OPTIONS_CRASH];
 }
 
-/// Returns the process ID of the guard that holds a queue whose firewall is gone.
+/// Stores the process ID of a guard that still holds a queue although its firewall has ended in
+/// *pid. Returns false if there is no such guard.
+/// - number: number of the queue.
 static bool find_bereaved(uint16_t number, pid_t *pid) {
     struct queue_figures figures;
     struct queue_owner owner;

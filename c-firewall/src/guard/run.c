@@ -33,7 +33,8 @@ enum {
 struct watched {
     struct queue queue;
     struct guard_watch watch;
-    // Note that the firewall has not received yet; its `packets` is 0 if there is no such note.
+    // Message about answered packets that was not sent to the firewall yet; its `packets` is 0 if
+    // there is no such message.
     struct guard_note untold;
     bool unsaid; // true if a stall has begun that is not logged yet
 };
@@ -79,8 +80,8 @@ static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     return id;
 }
 
-/// Sends a note to the firewall and clears it. If it can't be sent now, the next look (see
-/// guard/watch) sends it.
+/// Sends a note to the firewall and clears it. If it can't be sent now, it stays, and is sent at
+/// the next reading of the counters.
 static void tell(struct guard_note *note) {
     if (note->packets > 0 && send(STDIN_FILENO, note, sizeof *note, MSG_DONTWAIT) > 0)
         *note = (struct guard_note){.queue = note->queue};
@@ -103,8 +104,8 @@ static void settle(const struct guarding *guarding, struct watched *watched,
     watched->untold.id = id;
 }
 
-/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the next
-/// look logs it.
+/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the
+/// start is logged at the next reading of the counters.
 static void say(struct watched *watched, uint32_t deadline_ms, bool accept) {
     struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -159,7 +160,8 @@ static int listen_until(uint64_t due_ns) {
     }
 }
 
-/// Watches until the firewall says BYE or closes the socket. Returns false if it crashed.
+/// Watches the queues until the firewall sends BYE or closes the socket pair. Returns false if the
+/// firewall crashed.
 static bool watch(const struct guarding *guarding) {
     const uint64_t step_ns = (uint64_t)guarding->deadline_ms * NS_PER_MS / GUARD_WATCH_LOOKS;
     const bool looks = step_ns > 0 && guarding->figures;
@@ -311,8 +313,8 @@ static int settle_down(struct guarding *guarding, struct failure *failure) {
     return privilege_drop_guard(guarding->user, guarding->sandbox, failure);
 }
 
-/// Sends the failure to the firewall; if a user has started the command, prints it. Returns the
-/// exit code.
+/// Sends the failure to the firewall that has started the guard. If a user has started it, prints
+/// the failure. Returns the exit code.
 static int give_up(const struct failure *failure) {
     if (send(STDIN_FILENO, failure, sizeof *failure, 0) < 0)
         return log_fail(failure);

@@ -20,7 +20,7 @@ enum {
     GUARD_WATCH_LOOKS = 4, // number of looks per deadline
 };
 
-/// Figures of a queue at one look.
+/// Counters of a queue at one reading.
 struct guard_watch_look {
     uint32_t waiting;
     uint32_t offered;
@@ -28,35 +28,36 @@ struct guard_watch_look {
     uint32_t settled; // number of packets that the firewall answered
 };
 
-/// Observed state of a queue. Zeroed = nothing observed.
+/// State of the detection for one queue. Zeroed = nothing observed.
 struct guard_watch {
-    // Latest looks since the firewall's last progress, the oldest first.
+    // Latest readings since the firewall last answered packets, the oldest first.
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
     uint32_t count; // number of checks
     bool has_head;
     uint32_t head; // id of the first message in the socket at the last look
     uint32_t own;  // number of packets that the guard answered
     bool stalls; // true if the guard has answered packets since the firewall last answered a packet
-    // Value of enqueued at the look up to which the guard answered last, if stalls.
+    // Value of enqueued at the reading up to which the guard answered last, if stalls.
     uint32_t settled;
 };
 
-/// Adds a look.
+/// Adds a reading of a queue's counters.
 /// - head: ID of the first message in the queue's socket; NULL if there is none, or it need not be
 ///   examined.
-/// - Returns true with *id set if packets up to it are due.
+/// - Returns true with *id set if the packets up to it have waited for the whole deadline, so that
+///   the guard must answer them.
 bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *figures,
                       const uint32_t *head, uint32_t *id);
 
-/// Records that the guard has answered the packets that were due.
-/// - before, after: figures from before and after the answer.
+/// Records that the guard has answered the packets up to the ID that guard_watch_look returned.
+/// - before, after: counters from before and after the answer.
 /// - begins: out: true if this is the first answer of the guard since the firewall last answered.
 /// - Returns the number of packets that the guard answered. It includes packets that the firewall
-///   answered between both figures, because these can't be distinguished.
+///   answered between both readings, because these can't be distinguished.
 uint32_t guard_watch_settled(struct guard_watch *watch, const struct queue_figures *before,
                              const struct queue_figures *after, bool *begins);
 
-/// Removes all looks, after a time in which the guard did not run or was paused.
+/// Removes all readings, after a time in which the guard did not run or was paused.
 void guard_watch_forget(struct guard_watch *watch);
 
 #endif

@@ -56,7 +56,7 @@ void handover_channel_until(struct handover_channel *channel, uint64_t due_ns) {
     channel->due_ns = due_ns;
 }
 
-/// Fills in the failure for an error of the connection.
+/// Fills in the failure for an error of sending or receiving.
 /// - error: -errno, which is returned.
 static int fail(const struct handover_channel *channel, int error, struct failure *failure) {
     const char *whose = channel->whose;

@@ -8,8 +8,9 @@
 
 #include "base/log.h"
 
-// Environment variable with the number of a descriptor: a connection to the old firewall. A program
-// that has the right to connect made it in this process, before it started this program by exec.
+// Environment variable with the number of an inherited descriptor: a socket that is connected to
+// the old firewall. fwctl has connected it in this process, and has then started this program by
+// exec.
 #define HANDOVER_GIVEN "TWINWALL_TAKE_OVER_FD"
 
 enum {

@@ -100,7 +100,7 @@ int handover_connections_write(struct handover_memory *memory, struct connection
     return handover_memory_put(memory, record.bytes, record.length);
 }
 
-/// Returns the number of connections that were evicted.
+/// Returns the number of connections that were evicted from all lists.
 static uint64_t evicted(const struct connections *connections) {
     uint64_t sum = 0;
 

@@ -92,8 +92,9 @@ static uint64_t take(const uint8_t **bytes) {
     return le64toh(word);
 }
 
-/// Parses numbers, and stores those with known names at their places in `ours`. Returns false if a
-/// number exceeds the maximum of a counter.
+/// Parses numbers from *bytes, and stores each number that this process knows in `ours`. Returns
+/// false if a number exceeds the maximum of a counter.
+/// - places: index in `ours` of each number; HANDOVER_UNKNOWN if its name is unknown.
 static bool read_known(const uint8_t **bytes, const struct handover_places *places,
                        uint64_t *ours) {
     for (uint32_t i = 0; i < places->count; i++) {

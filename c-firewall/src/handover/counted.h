@@ -16,32 +16,36 @@
 #include "handover/memory.h"
 #include "state/state.h"
 
-/// Returns the size of the states in bytes.
+/// Returns the size of the old firewall's states in bytes: counts, queues' counters, limits and
+/// quotas.
 uint64_t handover_counted_states_bytes(const struct handover *of);
 
-/// Returns the size of the sums in bytes.
+/// Returns the size of the old firewall's sums in bytes: totals of the log and counter statements.
 uint64_t handover_counted_sums_bytes(const struct handover *of);
 
-/// Writes the states (see above). Must be called after the workers have stopped.
+/// Writes the states: counts, queues' counters, limits and quotas. Must be called after the workers
+/// have stopped.
 /// - now_ns: time by the clock of the limits.
 /// - Returns 0 or -errno.
 int handover_counted_write_states(struct handover_memory *memory, const struct state *state,
                                   uint64_t now_ns);
 
-/// Writes the sums (see above): totals of the log and counter statements. Must be called after the
-/// workers have stopped.
+/// Writes the sums: totals of the log and counter statements. Must be called after the workers have
+/// stopped.
 /// - Returns 0 or -errno.
 int handover_counted_write_sums(struct handover_memory *memory, const struct state *state);
 
 /// Allocates the states in *taken, as many as the totals of its rules say. Returns 0 or -ENOMEM.
 int handover_counted_make_states(struct handover *taken);
 
-/// Parses the states into the arrays of handover_counted_make_states.
+/// Parses the states (counts, queues' counters, limits and quotas) into the arrays of
+/// handover_counted_make_states.
 /// - bytes: the states; their length is handover_counted_states_bytes.
 /// - Returns NULL, or the name of the invalid part.
 const char *handover_counted_parse_states(const uint8_t *bytes, struct handover *taken);
 
-/// Parses the sums. Every value is valid.
+/// Parses the sums: values of the counter statements, and packets of the log statements. Every
+/// value is valid.
 /// - bytes: the sums; their length is handover_counted_sums_bytes.
 /// - counters, logged: out: arrays as long as the totals of the rules.
 void handover_counted_parse_sums(const uint8_t *bytes, const struct handover *taken,

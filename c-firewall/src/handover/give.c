@@ -40,7 +40,8 @@ void handover_give_stay(const struct failure *failure) {
     log_warn("upgrade: this firewall goes on: %s", failure->text);
 }
 
-/// Returns the number of statements of each kind in a policy.
+/// Stores the numbers of counters, logs, limits and quotas in a policy, indexed by enum
+/// migration_kind.
 static void count_totals(const struct compiled *compiled, uint32_t totals[MIGRATION_KIND_COUNT]) {
     totals[MIGRATION_COUNTERS] = compile_counters(compiled);
     totals[MIGRATION_LOGS] = compile_logs(compiled);
@@ -60,7 +61,7 @@ static uint32_t most_followed(const struct workers *workers) {
     return most;
 }
 
-/// Fills in the state to send before the workers stop. Returns 0 or -ENOMEM.
+/// Fills in the part of the state that is sent before the workers stop. Returns 0 or -ENOMEM.
 static int describe(const struct state *state, struct handover *described) {
     const struct requirement *requirement = load_requirement(state->loaded);
     const struct workers *workers = &state->workers;
@@ -91,7 +92,7 @@ static void forget(struct handover *described) {
     handover_free(described);
 }
 
-/// Creates memory with reserved bytes. Returns 0 or -errno.
+/// Creates a memory file, and reserves `bytes` bytes in it. Returns 0 or -errno.
 static int make_room(struct handover_memory *memory, uint64_t bytes) {
     const int result = handover_memory_make(memory);
 
@@ -106,8 +107,8 @@ static int send_fd(struct handover_channel *channel, const char *name, int fd,
     return handover_channel_send(channel, line, (size_t)length, fd, failure);
 }
 
-/// Sends the line of state and all descriptors, before the workers stop. Returns 0, or -errno with
-/// failure filled in.
+/// Sends the state as a line of JSON, and all descriptors. Called before the workers stop. Returns
+/// 0, or -errno with failure filled in.
 static int tell(const struct handover *described, struct handover_giving *giving,
                 const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
     static const char end[] = "{\"fd\":null}\n";
@@ -248,8 +249,9 @@ static void start_workers(struct workers *workers) {
     }
 }
 
-/// Seals the written memory and sends its descriptor.
-/// - written: result of writing: 0 or -errno.
+/// Seals a memory file and sends its descriptor.
+/// - name: name that is sent with the descriptor.
+/// - written: result of writing the memory: 0 or -errno.
 /// - Returns 0, or -errno with failure filled in.
 static int pass_on(struct handover_channel *channel, const char *name,
                    struct handover_memory *memory, int written, struct failure *failure) {
@@ -311,8 +313,8 @@ static int pass_learned(const struct state *state, struct handover_giving *givin
     return result;
 }
 
-/// Stops the workers, sends states, connections, addresses and sums, and waits for "taken". Returns
-/// 0, or -errno with failure filled in.
+/// Stops the workers, sends states, connections, learned addresses and sums, and waits for "taken".
+/// Returns 0, or -errno with failure filled in.
 static int hand_over(struct state *state, struct handover_giving *giving, struct failure *failure) {
     char *line;
     int result = pause_workers(&state->workers, failure);

@@ -40,7 +40,7 @@ int handover_give_fd(const struct handover_giving *giving);
 uint64_t handover_give_due_ns(const struct handover_giving *giving);
 
 /// Does the next step of the preparation. After the last step, checks for "commit".
-/// - fds: descriptors of this process, by enum handover_fd; -1 = none.
+/// - fds: descriptors of the options, indexed by enum handover_fd; -1 = the option is not set.
 /// - ready: out: true if the new firewall has sent "commit".
 /// - Returns 0, or -errno with failure filled in: the new firewall has closed the connection, is
 ///   late or sent another line.

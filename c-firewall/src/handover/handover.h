@@ -45,7 +45,8 @@ enum {
 #define HANDOVER_COMMIT "commit"
 #define HANDOVER_TAKEN "taken"
 #define HANDOVER_HEARD "{\"ok\":true}\n"
-// Names of transferred memories (handover/memory), which are sent with the descriptors.
+// Names that are sent with the descriptors of memory files (handover/memory); each file contains
+// one part of the state.
 #define HANDOVER_RULES "rules"
 #define HANDOVER_STATES "states"
 #define HANDOVER_CONNECTIONS "connections"
@@ -64,7 +65,7 @@ struct handover_places {
 
 #define HANDOVER_UNKNOWN UINT32_MAX
 
-/// State that the old process sends, and the parts of it that the new process adopted.
+/// State that the old process sends. After handover_take_commit, also the results of adopting it.
 /// handover_free frees it.
 struct handover {
     int64_t pid;         // process ID of the old firewall
@@ -72,7 +73,8 @@ struct handover {
     uint32_t queue_count;
     struct worker_handover *queues;
     uint64_t counts[COUNT_COUNT];
-    // Places in this process's array for the sent counts, and for the sent counters of a queue.
+    // Indexes in this process's array for the counts that the old process sends, and for the
+    // counters of a queue.
     struct handover_places count_places, stat_places;
     // True if the old policy reads names; after handover_take_commit, true if both policies read
     // names. followed_most is the largest number of connections of an old worker, before the
@@ -80,20 +82,23 @@ struct handover {
     bool connections;
     uint32_t followed_most;
     struct handover_connections_taken followed; // numbers of transferred connections
-    // Invalid part for which the connections were refused; NULL if they were accepted.
+    // Name of the invalid part because of which all connections were refused; NULL if they were
+    // accepted.
     const char *refused;
-    // True if the old policy has sets that learn; after handover_take_commit, true if both policies
-    // have such sets.
+    // True if the old policy has sets that learn addresses; after handover_take_commit, true if
+    // both policies have such sets.
     bool learns;
     struct handover_learned_taken learned; // numbers of transferred addresses
-    // Invalid part for which the learned addresses were refused; NULL if they were accepted.
+    // Name of the invalid part because of which all learned addresses were refused; NULL if they
+    // were accepted.
     const char *unlearned;
     struct migration_side side; // rules of the old policy
     struct migration migration; // pairs of rules that both policies have, if there is a new policy
     struct migration_states states; // values of the old policy's limits and quotas
-    // Values in the old process of the options that have a descriptor; NULL = not set.
+    // Values of --control and --events in the old process; NULL = not set.
     char *options[HANDOVER_FD_COUNT];
-    // Descriptors of the options; -1 = none, or this process's option has another value.
+    // Descriptors that the old process opened for --control and --events. -1 = none, or this
+    // process has another value of the option.
     int fds[HANDOVER_FD_COUNT];
     int rules;                       // memory with the rules; -1 = none
     struct handover_channel channel; // channel to the old process

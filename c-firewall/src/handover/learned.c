@@ -17,7 +17,8 @@ enum {
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/// Returns the policy's set with an identity; NULL if there is none.
+/// Returns the policy's set that has an identity (a number computed from the set's text); NULL if
+/// there is none.
 static const struct compile_learning *set_of(const struct compiled *compiled, uint64_t identity) {
     for (uint32_t i = 0; i < compiled->learning_count; i++)
         if (compiled->learning[i].identity == identity)

@@ -14,10 +14,10 @@
 #include "engine/compiled.h"
 #include "handover/memory.h"
 
-// Maximum size of all addresses, in bytes: more than --learned allows.
+// Maximum size of all transferred addresses, in bytes: more than --learned allows.
 #define HANDOVER_LEARNED_BYTES_MAX (UINT64_C(64) << 20)
 
-/// Numbers of transferred addresses.
+/// Numbers of learned addresses that were transferred, and that were left out.
 struct handover_learned_taken {
     uint64_t taken;
     uint64_t left_out; // addresses that were left out because there was no room

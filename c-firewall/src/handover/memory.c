@@ -103,7 +103,7 @@ int handover_sealed_open(struct handover_sealed *sealed, int fd, uint64_t max) {
     *sealed = (struct handover_sealed){.fd = fd};
     if (result == 0 && S_ISREG(status.st_mode))
         set = fcntl(fd, F_GET_SEALS);
-    // set is -1 for files without seals.
+    // The file's seals (set) are -1 if its file system doesn't support seals: F_GET_SEALS fails.
     if (result == 0 && (set < 0 || (set & SEALS) != SEALS || (uint64_t)status.st_size > max))
         result = -EPROTO;
     if (result < 0)

@@ -19,11 +19,12 @@ enum {
     IPV4_WORDS = 2, // words of the key of an IPv4 connection
 };
 
-// Limit of packet numbers (RFC 9000, section 12.3): they are smaller, and the next expected number
-// is at most equal.
+// Limit of packet numbers (RFC 9000, section 12.3): all packet numbers are smaller. The next
+// expected number may be equal.
 #define NUMBERS (UINT64_C(1) << 62)
 
-// Limit of the offsets at which an HTTP request can begin: a chunk's size has at most 15 digits.
+// Limit of the offset of the next HTTP request or chunk in a stream: the offset is smaller, because
+// a chunk's size has at most 15 digits.
 #define NEXT (UINT64_C(1) << 61)
 
 // Flags of a connection.
@@ -201,7 +202,8 @@ static void take_part(struct handover_reading *reading, uint8_t *field, size_t l
         memcpy(field, bytes, length);
 }
 
-/// Returns true if a TCP or UDP packet can have the key. In a valid key the lower end comes first.
+/// Returns true if a TCP or UDP packet can have the key. In a valid key the lower end (by address
+/// and port) comes first.
 static bool is_key(const struct connection_key *key) {
     const uint64_t *words = key->words, first = words[0], version = first >> 8 & 0xffffff;
     const uint64_t ipv4[4] = {words[1] >> 32, 0, words[1] & 0xffffffff, 0};
@@ -379,7 +381,7 @@ static bool take_names(struct handover_reading *reading, struct names *names, bo
     return !reading->cut && are_names(names, is_udp);
 }
 
-/// Parses the state of an HTTP request reader. Returns true if it is valid.
+/// Parses the state of a connection's HTTP request parser. Returns true if it is valid.
 static bool take_requests(struct handover_reading *reading, struct requests *requests) {
     uint64_t awaited;
 

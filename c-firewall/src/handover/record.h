@@ -32,8 +32,9 @@ enum {
     HANDOVER_RECORD_BYTES = 1024 + 2 * NAMES_HELLO_BYTES_MAX,
 };
 
-/// Order in which the lists are sent. If a connection moves to another list because memory is
-/// missing, all connections of that list have already been read.
+/// Order in which the connections are sent, by their list. If the receiver has too little memory,
+/// it moves connections from one list to another: always to a list of which all connections were
+/// already read.
 extern const enum connection_list handover_record_order[CONNECTION_LIST_COUNT];
 
 /// Buffer of a record that is being written.
@@ -42,7 +43,7 @@ struct handover_record {
     uint8_t bytes[HANDOVER_RECORD_BYTES];
 };
 
-/// State of a reader of records.
+/// State of reading serialized connections or addresses.
 struct handover_reading {
     const uint8_t *at;
     size_t left;

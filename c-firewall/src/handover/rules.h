@@ -19,7 +19,8 @@
 // Maximum size of the serialized rules, in bytes.
 #define HANDOVER_RULES_BYTES_MAX (UINT64_C(512) << 20)
 
-/// State of writing the rules, step by step, because the main thread has other work in between.
+/// State of writing the rules. They are written in steps, so that the main thread can do other work
+/// in between.
 struct handover_rules {
     struct handover_memory memory;
     struct migration_place at;

@@ -47,8 +47,8 @@ static int make_queues(struct handover *state, uint32_t count) {
     return 0;
 }
 
-/// Makes the places (indexes) of numbers that come in the order of this process's names. Returns 0
-/// or -ENOMEM.
+/// Makes the index of each number, if the numbers come in the order of this process's names: 0, 1,
+/// 2 and so on. Returns 0 or -ENOMEM.
 static int make_own_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count, sizeof *places->of);
     if (!places->of)
@@ -173,8 +173,8 @@ static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     return HANDOVER_UNKNOWN;
 }
 
-/// Parses names. Stores the place of each name's number in this process's array; HANDOVER_UNKNOWN
-/// for an unknown name.
+/// Parses an array of names. Stores for each name the index of its number in this process's array;
+/// HANDOVER_UNKNOWN for an unknown name.
 /// - Returns 0, or -errno with failure filled in.
 static int parse_names(const json_t *object, const char *key, name_at *ours, uint32_t count,
                        struct handover_places *places, struct failure *failure) {

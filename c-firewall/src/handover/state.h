@@ -11,28 +11,29 @@
 /// Returns the name of the option that a descriptor belongs to.
 const char *handover_state_fd_name(enum handover_fd fd);
 
-/// Allocates a state with `queues` zeroed queues. Its counts and counters come in the order of this
-/// process's names.
+/// Allocates a state with `queues` zeroed queues. The indexes of its counts and counters are those
+/// of this process.
 /// - Returns 0 or -ENOMEM.
 int handover_state_make(struct handover *state, uint32_t queues);
 
-/// Returns the line of state with its line end, which the caller frees; NULL if there is no memory.
-/// Descriptors and the channel are not part of it.
+/// Returns the state as a line of JSON with its line end, which the caller frees; NULL if there is
+/// no memory. The line does not contain the descriptors and the channel.
 char *handover_state_print(const struct handover *state);
 
 /// Fills in the failure for an invalid part of the old process's state. Returns -EPROTO.
 int handover_state_fail_part(const char *part, struct failure *failure);
 
-/// Parses a line of state. Unknown keys are ignored, because the old process may be of another
-/// release.
+/// Parses the old process's line of state. Unknown keys are ignored, because the old process may be
+/// of another release.
 /// - state: initialised by handover_init; on failure it is partly filled in, for handover_free.
-/// - Returns 0, or -errno with failure filled in: the old process's refusal, or no line of state.
+/// - Returns 0, or -errno with failure filled in: the old process's refusal, or the line is no
+///   state.
 int handover_state_parse(const char *line, struct handover *state, struct failure *failure);
 
 /// Fills in the failure for the old process's refusal, as one line. Returns -EPERM.
 int handover_state_fail_refused(const json_t *object, struct failure *failure);
 
-/// Fills in the failure for an answer that is not a firewall's. Returns -EPROTO.
+/// Fills in the failure for an answer that does not come from a firewall. Returns -EPROTO.
 int handover_state_fail_stranger(struct failure *failure);
 
 #endif

@@ -27,8 +27,8 @@
 
 enum {
     NAME_BYTES = 64, // maximum length of a descriptor's name with its NUL
-    // Divisor for the spare room of a table: it has room for 1/SPARE more connections, which may
-    // begin before the old firewall stops.
+    // Divisor for the additional connections for which a table's memory is touched: 1/SPARE of the
+    // old connections. These may begin before the old firewall stops.
     SPARE = 8,
 };
 
@@ -64,7 +64,8 @@ static int connect_to(const char *path, struct failure *failure) {
     return fd;
 }
 
-/// Stores a descriptor by its name. A descriptor with an unknown name is closed.
+/// Stores a received descriptor in the field for its name. A descriptor with an unknown name, or a
+/// second one with the same name, is closed.
 static void place_fd(struct handover *taken, const char *name, int fd) {
     int *place = NULL;
     char queue[NAME_BYTES];
@@ -85,9 +86,9 @@ static void place_fd(struct handover *taken, const char *name, int fd) {
         close(fd);
 }
 
-/// Receives a line that names a descriptor, and the descriptor.
+/// Receives a line with the name of a descriptor, and the descriptor.
 /// - name: out: the name, cut if it is too long.
-/// - fd: out: the descriptor; -1 if the line ends the descriptors.
+/// - fd: out: the descriptor; -1 if the line has no name: it is the last line about descriptors.
 /// - Returns 0, or -errno with failure filled in.
 static int receive_fd(struct handover_channel *channel, char name[static NAME_BYTES], int *fd,
                       struct failure *failure) {
@@ -109,7 +110,7 @@ static int receive_fd(struct handover_channel *channel, char name[static NAME_BY
     return result;
 }
 
-/// Receives descriptors until the line that ends them.
+/// Receives and stores descriptors until the last line about descriptors.
 static int receive_fds(struct handover *taken, struct failure *failure) {
     char name[NAME_BYTES];
     int result, fd;
@@ -144,7 +145,7 @@ static int check_queues(const struct options *options, const struct handover *ta
     return 0;
 }
 
-/// Reads the old policy's rules.
+/// Reads the old policy's rules from the received memory file.
 static int read_rules(struct handover *taken, struct failure *failure) {
     struct handover_sealed sealed;
     uint8_t *bytes = NULL;
@@ -167,7 +168,7 @@ static int read_rules(struct handover *taken, struct failure *failure) {
 
 static bool is_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-/// Closes the descriptors of options that have another value in this process.
+/// Closes the received descriptors whose option has another value in this process.
 static void drop_others(const struct options *options, struct handover *taken) {
     const char *const ours[] = {
         [HANDOVER_CONTROL] = options->control,
@@ -294,8 +295,8 @@ static const char *read_connections(int fd, struct worker *worker,
     return wrong;
 }
 
-/// Touches the memory of each worker's table for `connections` connections, and for the connections
-/// that begin before the old firewall stops.
+/// Touches the memory of each worker's connection table for `connections` connections, and for
+/// 1/SPARE more, which may begin before the old firewall stops.
 static void warm(struct workers *workers, uint32_t connections) {
     const uint64_t all = (uint64_t)connections + connections / SPARE;
 

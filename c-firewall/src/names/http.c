@@ -29,7 +29,7 @@ struct request {
     struct names_body body;
 };
 
-/// Kind of a first line, as the most lenient server interprets it.
+/// Kind of the first line of a stream, as the most lenient server interprets it.
 enum kind {
     REQUEST, // request
     PERHAPS, // request if a field Host follows
@@ -43,10 +43,10 @@ static bool is_blank(uint8_t byte) {
            (byte >= 0x1c && byte <= 0x1f) || byte == 0x85 || byte == 0xa0;
 }
 
-/// Returns true if some server accepts a byte before a request.
+/// Returns true if some server skips a byte that precedes a request.
 static bool is_leading(uint8_t byte) { return is_blank(byte) || byte == '\n'; }
 
-/// Returns true if every server accepts a byte before a request.
+/// Returns true if every server skips a byte that precedes a request.
 static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
 
 /// Returns true if a byte may surround a field's value (RFC 9110, section 5.6.3).
@@ -391,8 +391,8 @@ static enum names_state read_first(const uint8_t *bytes, uint32_t length,
 }
 
 /// Parses the lines after a first line whose kind is PERHAPS. Returns NAMES_UNREADABLE at a line
-/// with Host, NAMES_KNOWN with the protocol NAMES_OTHER at the end of the header or a line that is
-/// no field, and NAMES_UNDECIDED before.
+/// with Host. Returns NAMES_KNOWN with the protocol NAMES_OTHER at the end of the header, or at a
+/// line that is no header field. Otherwise returns NAMES_UNDECIDED.
 static enum names_state read_perhaps(const uint8_t *bytes, uint32_t length,
                                      struct names_progress *progress, struct names *names) {
     struct names_cursor line;

@@ -13,10 +13,10 @@
 /// Progress in a message; zeroes mean the message's start. Offsets count from the message's first
 /// byte. The progress depends only on the received bytes.
 struct names_progress {
-    // Offset after the last complete TLS record, or start of the first incomplete HTTP line.
+    // TLS: offset after the last complete record. HTTP: start of the first incomplete line.
     uint32_t place;
-    // TLS: minimum number of received bytes that can complete the message or the next record; 0 =
-    // unknown.
+    // TLS: the message or the next record can't be complete before this number of bytes is
+    // received; 0 = unknown.
     uint32_t wanted;
     // TLS: number of handshake bytes to skip after the last complete record: they precede the
     // message.
@@ -28,8 +28,8 @@ struct names_progress {
     // HTTP: offset of the first byte that was not searched yet for the end of the current word or
     // line.
     uint32_t searched;
-    // HTTP: start of the first line; true if this line begins like a request; true if this line is
-    // complete.
+    // HTTP: start of the stream's first line; true if this line begins like a request; true if this
+    // line is complete.
     uint32_t line;
     bool has_begun;
     bool has_line;

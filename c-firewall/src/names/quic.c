@@ -47,8 +47,8 @@ enum {
     TYPE_INITIAL = 0,
     TYPE_HANDSHAKE = 2,
     TYPE_RETRY = 3,
-    // Protected bits of the first byte (RFC 9001, section 5.4.1), and the bits of these that
-    // contain the length of the packet number minus one.
+    // Bits of the first byte that header protection hides (RFC 9001, section 5.4.1), and among them
+    // the bits that contain the length of the packet number minus one.
     HIDDEN = 0x0f,
     NUMBER_MASK = 3,
     // Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001,

@@ -93,10 +93,11 @@ struct names_quic_frame {
     uint64_t offset;
 };
 
-/// Creates an opener. Returns 0, or -ENOMEM with nothing to free.
+/// Creates a thread's contexts for key derivation and ciphers. Returns 0, or -ENOMEM with nothing
+/// to free.
 int names_quic_make(struct names_quic_opener *opener);
 
-/// Frees an opener's contexts.
+/// Frees a thread's contexts.
 void names_quic_free(struct names_quic_opener *opener);
 
 /// Returns true if packets of a QUIC version can be read.

@@ -73,8 +73,8 @@ static bool pass_over(struct names_cursor *stream) {
     return true;
 }
 
-/// Counts the message's bytes among some received bytes of the handshake, and stores those that
-/// belong to the message's header.
+/// Adds received handshake bytes to the progress: counts the bytes that belong to the message, and
+/// stores those of the message's header.
 static void count(struct names_progress *progress, struct names_cursor bytes) {
     const uint32_t skipped = min(bytes.length, progress->skipped);
     const uint32_t length = bytes.length - skipped;
@@ -93,8 +93,8 @@ static uint32_t message_bytes(const struct names_progress *progress) {
     return NAMES_HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
 }
 
-/// Returns the number of the stream's bytes up to the end of the message or of the incomplete
-/// record at progress->place, whichever comes first; 0 if the message's length is unknown.
+/// Returns the number of received bytes that can complete the message or the incomplete record at
+/// `progress->place`, whichever comes first; 0 if the message's length is unknown.
 /// - ahead: progress that includes the received bytes of that record.
 /// - length: length of that record's contents.
 static uint32_t wanted(const struct names_progress *progress, const struct names_progress *ahead,
@@ -105,8 +105,8 @@ static uint32_t wanted(const struct names_progress *progress, const struct names
            min(length, progress->skipped + message_bytes(ahead) - progress->joined);
 }
 
-/// Counts the contents of records after the ones that were complete before, until the message is
-/// complete or unreadable.
+/// Continues after the records that were complete in an earlier call: adds the contents of records
+/// to the progress until the message is complete or unreadable.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns NAMES_KNOWN if more bytes would not change the result, NAMES_UNDECIDED if bytes are
 ///   missing, NAMES_UNREADABLE if a record before the end of the message is malformed.

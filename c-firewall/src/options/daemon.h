@@ -23,13 +23,13 @@ int options_daemon_decision(const struct values *values, struct options *options
 /// Stores the value of --undecided, which `explain` has, too.
 int options_daemon_undecided(const struct values *values, struct options *options);
 
-/// Stores the values of the options from --undecided to --settled in the help text.
+/// Stores the values of the options that the help text lists from --undecided to --settled.
 int options_daemon_names(const struct values *values, struct options *options);
 
 /// Stores the value of --fail.
 int options_daemon_fail(const struct values *values, struct options *options);
 
-/// Stores the values of the options from --deadline to --sandbox in the help text.
+/// Stores the values of the options that the help text lists from --deadline to --sandbox.
 int options_daemon_values(const struct values *values, struct options *options);
 
 /// Checks that no option is given that --profile paper excludes, because the published program has

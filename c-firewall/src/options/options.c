@@ -44,7 +44,7 @@ static uint32_t default_of(enum arguments_option option, enum options_profile pr
     return option_facts[option].defaults[profile];
 }
 
-/// Returns the options of a profile, for a command line that gives none.
+/// Returns the options of a profile, for a command line without other options.
 static struct options profile_options(enum options_profile profile) {
     return (struct options){
         .queue_first = (uint16_t)default_of(OPTION_QUEUE, profile),

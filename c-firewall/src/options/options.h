@@ -20,11 +20,11 @@
 #define OPTIONS_PROGRAM "c-firewall"
 #define OPTIONS_VERSION "0.1.0"
 
-/// Size of the only slot of --profile paper, in bytes; memory is allocated only for the pages that
-/// are used.
+/// Size of the receive buffer with --profile paper, in bytes: one slot, for one netlink message.
+/// Memory is allocated only for the pages that are used.
 #define OPTIONS_PAPER_SLOT_BYTES (UINT64_C(1) << 32)
 
-/// Request of a valid command line.
+/// Action that a valid command line requests.
 enum options_action {
     OPTIONS_ACTION_RUN,
     OPTIONS_ACTION_CHECK,   // `check`; options.policy and options.print are set

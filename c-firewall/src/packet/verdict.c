@@ -68,8 +68,8 @@ static void put_gap(struct verdict_batch *batch, uint32_t last_id) {
     };
 }
 
-/// Advances the batch to an ID. Adds a run for the gap if IDs before it were skipped. Also accepts
-/// an ID that is not after the last ID (in the order of the kernel's nfq_id_after): the kernel has
+/// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped. Also accepts an
+/// ID that is not after the last ID (in the order of the kernel's nfq_id_after): the kernel has
 /// restarted its numbering.
 static void move_to(struct verdict_batch *batch, uint32_t id) {
     const uint32_t passed = id - batch->last_id - 1;

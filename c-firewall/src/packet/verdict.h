@@ -68,7 +68,7 @@ struct verdict_batch {
 /// Returns the verdict's name in reports, e.g. "accept".
 const char *verdict_name(enum verdict verdict);
 
-/// Returns the kernel's value of a verdict (linux/netfilter.h).
+/// Returns a verdict in the form of the kernel (linux/netfilter.h).
 /// - argument: queue number for VERDICT_REQUEUE, else ignored.
 uint32_t verdict_kernel(enum verdict verdict, uint32_t argument);
 

@@ -17,7 +17,8 @@ static uint32_t labels_of(const uint8_t *name, size_t length) {
     return labels;
 }
 
-/// Returns the end of the record of the nearest wildcard above a name; 0 = there is none.
+/// Returns the nearest wildcard above a name, as the end of its record (an offset in
+/// hostnames->records); 0 = there is no such wildcard.
 static uint32_t above(const struct hostnames *hostnames, const uint8_t *name, size_t length) {
     uint8_t starts[LABELS_MAX]; // starts of the parent names that may be wildcards
     uint32_t count = 0, labels = 1, place = 0;
@@ -86,7 +87,8 @@ static void number(const uint32_t *sorted, uint32_t count, const uint32_t *paren
     }
 }
 
-/// Records the numbers of labels that wildcards have, and finds the parent of each name.
+/// Records which numbers of labels the wildcards have (hostnames->depths), and stores the
+/// parent of each name.
 static void find_parents(struct hostnames *hostnames, uint32_t *parents) {
     const uint32_t count = hostname_count(hostnames);
     size_t length;

@@ -357,7 +357,8 @@ static void print_block(FILE *out, const struct hostnames *hostnames,
     *printed = (struct printed){.opened = true, .chains = end};
 }
 
-/// Position of a base chain in the order of declaration.
+/// Base chain by its indexes, with its position in the order in which the text declares base
+/// chains.
 struct declared {
     uint32_t declared, table, chain;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Symbols: names that a policy may use in place of numbers, e.g. ssh for port 22.
+// Symbols: names that a policy may use in place of numbers, such as ssh for port 22.
 // rules/policy/GRAMMAR.md, "Values", lists them.
 #ifndef POLICY_SYMBOL_H
 #define POLICY_SYMBOL_H

@@ -27,8 +27,8 @@ static bool is_netlink(int fd) {
            address.nl_family == AF_NETLINK;
 }
 
-/// Makes the queue use the socket. Checks that the queue is bound to this socket, if /proc can be
-/// read.
+/// Makes the queue use a socket that another process has bound. Checks that the kernel's queue
+/// belongs to this socket, if /proc can be read.
 static int take_socket(struct queue *queue, int fd, struct failure *failure) {
     const uint16_t number = queue->settings.number;
     struct queue_figures figures;
@@ -75,8 +75,9 @@ static int grow_buffer(struct queue *queue, struct failure *failure) {
                                                                   : 0;
 }
 
-/// Returns the settings with slots that are also large enough for the waiting packets. (The kernel
-/// copies less than 64 KiB of a packet.)
+/// Returns the settings of a queue with receive slots that are also large enough for the packets
+/// that already wait. (These were copied with the other process's settings. The kernel copies less
+/// than 64 KiB of a packet.)
 static struct queue_settings widen(const struct queue_settings *settings,
                                    const struct queue_handover *handover) {
     const uint32_t payload = handover->copy_bytes < UINT16_MAX ? handover->copy_bytes : UINT16_MAX;
@@ -90,7 +91,8 @@ static struct queue_settings widen(const struct queue_settings *settings,
     return wide;
 }
 
-/// Returns true if waiting packets lack data that the settings request.
+/// Returns true if waiting packets, which were copied with the other process's settings, lack data
+/// that the settings request.
 static bool is_less(const struct queue_handover *handover, uint32_t copy_bytes, uint32_t flags) {
     const uint32_t more = flags & ~handover->flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
 
@@ -144,8 +146,8 @@ static int configure(struct queue *queue) {
     return result < 0 ? result : send_request(queue, QUEUE_MODE, queue->refresh);
 }
 
-/// Sends the packets of the last receive call through the queue again. Packets without an ID get
-/// the verdict of a gap.
+/// Sends the packets of the last receive call through the queue again. Packets without a readable
+/// ID get the verdict for malformed packets.
 static int send_once_more(struct queue *queue, struct verdict_batch *batch,
                           const struct queue_received *received) {
     int result;
@@ -167,9 +169,9 @@ static int send_once_more(struct queue *queue, struct verdict_batch *batch,
 }
 
 /// Calls queue_receive once, sends the packets through the queue again, and adds the counts to
-/// received.
-/// - Returns 1 if more packets may wait, 0 if the acknowledgement was received or the socket is
-///   empty, or -errno with queue->failed_call set.
+/// `received`.
+/// - Returns 1 if more packets may wait, 0 if the acknowledgement of the last request was received
+///   or the socket is empty, or -errno with queue->failed_call set.
 static int requeue(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     struct queue_received got;
@@ -192,9 +194,9 @@ static int requeue(struct queue *queue, struct verdict_batch *batch,
     return got.ignored == 0;
 }
 
-/// Sends all waiting packets through the queue again, up to the acknowledgement of the last
-/// request. If the buffer was full, the acknowledgement is lost: then this ends after as many bytes
-/// as the buffer can hold.
+/// Sends all waiting packets through the queue again. Ends at the acknowledgement of the last
+/// request, or when the socket is empty. If the buffer was full, the acknowledgement is lost: then
+/// this ends after as many bytes as the buffer can hold.
 static int refresh(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     const uint64_t buffer_bytes = UINT64_C(2) * queue->receive_buffer;

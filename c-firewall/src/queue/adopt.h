@@ -51,8 +51,8 @@ void queue_give(struct queue *queue);
 /// - Returns 0, or -errno with queue->failed_call set.
 int queue_resume(struct queue *queue, struct verdict_batch *batch, struct queue_received *received);
 
-/// Frees this process's copy of a queue that another process has adopted. The queue's socket stays
-/// bound and open there.
+/// Frees this process's copy of a queue that another process has adopted. In that process the
+/// queue's socket stays bound and open.
 void queue_release(struct queue *queue);
 
 #endif

@@ -7,7 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Values of attributes for which libnetfilter_queue's callback API has no functions.
+/// Values that libnetfilter_queue's callback API has no functions to read. queue_check_attributes
+/// fills them in.
 struct queue_extras {
     int64_t cap_len; // value of NFQA_CAP_LEN in host order; -1 if absent
     uint32_t ct_info;
@@ -15,11 +16,12 @@ struct queue_extras {
     uint32_t ct_mark;
 };
 
-/// Checks the properties of a packet message's attributes that the libraries assume. Every
-/// attribute header and value lies within nlmsg_len. A value of fixed size has that size. Nested
-/// attributes of NFQA_CT lie within its value. There is an NFQA_PACKET_HDR. Unknown attributes are
-/// skipped. 1 to 3 bytes after the last attribute are malformed, too.
+/// Checks that a packet message has the properties that the libraries assume: every attribute
+/// header and value lies within nlmsg_len; a value of fixed size has that size; nested attributes
+/// of NFQA_CT lie within its value; there is an NFQA_PACKET_HDR. Unknown attributes are skipped. 1
+/// to 3 bytes after the last attribute are malformed, too.
 /// - bytes: message that queue_frame has found complete.
+/// - extras: out: the values that the callback API has no functions to read.
 /// - Returns 0, or -EBADMSG with *extras untouched.
 int queue_check_attributes(const uint8_t *bytes, struct queue_extras *extras);
 

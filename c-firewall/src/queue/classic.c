@@ -40,9 +40,9 @@ static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
     queue->pending = 1;
 }
 
-/// Callback of the library. Fills in queue->filling; classic_parse fills in the fields for which
-/// the library has no function. Stores a message that arrives during configuration in the first
-/// slot.
+/// Callback of the library. Stores the fields of a message in queue->filling; classic_parse adds
+/// those for which the library has no function. If a message arrives during configuration, stores
+/// the whole message in the first slot instead.
 static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, struct nfq_data *data,
                      void *context) {
     struct queue *queue = context;

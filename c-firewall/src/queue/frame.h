@@ -28,8 +28,8 @@ int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *
 /// - Returns 0, the -errno of the answer, or -ETIMEDOUT.
 int queue_await_ack(struct queue *queue);
 
-/// Returns true if a message reports that the kernel found no packet for a gap's verdict: the gap
-/// was empty.
+/// Returns true if a message reports that no packet had an ID of a gap, so that the gap's verdict
+/// had no effect.
 bool queue_is_vacant(const uint8_t *bytes, size_t received);
 
 /// Returns true if the header of a message, which must have QUEUE_MESSAGE_BYTES or more, has the

@@ -42,7 +42,8 @@ struct queue_owner {
     char comm[QUEUE_PROC_COMM_BYTES];
 };
 
-/// Finds a queue's figures in the text of QUEUE_PROC_QUEUES. Skips lines of another format.
+/// Finds a queue's line in the text of QUEUE_PROC_QUEUES, and stores its values in *figures. Skips
+/// lines of another format.
 /// - Returns 0, or -ENOENT with *figures untouched if the queue is not listed.
 int queue_proc_parse_figures(const char *text, uint16_t number, struct queue_figures *figures);
 
@@ -59,7 +60,7 @@ bool queue_proc_is_socket(const char *link, uint64_t inode);
 /// - Returns 0 or -errno.
 int queue_proc_open(void);
 
-/// Reads a queue's figures in this network namespace.
+/// Reads the kernel's counters of a queue in this network namespace.
 /// - Returns 0, -ENOENT if the queue is not bound, or the -errno of reading.
 int queue_proc_figures(uint16_t number, struct queue_figures *figures);
 

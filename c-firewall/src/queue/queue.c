@@ -76,8 +76,8 @@ static void fail_capability(struct failure *failure) {
                 "or give the program the capability (setcap cap_net_admin+ep)");
 }
 
-/// Returns the failure for an errno of BIND. EPERM means that a capability is missing or that
-/// another process owns the queue.
+/// Returns the failure for an errno of the request to bind a queue. EPERM means that a capability
+/// is missing or that another process owns the queue.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;
     const bool listed = queue_proc_figures(queue->settings.number, &figures) == 0;
@@ -201,8 +201,8 @@ static int must_request(struct queue *queue, enum queue_request request, struct 
     return result;
 }
 
-/// Requests flags. For a queue that this process does not own, only checks that the kernel has the
-/// flags: the kernel examines the flags before the owner.
+/// Requests flags of the queue (NFQA_CFG_F_*). If this process does not own the queue, only checks
+/// that the kernel supports the flags: the kernel examines the flags before the owner.
 static int request_flags(struct queue *queue, uint32_t flags) {
     int result;
 
@@ -298,8 +298,8 @@ int queue_open(struct queue *queue, const struct queue_settings *settings,
     return result;
 }
 
-/// Parses the readable parts of a malformed message and counts it. If its type is a packet, adds
-/// the packet, with its ID if that is readable.
+/// Parses the readable parts of a malformed message and counts it. If the message contains a
+/// packet, adds the packet to the queue's packets, with its ID if that is readable.
 static void take_spoiled(const struct queue_message *message, struct queue_packet *packet,
                          struct queue_received *received) {
     const int parsed = queue_truncated(message->bytes, message->received, packet);
@@ -317,7 +317,8 @@ static void take_spoiled(const struct queue_message *message, struct queue_packe
     received->ids += !nameless;
 }
 
-/// Parses a message of the arena and counts it.
+/// Parses a received message and counts it.
+/// - index: slot of the message.
 static void take_message(struct queue *queue, uint32_t index, struct queue_received *received) {
     const struct queue_message message = queue_socket_message(&queue->socket, index);
     struct queue_packet *packet = &queue->packets[received->packets];
@@ -343,8 +344,8 @@ static void take_message(struct queue *queue, uint32_t index, struct queue_recei
     }
 }
 
-/// Returns the number of messages in the arena: first the messages that arrived during
-/// configuration, later newly received messages.
+/// Returns the number of messages in the receive slots: in the first call the messages that arrived
+/// during configuration, later newly received messages.
 static int next_messages(struct queue *queue) {
     const int pending = (int)queue->pending;
 

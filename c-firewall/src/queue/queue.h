@@ -22,9 +22,8 @@
 int queue_prepare(struct queue *queue, const struct queue_settings *settings,
                   struct failure *failure);
 
-/// Checks that this process may configure queues, by a socket that owns no queue. Finds out which
-/// of the requested flags the kernel has.
-/// - flags: out: flags that the settings request and the kernel has.
+/// Checks that this process may configure queues. Uses a new socket that owns no queue.
+/// - flags: out: flags (NFQA_CFG_F_*) that the settings request and the kernel supports.
 /// - Returns 0, or -errno with failure filled in, as queue_open does.
 int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct failure *failure);
 

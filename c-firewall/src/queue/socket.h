@@ -10,15 +10,15 @@
 #include <sys/socket.h>
 
 enum {
-    // Size of the space in a slot for headers and all attributes except payload and NFQA_CT, in
-    // bytes.
+    // Size of the space in a receive slot for headers and all attributes except payload and
+    // NFQA_CT, in bytes.
     QUEUE_OVERHEAD_BYTES = 512,
     QUEUE_SOCKET_SLOT_ALIGN = 64, // alignment of a slot in bytes: the size of a cache line
     // Time limit for the answer to a configuration request (SO_RCVTIMEO), in seconds.
     QUEUE_SOCKET_ACK_SECONDS = 1,
 };
 
-/// Message in the arena. It is valid until the next receive call.
+/// Message in its receive slot. It is valid until the next receive call.
 struct queue_message {
     const uint8_t *bytes;
     size_t received; // number of the message's bytes in the arena

@@ -59,8 +59,7 @@ struct queue_packet {
     uint32_t id;
     uint16_t ethertype; // EtherType in host order
     uint8_t hook;       // hook of netfilter (NF_INET_*)
-    // True if the message did not fit into its slot of the arena: only id, ethertype and hook are
-    // known.
+    // True if the message did not fit into its receive slot: only id, ethertype and hook are known.
     bool truncated;
     bool spoiled;     // true if the message is malformed: at most id, ethertype and hook are known
     bool nameless;    // true if the ID is also unknown; spoiled is then set, too
@@ -149,7 +148,7 @@ struct queue {
     bool bound;   // true if the kernel knows this process's socket as the queue's owner
     bool handed;  // true if another process may have configured the queue; see queue_resume
     bool refresh; // true if waiting packets may lack data that the settings request
-    // Packets of the last receive call; it has room for settings.batch packets.
+    // Packets of the last receive call; there is room for settings.batch packets.
     struct queue_packet *packets;
     size_t verdicts_max;  // maximum number of runs for which verdicts has room
     size_t verdicts_most; // maximum number of runs that the kernel accepts in one message

@@ -158,8 +158,9 @@ struct rule_names {
     struct name *all;
 };
 
-/// Creates the sorted search keys of rules without a partner: by their comments (then rules without
-/// a comment have no key), or by their texts. Equal keys stay in the order of the rules.
+/// Creates the sorted search keys of rules without a partner (a corresponding rule in the other
+/// policy): by their comments (then rules without a comment have no key), or by their texts. Equal
+/// keys stay in the order of the rules.
 /// - partners: partner of each rule; NOBODY = none.
 /// - Returns 0 or -ENOMEM with *names zeroed.
 static int make_names(const struct migration_side *side, const uint32_t *partners, bool by_comment,
@@ -188,8 +189,8 @@ static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
     return end - at;
 }
 
-/// Pairs the rules of two policies with the same words (chain, and comment or text): the n-th rule
-/// with the n-th.
+/// Pairs the rules of two policies that have the same words (chain, and comment or text). If
+/// several rules have them, pairs the n-th rule with the n-th.
 /// - only_unique: true to pair only rules whose words no other rule of the same policy has.
 static void join(const struct rule_names *from, const struct rule_names *to, bool only_unique,
                  uint32_t *from_partners, uint32_t *to_partners) {
@@ -211,7 +212,8 @@ static void join(const struct rule_names *from, const struct rule_names *to, boo
 }
 
 /// Pairs rules by comments or by texts.
-/// - partners, origins: partners of the rules of `from` and `to`; new pairs are added.
+/// - partners, origins: in/out: partner of each rule of `from`, and of each rule of `to`; new pairs
+///   are added.
 /// - Returns 0 or -ENOMEM.
 static int pair_by(const struct migration_side *from, const struct migration_side *to,
                    bool by_comment, uint32_t *partners, uint32_t *origins) {
@@ -227,8 +229,8 @@ static int pair_by(const struct migration_side *from, const struct migration_sid
     return result;
 }
 
-/// Allocates the partners of rules; at first no rule has a partner. Returns NULL if there is no
-/// memory.
+/// Allocates an array with the partner of each rule: the corresponding rule of the other policy.
+/// All entries are NOBODY. Returns NULL if there is no memory.
 static uint32_t *make_partners(uint32_t rules) {
     const size_t bytes = (rules + 1U) * sizeof(uint32_t);
     uint32_t *partners = malloc(bytes);
@@ -327,7 +329,8 @@ static bool limits_equal(const struct flow_limit *a, const struct flow_limit *b)
            a->of_bytes == b->of_bytes;
 }
 
-/// Sets the limits and quotas of the rules with a partner, in a policy that is not in use yet.
+/// Sets the limits and quotas of the rules with a partner (a corresponding rule in the old policy),
+/// in a policy that is not in use yet.
 static void share_words(const struct migration *migration, const struct loaded *from,
                         struct loaded *to, uint64_t now_ns) {
     const struct migration_pairs *limits = &migration->pairs[MIGRATION_LIMITS];

@@ -69,13 +69,13 @@ struct migration_states {
 int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
                         struct migration_rule *rule);
 
-/// Frees the texts. A zeroed rule is allowed.
+/// Frees the texts of a described rule. A zeroed rule is allowed.
 void migration_rule_free(struct migration_rule *rule);
 
 /// Describes all rules of a policy. Returns 0 or -ENOMEM with *side zeroed.
 int migration_side_make(struct migration_side *side, const struct loaded *loaded);
 
-/// Frees a description of rules. Zeroed is allowed.
+/// Frees the descriptions of rules. A zeroed side is allowed.
 void migration_side_free(struct migration_side *side);
 
 /// Finds the corresponding rules, and pairs their statements of each kind: the n-th of the old rule
@@ -93,19 +93,19 @@ int migration_pair(struct migration *migration, const struct migration_side *fro
 int migration_begin(struct migration *migration, const struct loaded *from, struct loaded *to,
                     uint64_t now_ns);
 
-/// Sets the limits and quotas of the rules with a partner to their state in another process. All
-/// limits must be full before.
+/// Sets the limits and quotas of the rules with a partner (a corresponding rule in another
+/// process's policy) to their state in that process. All limits must be full before.
 /// - sizes: sizes of the limits' buckets in the other process.
 void migration_refill(const struct migration *migration, const int64_t *sizes,
                       const struct migration_states *states, struct loaded *to, uint64_t now_ns);
 
-/// Sets the initial values of the counters and logs of rules with a partner to the final values in
-/// the previous policy.
+/// Sets the initial values of the counters and logs of rules with a partner (a corresponding rule
+/// in the previous policy) to the final values in that policy.
 /// - counters, logged: values of the previous policy.
 void migration_end(const struct migration *migration, const struct flow_counter *counters,
                    const uint64_t *logged, struct loaded *to);
 
-/// Frees a migration. Zeroed is allowed.
+/// Frees a migration. A zeroed migration is allowed.
 void migration_free(struct migration *migration);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "base/object.h"
 
-/// Returns the counter of a row of the table.
+/// Returns the counter with an index in the table of counters.
 static uint64_t count_of(const struct stats *stats, size_t word) {
     return ((const uint64_t *)stats)[word];
 }

@@ -12,7 +12,8 @@ static const char *malformed_name(const struct options *options) {
     return options->malformed_by_policy ? "policy" : "fail";
 }
 
-/// Returns the source from which packets get ct state: mark, or attribute, which auto stands for.
+/// Returns the name of the source from which packets get ct state: mark or attribute. The option's
+/// value auto means attribute.
 static const char *conntrack_name(const struct options *options) {
     return options_conntrack_name(options->conntrack == OPTIONS_CONNTRACK_MARK
                                       ? OPTIONS_CONNTRACK_MARK

@@ -30,8 +30,8 @@ enum {
         NLMSG_HDRLEN + sizeof(struct nfgenmsg) + 2 * (NLA_HDRLEN + POLICY_NAME_BYTES) + NLA_HDRLEN,
     // Maximum size of an element in bytes: two nested attributes, an address and a timeout.
     ELEMENT_BYTES = 3 * NLA_HDRLEN + IPV6_BYTES + NLA_HDRLEN + 8,
-    // Margin of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. With it
-    // the next answers need no transaction.
+    // Additional time of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS.
+    // Because of it, the next DNS answers with the same address need no transaction.
     MARGIN_PART = 10,
     MARGIN_MAX_MS = 60000,
     BATCHES_BITS = 8, // number of low bits of `batches` that contain the number of transactions
@@ -48,7 +48,7 @@ static_assert(2 * (NLMSG_HDRLEN + sizeof(struct nfgenmsg)) + 3 * MESSAGE_BYTES +
 /// bits). Atomic.
 static uint64_t last_batches;
 
-/// Batch that is being written: its buffer and current length.
+/// Batch of netlink messages that is being written: its buffer and current length.
 struct batch {
     uint8_t *bytes; // buffer of ELEMENTS_BATCH_BYTES bytes
     size_t length;

@@ -29,7 +29,7 @@ enum {
     ELEMENTS_BATCHES_MAX = 100,
 };
 
-/// Result of adding an element.
+/// Result of adding a learned address to the kernel's set.
 enum elements_result {
     ELEMENTS_ADDED,
     // The kernel refused the element: the set does not exist or is full, or a right is missing.
@@ -37,7 +37,7 @@ enum elements_result {
     ELEMENTS_RESULT_COUNT
 };
 
-/// Netlink socket of a worker for elements; -1 = none.
+/// Netlink socket of a worker, through which it adds elements to the kernel's sets; -1 = none.
 struct elements {
     int socket;
 };

@@ -280,6 +280,7 @@ static bool learn(const struct evaluation *evaluation, struct stats *stats,
     if (evaluation->elements.socket >= 0)
         output.listener = add_elements;
     how = connection_input(source, packet, evaluation->now_ns);
+    how.is_directed = evaluation->stage != 0;
     teach_packet(evaluation->asked, source->loaded->compiled, parsed, &how, &output);
     for (int i = 0; i < TEACH_RESULT_COUNT; i++)
         if (output.results[i] > 0)
@@ -307,8 +308,8 @@ static void learn_only(const struct evaluation *evaluation, struct stats *stats,
     };
 }
 
-/// Updates the counters of a decided packet except for its verdict: missing connection state,
-/// undecidable, undecided.
+/// Increments the counters without_ct_state, undecidable and undecided if they apply to a packet.
+/// The verdict is not counted here.
 static void count(struct stats *stats, const struct evaluation_source *source,
                   const struct decide_input *input, const struct decide_outcome *outcome) {
     if (source->requirement.conntrack_state && !input->has_ct_state)
@@ -319,7 +320,8 @@ static void count(struct stats *stats, const struct evaluation_source *source,
         stats_add(&stats->undecided, 1);
 }
 
-/// Returns true if the names of a packet's connection are final.
+/// Returns true if the names of a packet's connection are final, and the server has acknowledged
+/// the bytes that they were read from.
 static bool is_settled(const struct named *named, const struct connections *connections) {
     return named && connections && connection_is_settled(connections, &named->followed);
 }

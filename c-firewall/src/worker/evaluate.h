@@ -19,15 +19,15 @@
 #include "worker/reject.h"
 #include "worker/stats.h"
 
-/// Policy with the counters of one worker. The main thread creates and frees it; only the worker
-/// writes the counters.
+/// Policy as one worker uses it, with the worker's counters. The main thread creates and frees it;
+/// only the worker writes the counters.
 struct evaluation_source {
     struct loaded *loaded;          // policy, shared by all workers
     struct requirement requirement; // requirement of the policy; zeroed without a policy
     struct flow_counters counters;  // counters of the policy's rules, for this worker
 };
 
-/// State of one worker's evaluation.
+/// State of a worker that decides packets.
 struct evaluation {
     struct evaluation_source *source;
     // Sockets for the replies of `reject`, shared by all workers; NULL if the policy can't reject.
@@ -47,20 +47,21 @@ struct evaluation {
     // Connections of the queue, if the policy reads names; else NULL.
     struct connections *connections;
     struct asked *asked; // pending DNS queries of clients, if the policy reads names; else NULL
-    // Numbers of connections by result that the worker's counters already include.
+    // Numbers of connections, as `named_results` returned them when they were last added to the
+    // worker's counters.
     uint64_t counted[NAMED_RESULT_COUNT];
     uint64_t now_ns; // time at which the current batch was received (CLOCK_MONOTONIC)
 };
 
-/// Creates a source with zeroed counters. loaded must outlive the source. Returns NULL if there is
-/// no memory.
+/// Creates a policy for one worker, with zeroed counters. loaded must outlive the source. Returns
+/// NULL if there is no memory.
 struct evaluation_source *evaluate_source_make(struct loaded *loaded);
 
-/// Frees a source; does nothing for NULL.
+/// Frees a worker's policy and its counters; does nothing for NULL.
 void evaluate_source_free(struct evaluation_source *source);
 
-/// Fills in a worker's evaluation, which owns elements from then on. All pointers must outlive the
-/// evaluation. Returns 0 or -ENOMEM.
+/// Fills in the state of a worker that decides packets; the state owns elements from then on. All
+/// pointers must outlive the state. Returns 0 or -ENOMEM.
 /// - reject: sockets for replies; open if the policy can reject.
 /// - elements: socket for the kernel's sets; open with --stage.
 int evaluate_init(struct evaluation *evaluation, const struct options *options,
@@ -81,8 +82,8 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
 /// Fills in a page of the connection listing; page->from is the slot at which the page begins.
 void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns, struct listing_page *page);
 
-/// Adds the numbers of connections by result since the last call to the worker's counters. Returns
-/// the current number of connections.
+/// Adds the changes of the numbers of connections (`named_results`) since the last call to the
+/// worker's counters. Returns the current number of connections.
 uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
 
 #endif

@@ -111,7 +111,7 @@ void event_ring_free(struct event_ring *ring);
 void event_note(struct event_ring *ring, uint32_t generation, uint16_t ethertype,
                 const struct decide_input *input, const struct decide_outcome *outcome);
 
-/// Adds lost events to the bell's counter and to the process's counter.
+/// Adds lost events to the consumer's counter and to the process's counter.
 void event_lose(struct event_bell *bell, uint32_t events);
 
 /// Wakes the consumer if it sleeps. Only event_flush calls it.

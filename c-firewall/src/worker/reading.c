@@ -7,16 +7,16 @@
 
 #include "queue/proc.h"
 
-/// Returns true if packets that the guard answered are still in the socket: the worker receives
-/// packets in the order of their ids.
+/// Returns true if packets that the guard answered are still in the socket: the worker has not
+/// received the last of them. (It receives packets in the order of their ids.)
 static bool is_behind(const struct worker *worker) {
     const uint32_t stalled_to = __atomic_load_n(&worker->stalled_to, __ATOMIC_RELAXED);
 
     return (int32_t)(stalled_to - __atomic_load_n(&worker->last_id, __ATOMIC_RELAXED)) > 0;
 }
 
-/// Reads the worker's counters and the kernel's figures, in the order that struct stats_reading
-/// requires. Returns 0, or -errno if the kernel's figures could not be read.
+/// Reads the worker's counters and the kernel's counters of its queue, in the order that struct
+/// stats_reading requires. Returns 0, or -errno if the kernel's counters could not be read.
 static int take_reading(const struct worker *worker, struct stats_reading *reading) {
     int result;
 
@@ -30,8 +30,8 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
 }
 
 /// Returns the number of packets that a ledger does not explain: its difference, unseen packets,
-/// and at exit packets that count twice. A packet counts twice if the kernel assigned its id while
-/// the figures were read.
+/// and at exit packets that it counts twice. It counts a packet twice if the kernel assigned the
+/// packet's id while the kernel's counters were read.
 static uint64_t unexplained(const struct ledger *ledger, bool running) {
     const uint64_t seen =
         stats_received(&ledger->stats) + ledger->user_drop + ledger->waiting + ledger->unseen;

@@ -77,7 +77,8 @@ static uint32_t checksum_of(uint32_t sum) {
     return ~sum & 0xffff;
 }
 
-/// Returns the checksum's sum of a pseudo header: two adjacent addresses, protocol and length.
+/// Returns the sum of the 16-bit words of a pseudo header (two adjacent addresses, protocol and
+/// length), for a reply's checksum.
 static uint32_t pseudo_sum(const uint8_t *addresses, size_t bytes, uint8_t protocol,
                            size_t length) {
     return sum_of(addresses, bytes, protocol + (uint32_t)length);
@@ -319,10 +320,10 @@ void reject_close(struct reject *reject) {
     *reject = (struct reject){.raw4 = -1, .raw6 = -1};
 }
 
-/// Returns true if an IPv4 address is a broadcast address in the kernel's routes: then a socket
-/// without SO_BROADCAST may not send to it (EACCES). With both flags the kernel checks this, but
-/// sends nothing. The raw socket is used, because a UDP socket would be bound to a port on all
-/// addresses.
+/// Returns true if an IPv4 address is a broadcast address in the kernel's routes. A socket without
+/// SO_BROADCAST may not send to such an address (EACCES). With MSG_PROBE and MSG_CONFIRM the kernel
+/// checks this, but sends nothing. The raw socket is used, because a UDP socket would be bound to a
+/// port on all addresses.
 static bool is_broadcast(const struct reject *reject, const uint8_t *address) {
     struct sockaddr_in to = {.sin_family = AF_INET};
 

@@ -43,8 +43,8 @@ void stats_snapshot(const struct stats *live, struct stats *snapshot) {
         to[i] = stats_get(&from[i]);
 }
 
-/// Returns the difference from a 64-bit count to a 32-bit count near it. A negative value means
-/// that the 32-bit count is lower, by at most STATS_BEHIND_MAX. Any other difference counts as
+/// Returns how far a 32-bit counter is ahead of the lower 32 bits of `near`. A negative result
+/// means that the counter is behind, by at most STATS_BEHIND_MAX. Every other difference counts as
 /// positive, because fail-open may leave most of 2^32 packets unseen.
 static int64_t ahead_of(uint32_t count, uint64_t near) {
     return (int64_t)(uint32_t)(count - (uint32_t)near + STATS_BEHIND_MAX) - STATS_BEHIND_MAX;
@@ -69,7 +69,7 @@ static uint64_t difference_of_verdicts(const struct stats *stats, uint64_t in_fl
     return verdicts > stats->received && in_flight == 0 ? verdicts - stats->received : 0;
 }
 
-/// Fills in the fields of the ledger that depend on the kernel's figures.
+/// Fills in the fields of the ledger that depend on the kernel's counters.
 static void add_figures(const struct stats_reading *reading, bool fail_open,
                         struct ledger *ledger) {
     const struct queue_figures *kernel = &reading->figures;

@@ -24,7 +24,7 @@
 #include "worker/reject.h"
 
 enum {
-    // Maximum number of times that a queue's figures are read before a difference is reported.
+    // Maximum number of readings of a queue's counters in /proc before a difference is reported.
     STATS_READINGS_MAX = 16,
     STATS_PAUSE_NS = 2000000, // pause between readings at exit, in nanoseconds
 };
@@ -52,8 +52,8 @@ uint64_t stats_get(const uint64_t *counter);
 /// Copies the counters of a running worker.
 void stats_snapshot(const struct stats *live, struct stats *snapshot);
 
-/// One reading of a worker's counters and the kernel's figures of its queue. The values are read in
-/// the order of the fields.
+/// One reading of a worker's counters and of the kernel's counters of its queue. The values are
+/// read in the order of the fields.
 struct stats_reading {
     uint64_t received_before; // result of stats_received from before the kernel's figures were read
     struct queue_figures figures; // the kernel's figures of the queue
@@ -69,8 +69,8 @@ struct stats_reading {
 struct ledger {
     uint16_t number; // number of the queue; meaningless in a sum
     struct stats stats;
-    // True if the kernel's figures are known. Otherwise the fields after this one are 0, except
-    // stalled and difference.
+    // True if the kernel's counters of the queue could be read. Otherwise the fields after this one
+    // are 0, except stalled and difference.
     bool known;
     // Number of packets that the kernel offered: its id_sequence, extended to 64 bits.
     uint64_t offered;

@@ -9,19 +9,20 @@
 #include <stdint.h>
 
 enum {
-    // Number of packets without a state after which the state counts as missing, if no packet had a
-    // state.
+    // Number of packets without a connection state after which the state counts as missing, if no
+    // packet had a state.
     TRACKED_PACKETS_LEAST = 10,
 };
 
-/// Result of the check.
+/// Result of the check whether the kernel provides the connection state (conntrack) of packets.
 enum tracked {
     TRACKED_UNKNOWN, // too few packets were seen, or the policy does not read the state
     TRACKED_SEEN,    // some packets had a state
     TRACKED_MISSING, // no packet had a state
 };
 
-/// State of the check. Zeroes are the state before the first call of tracked_look.
+/// State of the check whether packets have a connection state. Zeroes are the state before the
+/// first call of tracked_look.
 struct tracked_watch {
     uint32_t generation; // generation of the policy; 0 means none
     // Number of answered packets of all queues when the check of this policy began.
@@ -34,12 +35,12 @@ struct tracked_watch {
 /// Updates the check with the current counters of all queues. Returns the check's result.
 /// - generation: generation of the policy; a new generation restarts the check.
 /// - asks: true if the policy reads the connection state.
-/// - decided, without: numbers of answered packets and of packets without a state; the caller reads
-///   them in this order.
+/// - decided, without: numbers of answered packets and of packets without a connection state; the
+///   caller reads them in this order.
 enum tracked tracked_look(struct tracked_watch *watch, uint32_t generation, bool asks,
                           uint64_t decided, uint64_t without);
 
-/// Returns the name of a result in the reply to `status`; NULL for TRACKED_UNKNOWN.
+/// Returns the name of a result of the check in the reply to `status`; NULL for TRACKED_UNKNOWN.
 const char *tracked_name(enum tracked tracked);
 
 #endif

@@ -47,7 +47,7 @@ struct worker {
     // CPU of the thread (--pin), as an index into the list of allowed CPUs, modulo the list's
     // length; -1 = any CPU.
     int cpu;
-    // Policy that the main thread last gave to the worker.
+    // Policy that the main thread last gave to the worker, with the worker's counters.
     struct evaluation_source *source;
     int wake_fd; // eventfd that wakes the worker's thread from poll; -1 = none
     bool stop;   // request to end the loop, set by worker_stop; atomic

@@ -42,8 +42,8 @@ struct worker_setup {
 int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_t index,
                 struct failure *failure);
 
-/// Sets the counters to the final values of another process for the queue. Called before the thread
-/// starts.
+/// Sets the counters to the final values that another process had for the queue. Must be called
+/// before the thread starts.
 void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t stalled);
 
 /// Starts the worker's thread. If the thread's loop ends with an error, the thread sends SIGTERM to

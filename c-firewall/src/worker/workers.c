@@ -6,13 +6,14 @@
 #include <time.h>
 
 enum {
-    // Pause between two checks whether a worker uses a new policy or has filled in a page.
+    // Pause between two checks whether a worker uses a new policy or has filled in a page of its
+    // connections.
     TURN_PAUSE_NS = 20000,
     // Maximum number of checks for a worker's page of connections before the listing fails: at
     // least half a second in total.
     LIST_TURNS = 25000,
-    // Number of low bits of a listing position that hold the slot; the bits above hold the worker's
-    // index.
+    // Number of low bits of a position in the listing of connections. They contain the slot; the
+    // bits above contain the worker's index.
     SLOT_BITS = 32,
 };
 

@@ -34,7 +34,8 @@ int workers_open(struct workers *workers, const struct worker_setup *setup,
 int workers_start(struct workers *workers, struct failure *failure);
 
 /// Makes all workers switch to another policy, and waits until they use it.
-/// - sources: in: sources of the new policy, one per worker; out: the old sources.
+/// - sources: in: the new policy for each worker; out: the workers' old policies with their
+///   counters.
 void workers_swap(struct workers *workers, struct evaluation_source **sources);
 
 /// Fills in the page of connections at a position.

@@ -71,8 +71,8 @@ static uint32_t option(const struct step *step, const char *key, uint32_t otherw
     return otherwise;
 }
 
-/// Returns the interface that an option gives: a number, or `?` for an unknown one. Without the
-/// option it is this host.
+/// Returns the interface that a step's option names: a number, or INTERFACE_UNKNOWN for `?`.
+/// Returns INTERFACE_HOST if the step does not have the option.
 static uint32_t interface(const struct step *step, const char *key) {
     for (size_t i = 0; i < step->option_count; i++) {
         const size_t length = strlen(key);
@@ -300,14 +300,16 @@ static void begin(struct play *play) {
 static struct connections *made(struct play *play) {
     if (!play->is_made) {
         assert_int_equal(connection_make(&play->connections, &play->settings), 0);
-        // The hash key is fixed, so that chance does not decide which clients share a place.
+        // The hash key is fixed, so that it does not depend on chance which clients share a place
+        // in the table.
         play->connections.table.key = (struct siphash_key){{0}};
     }
     play->is_made = true;
     return &play->connections;
 }
 
-/// Writes the page of connections that begins at a slot to `text`, in the words of the scripts.
+/// Writes the page of the connection listing that begins at a slot of the table to `text`, in the
+/// words of the scripts.
 static void listed_text(struct play *play, uint32_t from, bool undecided,
                         char text[static TEXT_BYTES]) {
     static const char *const states[] = {"undecided", "named", "missing", "denied", "unknown"};

@@ -96,7 +96,7 @@ static void begin(struct connections *connections) {
     send_packet(connections, false, SYN | ACK, ANSWER - 1, FIRST, NULL, 0);
 }
 
-/// Returns true if a packet is currently decided by the query with a number.
+/// Returns true if the current names of a packet are the name in the DNS query with this number.
 static bool is_query(const struct connections *connections, const struct followed *followed,
                      uint32_t number) {
     const struct names *names = connection_names(connections, followed);

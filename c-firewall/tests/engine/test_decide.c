@@ -287,7 +287,7 @@ static void chains_see_their_hook_and_family(void **state) {
     free(sample.vector.bytes);
 }
 
-/// Records the chains and rules of a walk.
+/// Recorder of the chains and rules of a walk.
 struct notes {
     size_t chain_count;
     struct compile_place chains[NOTES_MAX];

@@ -18,7 +18,7 @@ enum {
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
                                                 .malformed_by_policy = true};
 
-/// Counts the chains and rules that are reported.
+/// Recorder that counts the chains and rules that are reported.
 struct steps {
     size_t rules;
     size_t chains;

@@ -76,7 +76,7 @@ static void free_rules(struct rules *rules) {
     policy_free(&rules->policy);
 }
 
-/// Records packets that the first rule of a generation decided.
+/// Adds records of packets that the first rule of a generation's policy decided.
 /// - log_count: number of log statements that each packet has passed.
 static void note(uint32_t generation, enum verdict verdict, uint32_t log_count, uint32_t packets) {
     const struct packet packet = {0};

@@ -3,13 +3,14 @@
 
 #include "test.h"
 
-/// Returns the figures of a queue that was offered `offered` packets, of which `waiting` wait.
+/// Returns the kernel's counters of a queue to which `offered` packets were sent, of which
+/// `waiting` wait.
 static struct queue_figures figures(uint32_t offered, uint32_t waiting) {
     return (struct queue_figures){.offered = offered, .waiting = waiting};
 }
 
-/// Observes the same figures `looks` times. Checks that no packets are due before the last look,
-/// and returns its result.
+/// Calls `look` `looks` times with the same counters. Checks that no call before the last one
+/// reports due packets, and returns the result of the last call.
 /// - id: out: as for guard_watch_look.
 static bool due_at_last(struct guard_watch *watch, const struct queue_figures *found, int looks,
                         uint32_t *id) {

@@ -223,7 +223,7 @@ static void silence_is_told(void **state) {
     free_ends(&ends);
 }
 
-/// The other end reads nothing.
+/// Checks that sending fails if the other end reads nothing.
 static void a_full_socket_is_told(void **state) {
     struct ends ends = make_ends(SHORT_MS);
     char *text = calloc(1, MUCH);

@@ -62,9 +62,9 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     free(bytes);
 }
 
-/// Parses connections. Writes to `found` the invalid part, or the numbers of taken and left out
-/// connections, "same" if writing them again gives the same bytes, and the records of forgotten
-/// connections.
+/// Parses the memory of connections. Writes to `found` the invalid part; without an invalid part,
+/// writes the numbers of connections that were taken and left out, "same" if writing them again
+/// gives the same bytes, and the records of forgotten connections.
 static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000), 8192};
     struct handover_connections_taken followed;
@@ -114,9 +114,9 @@ static uint8_t *learned_written(const struct compiled *compiled, size_t *length)
     return bytes;
 }
 
-/// Parses learned addresses. Writes to `found` the invalid part, or the numbers of addresses that
-/// were taken, had no room, and belong to unknown sets, and "same" if writing them again gives the
-/// same bytes.
+/// Parses the memory of learned addresses. Writes to `found` the invalid part; without an invalid
+/// part, writes the numbers of addresses that were taken, had no room, and belong to unknown sets,
+/// and "same" if writing them again gives the same bytes.
 static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
     static const char text[] = "table inet t {\n"
                                "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"
@@ -144,7 +144,8 @@ static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
     free(again);
 }
 
-/// Makes places for numbers whose names are all known, in this process's order.
+/// Makes the table from another process's numbers of counts to this process's numbers: all are
+/// known, and equal in both processes.
 static void make_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count + 1U, sizeof *places->of);
     places->count = count;

@@ -95,7 +95,7 @@ static void requests_are_as_the_kernel_reads_them(void **state) {
                                     1,  2, 8, 0, 5, 0, 0, 0, 0, 5, 8, 0, 4, 0, 0, 0, 0, 15};
     static const uint8_t mode[] = {32, 0, 0, 0, 2, 3, 5, 0, 0, 0, 0, 0,   0, 0, 0, 0,
                                    0,  0, 1, 2, 9, 0, 2, 0, 0, 0, 0, 128, 2, 0, 0, 0};
-    // Without NLM_F_ACK.
+    // Request to unbind the queue; without NLM_F_ACK.
     static const uint8_t unbind[] = {28, 0, 0, 0, 2, 3, 1, 0, 0, 0, 0, 0, 0, 0,
                                      0,  0, 0, 0, 1, 2, 8, 0, 1, 0, 2, 0, 0, 0};
 

@@ -52,7 +52,7 @@ static struct loaded *load_rules(const char *rules) {
     return load_text(text);
 }
 
-/// Numbers of rules after an exchange.
+/// Numbers of rules that a replacement of the policy has kept, added and removed.
 struct figures {
     uint32_t kept, added, removed;
 };
@@ -75,8 +75,9 @@ static struct figures exchange(const struct loaded *old, struct loaded *new) {
     return figures;
 }
 
-/// Checks the initial value of each counter of `new`: the number of the counter of `old` that
-/// continues, from 1, or the value in the text of `new`.
+/// Replaces `old`, whose counters have the values 1, 2, 3, …, by `new`. Checks the initial value of
+/// each counter of `new`: the number (from 1) of the counter of `old` that continues, or the value
+/// in the text of `new`.
 static void assert_texts(const char *old_text, const char *new_text, uint32_t count,
                          const uint64_t *expected) {
     struct loaded *old = load_text(old_text), *new = load_text(new_text);
@@ -275,8 +276,9 @@ static void what_goes_over_outlives_the_old_policy(void **state) {
     unload(new);
 }
 
-/// Replaces a policy of another process, with these tokens in its limit and this use of its quota,
-/// by a policy.
+/// Transfers the state of another process's policy to a policy, as in an upgrade.
+/// - tokens: tokens of the limit of `old`.
+/// - used: number of bytes that the quota of `old` has used.
 static void refill(const struct loaded *old, struct loaded *new, int64_t tokens, uint64_t used) {
     const struct migration_states states = {&tokens, &used};
     struct migration_side olds, news;

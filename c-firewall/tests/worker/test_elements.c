@@ -18,7 +18,7 @@ static const uint8_t ipv4[] = {10, 0, 0, 1};
 static const uint8_t ipv6[] = {0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
 static const uint8_t timeout[] = {0, 0, 0, 0, 0, 0, 0xea, 0x60};
 
-/// Expected bytes.
+/// Expected bytes of messages, or of a part of a message.
 struct expected {
     uint8_t bytes[ELEMENTS_BATCH_BYTES];
     size_t length;
@@ -172,8 +172,8 @@ static void what_stays_long_enough_needs_no_transaction(void **state) {
     assert_int_equal(elements_timeout_of(86400000), 86460000);
 }
 
-/// Tries twice the allowed number of transactions. Returns the number of transactions that were
-/// allowed.
+/// Requests twice the allowed number of transactions at a time. Returns the number of transactions
+/// that were allowed.
 static int in_time(uint64_t *batches, uint64_t now_ns) {
     int count = 0;
 

@@ -5,8 +5,9 @@
 
 enum { MASK = 0x0ff0, FOREIGN = 0x7000f };
 
-/// Returns the mark that replaces a policy's outcome, for a packet whose connection's names have a
-/// state.
+/// Returns the mark of a packet after stage_tell has replaced a policy's outcome.
+/// - state: state of the names of the packet's connection.
+/// - is_settled, before, outcome: arguments of stage_tell; outcome is the policy's.
 static uint32_t told(enum names_state state, bool is_settled, const uint32_t *before,
                      struct decide_outcome outcome) {
     const struct names names = {.state = state};

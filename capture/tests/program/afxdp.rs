@@ -5,7 +5,7 @@ use crate::place::{count, gaps, ledger, numbers, send, Place, Run};
 
 const AFXDP: [&str; 3] = ["--backend", "afxdp", "--take"];
 
-/// Creates a place whose stacks send nothing on their own.
+/// Creates a test network without IPv6, so that the kernel sends no packets of its own in either namespace.
 fn place() -> Place {
     let place = Place::new();
     for (namespace, name) in [(&place.here, "here"), (&place.there, "there")] {

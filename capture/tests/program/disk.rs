@@ -8,7 +8,8 @@ use testbed::netns::Namespace;
 
 use crate::place::{count, gaps, ledger, program, send, Place, Run, OURS};
 
-/// A file system of 3 MiB at the place's folder, visible only to this process and to those that enter its namespace.
+/// A file system of 3 MiB at the folder of the test network, visible only to this process and to those that enter its
+/// namespace.
 struct Disk(Child);
 
 impl Disk {
@@ -66,7 +67,7 @@ fn it_goes_on_when_there_is_room_again() {
         let mut run = Run::start(&mut disk.command(&place), &words(&file, more));
         send(&place.here, 0..2944, 1000);
         run.hears("warning: ");
-        // All waiting packets are tried, and fail.
+        // The writer tries to write all waiting packets, and fails.
         std::thread::sleep(std::time::Duration::from_millis(500));
         std::fs::remove_file(&ballast).unwrap();
         send(&place.here, 2944..3000, 1000);

@@ -20,7 +20,7 @@ fn lost(backend: &[&str]) {
     run.stop();
     send(&place.here, 0..4000, 1000);
     run.signal(libc::SIGCONT);
-    // It has room again.
+    // The ring has room again.
     run.has_taken(4000);
     send(&place.here, 4000..4100, 1000);
     let ledger = run.end();

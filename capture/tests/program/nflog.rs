@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::place::{fields, gaps, ledger, program, Place, Run, LIMIT};
 
-/// Creates a place with one rule that logs dropped packets to the group, with a prefix.
+/// Creates a test network with one rule that logs dropped packets to the group, with a prefix.
 fn place() -> Place {
     let place = Place::new();
     let rules = "table ip t {\nchain c { type filter hook output priority 0; \
@@ -84,7 +84,7 @@ fn what_finds_no_room_is_counted_to_the_packet() {
         send(&place, 10_000, 1000);
         run.signal(libc::SIGCONT);
         let end = Instant::now() + LIMIT;
-        // Once there is room for one more, the socket's packets have been read.
+        // A packet that is sent singly finds room only after the waiting packets have been read.
         while !is_last && before == 0 {
             assert!(Instant::now() < end, "{}", run.said);
             send(&place, 1, 100);

@@ -17,7 +17,7 @@ use capture::look::look_up;
 use capture::socket::Socket;
 use testbed::netns::Namespace;
 
-/// Time limit; work that takes longer hangs.
+/// Time limit of every wait; a longer wait counts as a hang.
 pub const LIMIT: Duration = Duration::from_secs(300);
 /// EtherType for experiments (IEEE 802): no stack sends it on its own.
 pub const PROTOCOL: u16 = 0x88b5;
@@ -97,7 +97,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Starts the program and waits for its start line: it captures.
+    /// Starts the program and waits for its start line. From then on the program captures.
     pub fn start(command: &mut Command, words: &[&str]) -> Run {
         let mut run = Run::spawn(command, words);
         run.hears("capture: ");

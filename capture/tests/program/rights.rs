@@ -45,7 +45,7 @@ fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
             ("CapBnd:", &["0000000000000000"]),
             ("CapAmb:", &["0000000000000000"]),
             ("NoNewPrivs:", &["1"]),
-            // Mode 2: by a filter.
+            // Mode 2 means a filter of system calls (SECCOMP_MODE_FILTER).
             ("Seccomp:", &["2"]),
         ] {
             for thread in of_threads(&run, name) {
@@ -113,7 +113,7 @@ fn root_makes_no_file_where_others_can_lead_it() {
     std::os::unix::fs::chown(&of_user, Some(65534), Some(65534)).unwrap();
     for folder in [roots, link] {
         let file = folder.join("x.pcapng");
-        // If root did create the file, the program would record for ever; timeout(1) ends it.
+        // If root created the file, the test would fail, but the program would not end: timeout(1) ends it.
         let mut command = place.here.command("timeout");
         command.args(["10", program(), "-i", "veth", "--user", "nobody", "-w"]);
         let output = command.arg(&file).output().unwrap();
@@ -145,7 +145,7 @@ fn a_file_of_another_user_is_not_written_to() {
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "before");
 }
 
-/// Applies to numbered and rotated files, too.
+/// Tests that only the owner can read recordings. This applies to numbered and rotated files, too.
 #[test]
 fn nobody_else_reads_what_is_recorded() {
     let place = Place::new();

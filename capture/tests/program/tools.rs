@@ -224,7 +224,8 @@ fn misses_are_counted_or_modelled() {
     }
 }
 
-/// Creates a place with a pair of interfaces of its own; returns `cost`'s output for an interface that leads to the other.
+/// Creates a test network with two more pairs of interfaces. Returns exit code, stdout and stderr of `capture cost` for
+/// the interface `left`.
 fn cost(words: &str) -> (Option<i32>, String, String) {
     let place = Place::new();
     place.ip("link add left type veth peer name right");
@@ -258,7 +259,7 @@ fn a_packet_costs_kernel_and_reader() {
         assert_eq!(number(&out, "wall_ns"), parts, "{out}");
         let (_, program) = out.split_once("\"program\":").unwrap();
         let misses = number(program, "model_tlb_misses");
-        // At most one new translation per packet.
+        // A packet needs at most one new translation (TLB entry).
         assert!(misses > 0.0 && misses <= 1.0, "{out}");
         if backend.contains(&"tpacket3") {
             assert_eq!(number(program, "entries"), 2048.0, "{out}");

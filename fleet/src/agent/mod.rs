@@ -35,7 +35,7 @@ pub struct Settings {
     pub channel: String,
     /// Folder for bundles.
     pub staging: PathBuf,
-    /// Socket of root's service.
+    /// Unix socket of the host's service that runs as root (twinwall-fleet-local).
     pub local: PathBuf,
     pub tls: Tls,
     /// Address of the firewall's metrics, for Prometheus.
@@ -52,11 +52,11 @@ pub struct Agent {
     report: Report,
     /// Report that was last written to the store.
     written: Option<Report>,
-    /// Values of the latest rotation and of the latest refused pointer, which root's service need not be asked about
-    /// again.
+    /// Values in the store of the latest rotation of keys, and of the latest refused pointer (the signed message that
+    /// names a policy). Root's service need not be asked about them again.
     rotation: Vec<u8>,
     refused: Vec<u8>,
-    /// Value of the latest question that was handled, and the end of its trial.
+    /// Value in the store of the latest handled question (a signed request to try a policy), and the end of its trial.
     question: Vec<u8>,
     trial_ends: Option<Instant>,
 }
@@ -188,7 +188,8 @@ impl Agent {
         }
     }
 
-    /// Returns true if the host has already tried a bundle for a question, on packets that it had recorded.
+    /// Returns true if the host has already tried a bundle on packets that it had recorded.
+    /// - question: number of the question that requests the trial; 0 = the trial of a pointer.
     fn has_tried(&self, question: u64, digest: &str) -> bool {
         let trial = self.report.local.trial.as_ref();
         trial.is_some_and(|one| one.question == question && one.digest == digest)
@@ -211,7 +212,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Has the policy of the question in the store tried, if the question is new.
+    /// Handles the question in the store (a signed request to try a policy), if it is new: has root's service try the
+    /// policy.
     fn take_question(&mut self, value: Vec<u8>) -> Result<()> {
         if value.is_empty() || value == self.question {
             return Ok(());
@@ -239,7 +241,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns true if root's service should be asked about a pointer.
+    /// Returns true if root's service should be asked about a pointer (the signed message that names a policy): the
+    /// rollout has reached this host, the pointer was not refused, and its generation is new or unfinished.
     fn concerns(&self, pointer: &Pointer, value: &[u8]) -> bool {
         let local = &self.report.local;
         let is_unfinished =
@@ -265,7 +268,7 @@ impl Agent {
         }
     }
 
-    /// Reads the channel's messages, and carries them out.
+    /// Reads the channel's messages (rotation of keys, question, pointer), and carries them out.
     fn look(&mut self) -> Result<()> {
         let channel = self.settings.channel.clone();
         let messages = self.store.messages(&channel)?;

@@ -14,7 +14,7 @@ use crate::report::Local;
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_MAX: u64 = 1 << 20;
 
-/// Sends a request to the service. Fails with the service's error text if it refuses.
+/// Sends a request to root's service (twinwall-fleet-local). Fails with the service's error text if it refuses.
 pub fn ask(socket: &Path, request: &Request, bundle: &[u8]) -> Result<Local> {
     let fail = |error: std::io::Error| {
         system(format_args!(

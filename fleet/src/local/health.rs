@@ -37,7 +37,7 @@ pub fn nft(arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
 }
 
 /// Returns the ledger of the firewall at a control socket, and its program's name. If the firewall does not answer, the
-/// ledger counts as red.
+/// ledger is red, as if it did not reconcile.
 /// - control: None: there is no firewall.
 pub fn ledger(fwctl: &Path, control: Option<&Path>) -> Result<(Ledger, Option<String>)> {
     let Some(control) = control else {

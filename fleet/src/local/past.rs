@@ -19,7 +19,8 @@ use crate::clock::unix_seconds;
 use crate::failure::{at, request, system, Result};
 use crate::report::{Flip, Trial};
 
-/// Maximum number of bytes of the record that are read, newest files first.
+/// Maximum number of bytes that are read of the record (the capture files of the unit twinwall-record), newest files
+/// first.
 const RECORD_MAX: u64 = 128 << 20;
 /// Size of a block's type and length in bytes.
 const BLOCK_HEAD: usize = 8;

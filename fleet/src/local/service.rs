@@ -205,9 +205,9 @@ impl Host {
         }
     }
 
-    /// Tries a policy on the packets that the host has recorded: for a question, or if the policy reads names.
-    /// Otherwise the trial of a pointer is left to the kernel, which counts exactly. Returns true if the trial has its
-    /// outcome.
+    /// Tries a policy on the packets that the host has recorded: for a question, or if the policy reads names. Returns
+    /// true if the trial has its outcome. Returns false if the kernel must try the policy: it counts exactly, but only
+    /// packets that are still to come.
     fn try_past(
         &self,
         nothing: &Path,

@@ -93,7 +93,8 @@ fn without_drops(value: &mut Value) {
     }
 }
 
-/// Returns the statements of a rule for a trial, and true if the rule drops.
+/// Returns a rule's statements for a trial: accept replaces drop, reject and queue. Returns true in the second field if
+/// the rule has a drop or reject statement.
 fn statements(rule: &Value) -> (Vec<Value>, bool) {
     let mut drops = false;
     let mut kept = Vec::new();
@@ -121,8 +122,8 @@ fn statements(rule: &Value) -> (Vec<Value>, bool) {
     (kept, drops)
 }
 
-/// Returns rules that count the packets that the policies of chains drop. They come after the other rules of their
-/// chain.
+/// Returns a rule for each base chain whose policy is drop. It counts the packets that the policy would drop, and comes
+/// after the chain's other rules.
 /// - tables: family and name of the copied tables, in the order of their numbers.
 /// - copy: as in [`shadow`].
 fn policies<'a>(

@@ -16,12 +16,12 @@ use super::trust;
 use crate::arguments::mask;
 use crate::failure::{Exit, Failure};
 
-/// Content of the file.
+/// Content of the configuration file (twinwall.conf).
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Config {
     pub twin: Option<Twin>,
     options: Vec<String>,
-    /// Mark bits that a split policy may use.
+    /// Mark bits that may be used when a policy with names is split.
     marks: Option<u32>,
 }
 
@@ -69,7 +69,7 @@ fn parse(file: &str, text: &str) -> Result<Config, Failure> {
     Ok(config)
 }
 
-/// Reads the file. A missing file has no settings.
+/// Reads the configuration file (twinwall.conf). A missing file has no settings.
 pub fn read(path: &Path) -> Result<Config, Failure> {
     if !path.exists() {
         return Ok(Config::default());
@@ -105,7 +105,8 @@ fn parsed(words: &[String]) -> Result<Options, Failure> {
     }
 }
 
-/// Returns the options for splitting a policy that follow from the firewall's options.
+/// Returns the options for splitting a policy with names into the kernel's part and the firewall's part. They follow
+/// from the firewall's options.
 fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failure> {
     let is_open = |situation: OptionsSituation| options.fail_open[situation as usize];
     let bypass = is_open(OptionsSituation::Crash);

@@ -32,7 +32,7 @@ use crate::failure::Failure;
 
 /// Origin of a verdict on a packet of a connection that was refused before.
 pub const CONNECTION: &str = "connection";
-/// Generation of an engine's only policy.
+/// Generation number of the policy; an engine has only one policy.
 const GENERATION: u64 = 1;
 
 /// Interfaces by their local numbers, from 1: shared by both policies and all packets.
@@ -142,7 +142,7 @@ impl DecideRecorder for Watch<'_> {
 
 impl Engine {
     /// Compiles a policy.
-    /// - options: settings of the decision.
+    /// - options: options of the firewall whose verdicts the engine reproduces.
     pub fn new(
         policy: Policy,
         options: &Options,
@@ -250,8 +250,8 @@ impl Engine {
     }
 
     /// Evaluates the policy. For a packet with several DNS queries or HTTP requests, evaluates it once for each of
-    /// them, until one is not accepted. Also returns true if the packet met a rule that depends on earlier packets and
-    /// on the time.
+    /// them, until one is not accepted. Also returns true if the packet met a limit or a quota, whose result depends on
+    /// earlier packets and on the time.
     /// - named: None: the policy reads no names.
     fn ask_policy(
         &mut self,

@@ -103,7 +103,7 @@ struct Seen {
 pub struct Left {
     /// Frames that are not IP.
     pub skipped: u64,
-    /// Invalid comments of `record`; the options replace them.
+    /// Packets whose comment by `fwctl record` is invalid. Their metadata come from the command line's options.
     pub damaged: u64,
     /// Packets of connections that the capture does not have from their first packet on.
     pub nameless: u64,

@@ -42,8 +42,8 @@ fn lacking(lacks: &Lacks) -> Vec<OsString> {
     options.collect()
 }
 
-/// Returns the settings of a decision.
-/// - given: options of `explain`, for deciding like a running firewall.
+/// Returns the firewall options with which packets are decided.
+/// - given: options of `explain` that make it decide like a running firewall.
 fn settings(given: Vec<OsString>, diff: &Diff) -> Result<Options, Failure> {
     let mut words = [options::PROGRAM, "explain"].map(OsString::from).to_vec();
     words.extend(given);

@@ -17,7 +17,8 @@ use crate::failure::Exit;
 use crate::output;
 use crate::table::{self, Side};
 
-/// Returns a host's answer to a question.
+/// Returns a host's answer to a question (a request to try a policy).
+/// - question: number of the question.
 fn answer(host: &Host, question: u64) -> Option<&Trial> {
     let trial = host.report.local.trial.as_ref();
     trial.filter(|one| one.question == question)

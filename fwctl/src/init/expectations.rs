@@ -49,7 +49,7 @@ fn open(text: &mut String, ports: &Ports) {
     }
 }
 
-/// Writes the expectation that a port which is not open is closed.
+/// Writes the expectation that packets to one of the ports that are not open are dropped.
 fn closed(text: &mut String, wish: &Wish, host: &Host) {
     let is_open = |port: u16| {
         let port = Ports::one(Protocol::Tcp, port);

@@ -13,7 +13,7 @@ use crate::units::{self, short, span, thousands};
 
 /// Lines of a panel for its title and its column heads.
 const PANEL_LINES: u16 = 2;
-/// Minimum number of lines of talkers, if there is room for them.
+/// Minimum number of lines of talkers (the sources of the most packets), if there is room for them.
 const TALKERS_LINES: u16 = 3;
 /// Share of a large screen's height for talkers, as a divisor.
 const TALKERS_PART: u16 = 5;

@@ -147,7 +147,7 @@ fn watch(
                 changed = true;
             }
             Err(TryRecvError::Empty) => {}
-            // The thread ends only with this function.
+            // The thread that samples does not end before this function.
             Err(TryRecvError::Disconnected) => break,
         }
         if changed {

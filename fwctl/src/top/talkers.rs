@@ -16,7 +16,7 @@ use crate::tail;
 
 /// Maximum number of addresses that are counted separately between two reads.
 const ADDRESSES_MAX: usize = 4096;
-/// Pause after a tail has ended, before the next one is requested.
+/// Pause between the end of an event stream (`tail`) and the request for the next one.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Packets of an address.
@@ -29,12 +29,12 @@ pub struct Heard {
     pub name: Option<String>,
 }
 
-/// Packets heard since the last read.
+/// Packets in the firewall's events since the last call of `take`.
 #[derive(Clone, Debug, Default)]
 pub struct Talk {
     pub heard: HashMap<IpAddr, Heard>,
     pub packets: u64,
-    /// Packets that came too fast for the tail.
+    /// Number of packets without an event, because they came too fast.
     pub missed: u64,
     /// Reason why the packets can't be counted.
     pub error: Option<String>,
@@ -78,7 +78,7 @@ impl Talkers {
         Ok(())
     }
 
-    /// Starts listening if wanted; the thread ends with the program.
+    /// Starts a thread that reads the firewall's events, if `wanted`. The thread ends with the program.
     pub fn start(socket: PathBuf, wanted: bool) -> Talkers {
         let talkers = Talkers::default();
         if !wanted {
@@ -94,7 +94,7 @@ impl Talkers {
         talkers
     }
 
-    /// Returns the packets heard since the last call.
+    /// Returns the packets in the firewall's events since the last call.
     pub fn take(&self) -> Talk {
         let mut talk = self.lock();
         let error = talk.error.clone();

@@ -105,7 +105,7 @@ pub struct View {
     /// Talkers of the last seconds, so that an occasional talker stays visible.
     #[serde(skip)]
     pub talkers_lately: Vec<Talker>,
-    /// Packets that the tail missed.
+    /// Number of packets that are not counted in `talkers`, because they came too fast for the event stream.
     pub talk_missed: u64,
     #[serde(skip)]
     pub talk_error: Option<String>,
@@ -141,7 +141,7 @@ pub struct Watch {
     before: Option<Sample>,
     kinds: History,
     rules: History,
-    /// Packets heard, with the length of the interval in seconds, the latest last.
+    /// Packets in the firewall's events, with the length of the interval in seconds, the latest last.
     talks: VecDeque<(f64, Talk)>,
 }
 
@@ -181,7 +181,7 @@ fn rate(now: u64, before: Option<u64>, interval_s: f64) -> f64 {
 }
 
 fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) -> Queue {
-    // Unknown figures count as 0 here. They make the ledger red.
+    // Numbers that are unknown to the firewall count as 0 here. They make the ledger red.
     let known = |figure: Option<u64>| figure.unwrap_or(0);
     let lost = |queue: &StatusQueue| known(queue.queue_full) + known(queue.user_drop);
     Queue {
@@ -267,7 +267,7 @@ impl Watch {
         rules.collect()
     }
 
-    /// Stores the packets heard in an interval.
+    /// Stores the packets in the firewall's events of an interval.
     fn hear(&mut self, talk: Talk, interval_s: f64) {
         self.talks.push_back((interval_s, talk));
         let mut seconds: f64 = self.talks.iter().map(|(interval_s, _)| interval_s).sum();

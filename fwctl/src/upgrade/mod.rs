@@ -136,7 +136,7 @@ fn take_over(
     given: &[String],
 ) -> Result<Peer, Failure> {
     let mut orders = orders_for(old, program, given)?;
-    // Only root can open the file with the kernel's figures. The new firewall, like the old one, can do without it.
+    // Only root can open the file with the kernel's counters of queues. The firewalls can do without it.
     let figures = File::open(queue::proc::QUEUES).ok();
     rehearsal::run(program, &mut orders, socket)?;
     let option = format!("--take-over={}", socket.display());

@@ -39,7 +39,7 @@ pub struct Orders {
 /// Descriptors sent with the orders.
 pub struct Descriptors {
     pub program: OwnedFd,
-    /// File with the kernel's figures of queues.
+    /// File with the kernel's counters of queues (/proc/net/netfilter/nfnetlink_queue).
     pub figures: Option<OwnedFd>,
 }
 

@@ -27,7 +27,7 @@ const STEP: Duration = Duration::from_millis(5);
 /// Largest number of bytes of a request that are read.
 const REQUEST_MAX: u64 = 65536;
 
-/// Socket in a separate folder, deleted on drop.
+/// Socket in a separate folder, at which the new firewall requests to take over. Deleted on drop.
 struct Stage {
     folder: PathBuf,
     listener: UnixListener,
@@ -81,7 +81,7 @@ fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     let request: serde_json::Value = serde_json::from_str(&request)?;
     let refusal = "{\"ok\":false,\"error\":\"this is a rehearsal\"}\n";
     (&stream).write_all(refusal.as_bytes())?;
-    // The first request of a new firewall.
+    // A new firewall that takes over begins with this request.
     Ok(request["command"] == "proof")
 }
 

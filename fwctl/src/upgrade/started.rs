@@ -133,7 +133,7 @@ fn command(ordered: UnixStream, output: &mut Output) -> io::Result<Command> {
 
 impl Started {
     /// Starts the program with orders.
-    /// - figures: file with the kernel's figures of queues.
+    /// - figures: file with the kernel's counters of queues (/proc/net/netfilter/nfnetlink_queue).
     /// - is_orphan: true if init adopts the process at once.
     pub fn start(
         program: &Program,

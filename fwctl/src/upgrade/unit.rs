@@ -34,7 +34,7 @@ const FOLDER: &str = "/run/twinwall-upgrade";
 /// Variables of a unit's process that the new firewall gets as well.
 const PASSED_ON: [&str; 3] = ["NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID"];
 const STEP: Duration = Duration::from_millis(20);
-/// Message of the process in the unit on success.
+/// Message by which fwctl, started by the unit's ExecReload, reports success.
 const DONE: &str = "done";
 
 /// A service's properties in systemd.
@@ -178,7 +178,7 @@ impl Unit {
         }
     }
 
-    /// Sends the program to the process in the unit, and returns its response.
+    /// Sends the program to fwctl that the unit's ExecReload has started. Returns its response.
     fn give(&self, stage: &Stage, systemctl: &mut Child, program: &Program) -> Option<String> {
         let environment = match self.watchdog_us {
             0 => Vec::new(),
@@ -212,7 +212,7 @@ impl Unit {
     }
 }
 
-/// Socket at which the process in the unit requests the program. Deleted on drop.
+/// Socket at which fwctl, started by the unit's ExecReload, requests the program. Deleted on drop.
 struct Stage {
     path: PathBuf,
     listener: UnixListener,

@@ -38,7 +38,7 @@ struct Arguments {
     bench: bool,
 }
 
-/// Targets and place of a scan, and the applicable subjects.
+/// Workload of the benchmark: targets, their port, and the kind of network.
 struct Workload {
     name: &'static str,
     targets: &'static str,
@@ -95,7 +95,7 @@ const fn workload(
 }
 
 impl Workload {
-    /// Returns its name in files, and the route.
+    /// Returns the workload's name and route in the result files.
     fn slug(&self) -> (&'static str, &'static str) {
         let name = self.name.split([',', ' ']).next().unwrap_or(self.name);
         match self.kind {
@@ -167,7 +167,7 @@ impl Workload {
             let line = format!("nmap {kind} -n -Pn -p {{port}} -oG - --max-retries 0 --min-rate 100000 {{targets}}");
             Subject::new(&format!("nmap {kind}"), &line, "/open/")
         };
-        // It prints address and port of open targets, or the version.
+        // io_uring_scanner prints address and port of each open target, or its SSH version.
         let published = |ring: u32, mode: &str, open| {
             let line = format!("io_uring_scanner --ring-size {ring} --connect-timeout-sec 1 {{port}} {{targets}} {mode}");
             Subject::new(&format!("io_uring_scanner, ring of {ring}"), &line, open)
@@ -193,7 +193,7 @@ impl Workload {
             ],
             Kind::Silent => vec![
                 published(1024, "tcp-connect", ":").of(FEW),
-                // Its buffers limit the ring.
+                // The scanner's buffers limit the size of its ring.
                 published(16384, "tcp-connect", ":"),
                 rustscan.of(FEW),
                 nmap("-sT").of(FEW),
@@ -227,7 +227,7 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs all subjects in turn, in a different order each round.
+/// Runs all subjects in turn, in a different order each round. Returns the runs of each subject.
 fn rounds(
     workload: &Workload,
     subjects: &[Subject],
@@ -239,7 +239,7 @@ fn rounds(
     for round in 0..count {
         for turn in 0..subjects.len() {
             let at = (turn + round) % subjects.len();
-            // A failed subject is not retried.
+            // A subject that failed in the first round does not run again.
             if round > 0 && runs[at].is_empty() {
                 continue;
             }
@@ -272,7 +272,7 @@ fn measure(
     Ok(())
 }
 
-/// Measures wall and CPU time over 2^8 to 2^16 targets: one closed port over loopback.
+/// Measures wall and CPU time of scans of 2^8 to 2^14 targets, with one closed port over loopback.
 fn curves(arguments: &Arguments, recorder: &mut Recorder) -> anyhow::Result<()> {
     let workload = &WORKLOADS[0];
     let subjects = workload.subjects(arguments);

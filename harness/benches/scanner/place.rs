@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The place of a measurement: namespaces and the servers in them.
+//! Networks of the measurements: namespaces, and the server in them.
 
 use std::fs;
 use std::io::Write;
@@ -13,13 +13,13 @@ use std::time::Duration;
 use anyhow::Context;
 use testbed::netns::Namespace;
 
-/// A network reached over the veth pair that the server's namespace treats as local.
+/// Network that the client reaches over the veth pair. All its addresses are local to the server's namespace.
 pub const BEHIND: &str = "10.64.0.0/16";
 
-/// Sleep time of an idle server.
+/// Time that the server's thread sleeps if no connection waits.
 const REST: Duration = Duration::from_micros(200);
 
-/// Place of one workload.
+/// Network of one workload.
 pub struct Place {
     /// Namespace of the scanners.
     pub client: Namespace,
@@ -43,7 +43,8 @@ impl Place {
         })
     }
 
-    /// Makes two namespaces; [`BEHIND`] is reached over the pair, and only the server drops or answers its packets.
+    /// Creates two namespaces, joined by a veth pair over which the client reaches [`BEHIND`].
+    /// - drops: true if the server drops all TCP packets.
     pub fn veth(drops: bool) -> anyhow::Result<Place> {
         let (client, server) = (Namespace::new()?, Namespace::new()?);
         Namespace::veth_pair(&client, &server)?;
@@ -79,8 +80,8 @@ impl Place {
         })
     }
 
-    /// Accepts connections on a port, sends the given words if any, and closes them. One thread handles all waiting
-    /// connections and then rests, so that the machine's time is left to the scanners.
+    /// Starts a thread that accepts connections on a port, sends `words` on each connection and closes it. The thread
+    /// handles all waiting connections and then sleeps, to leave CPU time to the scanners.
     pub fn answer(&mut self, port: u16, words: &'static [u8]) -> anyhow::Result<()> {
         let place = self._server.as_ref().unwrap_or(&self.client);
         let listener = place.enter(|| listen(port))?;
@@ -109,7 +110,7 @@ impl Drop for Place {
     }
 }
 
-/// Opens a listener with a backlog that no scanner fills while the thread sleeps.
+/// Opens a listener. No scanner fills its backlog while the server's thread sleeps.
 fn listen(port: u16) -> anyhow::Result<TcpListener> {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
     // SAFETY: socket(2), bind(2) and listen(2) read an address that outlives them; the descriptor is owned at the end.

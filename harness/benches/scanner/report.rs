@@ -45,7 +45,7 @@ pub fn row(workload: &Workload, subject: &str, runs: &[Run], rounds: usize) -> S
     )
 }
 
-/// `172794 (157184 to 220666)`
+/// Returns the median and its interval, e.g. `172794 (157184 to 220666)`.
 fn with_interval(values: &[f64], decimals: usize) -> String {
     let interval = median_interval(values);
     format!(
@@ -54,7 +54,7 @@ fn with_interval(values: &[f64], decimals: usize) -> String {
     )
 }
 
-/// `65536`, or `60776 to 64725`
+/// Returns the smallest and the largest count, e.g. `60776 to 64725`, or `65536` if they are equal.
 fn range(counts: impl Iterator<Item = u64> + Clone) -> String {
     let low = counts.clone().min().unwrap_or(0);
     let high = counts.max().unwrap_or(0);

@@ -78,7 +78,7 @@ impl Recorder {
         for (round, run) in (1..).zip(runs) {
             let values = [
                 ("wall", "s", Some(run.wall.as_secs_f64())),
-                // A clock tick is the smallest count.
+                // At least 1 ms: the kernel may count CPU time in clock ticks.
                 ("cpu", "s", Some(run.cpu.as_secs_f64().max(0.001))),
                 ("open", "targets", Some(run.open as f64)),
                 ("calls_per_target", "calls", run.calls),

@@ -10,14 +10,15 @@ use anyhow::Context;
 
 use crate::place::Place;
 
-/// A command line with `{targets}`, `{port}` and `{mac}` (of the router), and the way to count its results.
+/// Scanner: its command line, in which `{targets}`, `{port}` and `{mac}` (MAC address of the router) are replaced, and
+/// the mark of its results.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
     pub words: Vec<String>,
     /// Text of an output line that marks an open port.
     pub open: &'static str,
-    /// Part of the targets, if all would take minutes.
+    /// Part of the targets to scan, if a scan of all targets would take minutes.
     pub part: Option<Part<'static>>,
 }
 
@@ -31,7 +32,7 @@ pub struct Run {
     pub wall: Duration,
     pub cpu: Duration,
     pub open: u64,
-    /// System calls according to our own summary.
+    /// System calls per target as our scanner's summary reports them; None for other scanners.
     pub calls: Option<f64>,
 }
 
@@ -67,7 +68,7 @@ impl Subject {
         }
     }
 
-    /// Returns true if its program can be found.
+    /// Returns true if the subject's program is on PATH. A program given as a path is not checked.
     pub fn is_there(&self) -> bool {
         let program = &self.words[0];
         let on_path = || {
@@ -77,7 +78,9 @@ impl Subject {
         program.contains('/') || on_path()
     }
 
-    /// Runs it in a namespace to its end, for these targets or its part of them. None if it failed or took too long.
+    /// Runs the scanner in the client's namespace until it ends. Returns None if the scanner failed or took longer than
+    /// LIMIT.
+    /// - all: targets of the workload; the subject's own part replaces them.
     pub fn run(&self, place: &Place, all: Part, port: u16) -> anyhow::Result<Option<Run>> {
         let (targets, count) = self.part.unwrap_or(all);
         let words = self.words.iter().map(|word| {
@@ -124,7 +127,9 @@ impl Subject {
     }
 }
 
-/// Waits for a child; returns its status and its CPU time, including that of its children.
+/// Waits for a child. Returns its status and CPU time, including that of its children. After LIMIT it kills the child
+/// and returns None.
+/// - start: time at which the child was started.
 fn wait(pid: i32, start: Instant) -> Option<(ExitStatus, Duration)> {
     loop {
         // SAFETY: all zeros is a valid rusage; wait4(2) fills it and the status in.

@@ -91,7 +91,7 @@ fn one_queue() -> Vec<Spanned<u16>> {
     vec![Spanned::new(0..0, 1)]
 }
 
-/// Like [`in_range`], for an optional number.
+/// Deserializes an optional whole number and checks its range.
 pub(super) fn some_in_range<'de, D: Deserializer<'de>, const LOW: u32, const HIGH: u32>(
     from: D,
 ) -> Result<Option<u32>, D::Error> {
@@ -298,7 +298,7 @@ impl Experiment {
         }
     }
 
-    /// Refuses a policy with names if the kernel's own filter is a subject.
+    /// Refuses a policy with names if the kernel's own filter (nftables) is a subject.
     fn check_names(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
         let policy = workload.get_ref().policy.as_ref();
         let has_names = policy.is_some_and(|policy| policy.kind == SyntheticKind::Names);
@@ -309,8 +309,9 @@ impl Experiment {
         }
     }
 
-    /// Checks that each subject has rules for the load: those of rules/queue filter both ways over loopback only, and nothing
-    /// that is forwarded; staged subjects have those of the load's policy.
+    /// Checks that each subject has rules for the load. The rules of rules/queue filter both directions over loopback
+    /// only, and no forwarded packets. Staged subjects derive their rules from the load's policy, so the load needs a
+    /// policy.
     fn check_rules(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
         let plan = workload.get_ref();
         let route = |route: &Route| match route {
@@ -438,7 +439,7 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
     let plan = workload.get_ref();
     let (allowed, expected) = match plan.name {
         Workload::UdpFlood => (1..=LARGEST_DATAGRAM_BYTES, "1 to 65507"),
-        // The client leaves these connections as soon as they are established.
+        // A tcp-probe sends no data: the client closes its connections as soon as they are established.
         Workload::TcpProbe => (0..=0, "0"),
         Workload::Packet => (60..=1514, "60 to 1514"),
         name if name.is_exchange() => (0..=1 << 20, "0 to 1048576"),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `[slices]` of an experiment.
+//! Section `[slices]` of an experiment.
 
 use std::time::Duration;
 
@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 
 use super::in_range;
 
-/// Discarded rounds before the first counted round.
+/// Number of rounds that are discarded before the first counted round.
 pub const WARM_UP_ROUNDS: u32 = 3;
 
-/// Division of a load into slices; `[slices]` of an experiment.
+/// Section `[slices]` of an experiment: division of a load into slices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Slices {
     /// Time that the sender sends in a slice.
     #[serde(deserialize_with = "in_range::<_, 1, 10000>")]
     pub milliseconds: u32,
-    /// Time that the sender sends before that, uncounted: caches and clocks forget a subject during the other subjects'
-    /// slices.
+    /// Time that the sender sends before the counted part of a slice. During the slices of other subjects, the CPU's
+    /// caches and clock frequency adapt to them.
     #[serde(deserialize_with = "in_range::<_, 0, 10000>")]
     pub settle_milliseconds: u32,
     pub order: Order,
     #[serde(deserialize_with = "in_range::<_, 1, 100000>")]
     pub rounds: u32,
-    /// Time limit of a load; it ends with the rounds completed so far. Slow subjects and busy machines make slices longer.
+    /// Time limit of a load. At this limit the load ends with the rounds completed so far.
     #[serde(deserialize_with = "in_range::<_, 1, 3600>")]
     pub most_seconds: u32,
 }
@@ -57,7 +57,7 @@ impl Slices {
         Duration::from_millis(self.milliseconds.into())
     }
 
-    /// Returns the time that it sends before that, uncounted.
+    /// Returns the time that the sender sends before the counted part of a slice.
     pub fn settle(&self) -> Duration {
         Duration::from_millis(self.settle_milliseconds.into())
     }
@@ -67,7 +67,8 @@ impl Slices {
         (self.slice() + self.settle()) * subjects
     }
 
-    /// Returns the duration of a load with this number of subjects.
+    /// Returns the planned duration of a load with this number of subjects, warm-up included and at most
+    /// `most_seconds`.
     pub fn duration(&self, subjects: u32) -> Duration {
         let all = self.round(subjects) * (self.rounds + WARM_UP_ROUNDS);
         all.min(Duration::from_secs(self.most_seconds.into()))

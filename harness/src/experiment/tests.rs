@@ -36,7 +36,8 @@ const WHOLE: &str = r#"
     value = 3.9
 "#;
 
-/// Changes the whole experiment and returns the text from the refused position on, and the error message.
+/// Replaces `from` by `to` in WHOLE, which makes it invalid. Returns the text from the refused position on, and the
+/// error message.
 fn refused(from: &str, to: &str) -> (String, String) {
     assert!(WHOLE.contains(from), "{from}");
     let text = WHOLE.replacen(from, to, 1);
@@ -81,7 +82,7 @@ fn each_twin_is_expanded_over_the_queues() {
     assert_eq!(experiment.flows, 4);
 }
 
-/// Returns the whole experiment with a policy in its workload, and the kernel as a subject.
+/// Parses WHOLE with a policy in its workload, and with nftables as a further subject.
 fn with_policy(policy: &str) -> Result<Experiment, String> {
     let text = WHOLE
         .replace("[18]", &format!("[18]\npolicy = {policy}"))

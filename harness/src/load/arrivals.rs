@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counts a server's received data, for the sender to read while both run; runs the server's thread.
+//! Counts the data that a server receives; the sender reads the counts while both run. Starts the server's thread.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -51,8 +51,9 @@ impl Arrivals {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Waits until `wanted` have arrived in total. If `emptied` is given, fewer suffice once it returns true and nothing has
-    /// arrived for [`QUIET`]. Fails if nothing arrives for [`STALLED`].
+    /// Waits until `wanted` units have arrived in total. Fails if nothing arrives for [`STALLED`].
+    /// - emptied: returns true if no packet waits any more. Units that are missing then, and for [`QUIET`], are lost,
+    ///   and the wait ends. None: waits for all units.
     pub fn wait(&self, wanted: u64, emptied: Option<&super::Emptied>) -> Result<()> {
         let (mut seen, mut since) = (self.count(), Instant::now());
         while seen < wanted {
@@ -94,8 +95,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Runs `serve`, which must return when [`Arrivals::over`] is true. It reports no errors: the sender notices missing
-    /// arrivals.
+    /// Runs `serve`, which must return when [`Arrivals::over`] is true. `serve` reports no errors: the sender notices
+    /// missing arrivals.
     pub fn start(
         arrivals: &Arc<Arrivals>,
         serve: impl FnOnce(&Arrivals) + Send + 'static,

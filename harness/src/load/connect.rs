@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-connect: consecutive connections, each for one byte from the server.
+//! Load tcp-connect: consecutive connections; the server sends one byte on each.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -29,7 +29,7 @@ impl Connections {
 }
 
 impl Traffic for Connections {
-    /// Each connection is made in the namespace, so a thread inside it makes the burst.
+    /// Connects from a thread in the client's namespace, because each connection is a new socket.
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let to = self.to;
         place.client.enter(|| {
@@ -61,7 +61,7 @@ fn one_byte(to: SocketAddr) -> std::io::Result<()> {
 fn give_bytes(listener: &TcpListener, arrivals: &Arrivals) {
     while !arrivals.over() {
         if let Ok((mut stream, _)) = listener.accept() {
-            // A client that has left counts this failure itself.
+            // The client notices and reports a failure.
             let _ = stream.write(b"x");
         }
     }

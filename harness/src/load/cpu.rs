@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
 
-/// Binds this thread, and those that it starts, to the first CPU that the process may use.
+/// Binds this thread, and threads that it starts, to the first CPU that the process may use.
 pub fn bind_sender() -> Result<()> {
     bind(|cpus| cpus.min())
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! dns-query: DNS queries over UDP, each for a different name, and their responses, with a fixed number in flight.
+//! Load dns-query: DNS queries over UDP, each for a different name, and their responses, with a fixed number in flight.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -11,9 +11,9 @@ use super::socket::receive_timeout;
 use super::{Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
-/// Queries that are sent before the responses are received.
+/// Number of queries that are sent before their responses are received.
 const WINDOW: u32 = 32;
-/// A query for the address of nXXXXXXXX.load.example, whose digits change (RFC 1035, section 4.1).
+/// Query for the address of nXXXXXXXX.load.example, whose digits change (RFC 1035, section 4.1).
 const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x09n00000000\x04load\x07example\0\0\x01\0\x01";
 /// Byte range of the digits in the query.
 const DIGITS: std::ops::Range<usize> = 14..22;
@@ -96,7 +96,7 @@ fn answer(socket: &UdpSocket, arrivals: &Arrivals) {
             continue;
         };
         message[2] |= ANSWER;
-        // The other end counts what is lost.
+        // The client counts lost responses.
         let _ = socket.send_to(&message[..count], from);
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! udp-flood: datagrams as fast as the sender can send; sent and delivered datagrams are counted exactly.
+//! Load udp-flood: datagrams as fast as the sender can send. Sent and delivered datagrams are counted exactly.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -16,7 +16,7 @@ use crate::runner::Place;
 
 /// Datagrams per system call, at both ends.
 const BATCH: usize = 64;
-/// Large enough that losses occur on the path and not at this receiver.
+/// Receive buffer, so large that losses occur on the path and not at this receiver.
 const RECEIVE_BUFFER_BYTES: usize = 64 << 20;
 const SEND_BUFFER_BYTES: usize = 4 << 20;
 
@@ -109,7 +109,7 @@ fn sender(to: SocketAddr) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Counts datagrams of the right size. A failed call counts nothing, which the sender notices.
+/// Counts datagrams of the right size until the run ends. A failed call counts nothing, which the sender notices.
 fn receive(socket: &UdpSocket, bytes: usize, arrivals: &Arrivals) {
     // One byte more than our datagrams, so that a longer datagram is recognised as foreign.
     let mut batch = Batch::new(BATCH, bytes + 1);

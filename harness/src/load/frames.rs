@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Traffic of a published experiment: Ethernet frames of random sizes, addresses and ports, written to an interface without
-//! its queueing discipline, at a fixed rate or as fast as one sender can.
+//! Load of a published experiment (capture/README.md): Ethernet frames of random sizes, addresses and ports. They
+//! bypass the interface's queueing discipline, at a fixed rate or as fast as one sender can send.
 
 use std::io;
 use std::ops::RangeInclusive;
@@ -86,7 +86,7 @@ fn frame(random: &mut Random, sizes: &RangeInclusive<usize>) -> Vec<u8> {
     frame
 }
 
-/// Sends until `over` returns true. Call it in the interface's network namespace.
+/// Sends frames until `over` returns true. Must be called in the interface's network namespace.
 pub fn send(asked: &FramesArguments, over: &dyn Fn() -> bool) -> Result<Sent> {
     let socket = packet_socket(&asked.interface)
         .with_context(|| format!("{}: a packet socket", asked.interface))?;

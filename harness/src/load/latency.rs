@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-latency: one request and one response at a time over one connection; the client times each exchange.
+//! Load tcp-latency: one request and one response at a time over one connection; the client times each exchange.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -97,8 +97,9 @@ fn respond(listener: &TcpListener, bytes: usize, arrivals: &Arrivals) {
     }
 }
 
-/// Returns (percentile, microseconds) at equal steps of log10(100 / (100 - percentile)) and at 50 %, until less than one
-/// request remains. All histograms have the same steps, so that several can be combined point by point.
+/// Returns points (percentile, microseconds) at equal steps of log10(100 / (100 - percentile)), and at 50 %. Omits
+/// percentiles with less than one request above them. All histograms have the same steps, so that several can be
+/// combined point by point.
 pub fn curve(histogram: &Histogram<u64>) -> Vec<(f64, f64)> {
     let steps = 0..10 * POINTS_PER_DECADE;
     let rests = steps.map(|step| 10f64.powf(-f64::from(step) / f64::from(POINTS_PER_DECADE)));

@@ -70,7 +70,7 @@ impl Batch {
         counted(sent)
     }
 
-    /// Waits for one datagram and receives those that have arrived with it; returns their number.
+    /// Waits for one datagram and receives all datagrams that have arrived by then. Returns their number.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         // SAFETY: as for sendmmsg; self is borrowed mutably, so no other code reads the slots meanwhile.
         let received = unsafe {
@@ -96,7 +96,7 @@ impl Batch {
     }
 }
 
-/// Opens a socket that writes frames to an interface without its queueing discipline and receives nothing.
+/// Opens a socket that writes frames to an interface past its queueing discipline and receives nothing.
 pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     let name = CString::new(interface)?;
     // SAFETY: the calls read a text that ends with NUL, an address and a number, each by its length, and all outlive them;

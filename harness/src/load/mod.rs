@@ -90,15 +90,15 @@ pub struct Burst {
     pub latencies: Option<Histogram<u64>>,
 }
 
-/// True if the subject has no waiting packet left.
+/// Function that returns true if no packet of the subject waits any more.
 pub type Emptied<'a> = dyn Fn() -> Result<bool> + 'a;
 
 /// Traffic of one subject: its sockets and its server.
 pub trait Traffic {
-    /// Sends for the duration and waits until everything has arrived. Fails if it stalls.
+    /// Sends for the duration and waits until everything has arrived or is lost. Fails if arrivals stall.
     fn burst(&mut self, place: &Place, duration: Duration, emptied: &Emptied) -> Result<Burst>;
 
-    /// Returns the datagrams lost so far because the receiver was too slow.
+    /// Returns the number of datagrams lost so far because the receiver was too slow.
     fn receiver_drops(&self) -> Result<u64> {
         Ok(0)
     }

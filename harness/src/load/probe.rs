@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-probe: the server end of connections to a whole network, which the client aborts as soon as they are established. The
-//! client is the scanner.
+//! Load tcp-probe: the server end of connections to a whole network. The client is the scanner, which aborts the
+//! connections as soon as they are established.
 //!
 //! The server is a separate process, `harness load serve`. It prints `ready` when it listens, and its report as one line of
 //! JSON when it ends. A line on its standard input announces that the scanner has ended.
@@ -22,8 +22,8 @@ use crate::runner::Load;
 /// Line that the server prints when it listens.
 pub const READY: &str = "ready";
 
-/// Time that connections accumulate. A sleeping accept(2) would be woken for each connection, at the cost of the
-/// measurement.
+/// Time for which connections accumulate before the next batch. A sleeping accept(2) would be woken for each
+/// connection, at the cost of the measurement.
 const GATHER: Duration = Duration::from_millis(2);
 /// Connections per batch. Two batches are held at a time; they must stay below a process's descriptor limit (1,024).
 const BATCH: usize = 400;

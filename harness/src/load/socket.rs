@@ -46,7 +46,7 @@ pub fn receive_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     }
 }
 
-/// Requests a send buffer in the same way.
+/// Requests a send buffer above net.core.wmem_max, or up to that limit without CAP_NET_ADMIN.
 pub fn send_buffer(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
     match socket::setsockopt(socket, sockopt::SndBufForce, &bytes) {
         Err(Errno::EPERM) => Ok(socket::setsockopt(socket, sockopt::SndBuf, &bytes)?),

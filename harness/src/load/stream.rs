@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tcp-stream, hello-stream and tls-stream: one connection, open for the whole run, that sends as fast as it can.
+//! Loads tcp-stream, hello-stream and tls-stream: one connection, open for the whole run, that sends as fast as it can.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,9 +14,9 @@ use super::socket::{abort_on_close, listen, timed_out};
 use super::{tls, Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
-/// Bytes of one read, at most those of the default write.
+/// Bytes of one read: no more than a write has by default.
 const READ_BYTES: usize = 128 << 10;
-/// Set to 0: between two slices the connection must keep its congestion window.
+/// Set to 0, so that the connection keeps its congestion window between two slices.
 const SLOW_START: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 
 pub struct Stream {
@@ -27,7 +27,8 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// - first: bytes that it sends before all bursts.
+    /// Opens a connection.
+    /// - first: bytes that the client sends before the first burst.
     pub fn open(aim: &Aim, place: &Place, first: &[u8]) -> Result<Stream> {
         let mut stream = Stream::start(aim, place, |_| Ok(()))?;
         stream.connection.write_all(first).context("send")?;
@@ -35,7 +36,8 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Opens a connection with a handshake of TLS. What it sends then is no TLS: a filter of names has decided.
+    /// Opens a connection with a TLS handshake. The data after the handshake are not TLS: a filter of names has decided
+    /// by then.
     pub fn open_tls(aim: &Aim, place: &Place) -> Result<Stream> {
         let (client, server) = tls::ends()?;
         let greet = move |stream: &mut TcpStream| tls::give_byte(stream, &server);
@@ -44,7 +46,7 @@ impl Stream {
         Ok(stream)
     }
 
-    /// Connects to a server that greets the client and then counts what arrives.
+    /// Connects to a server that runs `greet` on the connection and then counts the received bytes.
     fn start(
         aim: &Aim,
         place: &Place,
@@ -112,7 +114,7 @@ fn receive(
     let Some(mut stream) = accept(listener, arrivals) else {
         return;
     };
-    // A client whose greeting fails counts the failure itself.
+    // The client notices and reports a failure.
     if greet(&mut stream).is_err() || stream.set_read_timeout(Some(LOOK_UP)).is_err() {
         return;
     }

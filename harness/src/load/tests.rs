@@ -34,8 +34,8 @@ fn nothing_waits() -> Result<bool> {
     Ok(true)
 }
 
-/// Runs `bursts` bursts of one load. Each sends for the requested time; packets arrive within the burst, on a busy machine
-/// in a small part of it.
+/// Runs `bursts` bursts of one load. Each burst sends for the requested time. Its packets arrive within the burst, on a
+/// busy machine within a small part of the burst.
 fn bursts(aim: &Aim, place: &Place, bursts: u32) -> Vec<Burst> {
     let mut traffic = open(aim, place).unwrap();
     let burst = |_| {

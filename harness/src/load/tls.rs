@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tls-connect: TLS 1.3 connections, each for one byte from the server; enough run in parallel to keep both ends' CPUs busy.
-//! Both ends use rustls; the certificate has an ECDSA key of P-256, and no session is resumed.
+//! Load tls-connect: TLS 1.3 connections; the server sends one byte on each. Enough run in parallel to keep the CPUs of
+//! both ends busy. Both ends use rustls; the certificate has an ECDSA key of P-256, and no session is resumed.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -47,7 +47,7 @@ impl Handshakes {
 }
 
 impl Traffic for Handshakes {
-    /// Each connection is made in the namespace, so a thread inside it makes the burst.
+    /// Connects from threads in the client's namespace, because each connection is a new socket.
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let (to, config) = (self.to, &self.config);
         place.client.enter(|| {
@@ -128,7 +128,7 @@ fn one_byte(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<()> {
     take_byte(&mut socket, config)
 }
 
-/// Reads the server's byte behind the handshake.
+/// Does a TLS handshake as the client and reads the server's byte.
 pub fn take_byte(socket: &mut TcpStream, config: &Arc<ClientConfig>) -> io::Result<()> {
     rustls::Stream::new(&mut client(config)?, socket).read_exact(&mut [0])
 }
@@ -136,13 +136,13 @@ pub fn take_byte(socket: &mut TcpStream, config: &Arc<ClientConfig>) -> io::Resu
 fn serve(listener: &TcpListener, config: &Arc<ServerConfig>, arrivals: &Arrivals) {
     while !arrivals.over() {
         if let Ok((mut socket, _)) = listener.accept() {
-            // A client that has left counts this failure itself.
+            // The client notices and reports a failure.
             let _ = give_byte(&mut socket, config);
         }
     }
 }
 
-/// Serves a handshake and a byte.
+/// Does a TLS handshake as the server and sends a byte.
 pub fn give_byte(socket: &mut TcpStream, config: &Arc<ServerConfig>) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(STALLED))?;
@@ -152,7 +152,7 @@ pub fn give_byte(socket: &mut TcpStream, config: &Arc<ServerConfig>) -> io::Resu
     stream.flush()
 }
 
-/// Returns a TLS client's first message, in a record.
+/// Returns the ClientHello of a TLS client, in a record.
 pub fn hello() -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     client(&client_config(None)?)?.write_tls(&mut bytes)?;

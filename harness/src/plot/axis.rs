@@ -12,7 +12,7 @@ const STEP_PIXELS: f64 = 50.0;
 const STEPS: (f64, f64) = (2.0, 7.0);
 /// Number of decades from which a logarithmic axis has numbers only at powers of ten.
 const FEW_DECADES: f64 = 2.2;
-/// Pixels per decade that suffice for all numbers anyway.
+/// Pixels per decade from which a logarithmic axis of any length has all numbers.
 const WIDE_DECADE: f64 = 55.0;
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const WIDE: f64 = 30.0;
@@ -109,8 +109,8 @@ impl Axis {
         Axis::for_medians(values, values, range)
     }
 
-    /// Returns the same for scattered values. The axis is logarithmic if the medians differ too much, or if some value is so
-    /// far above the medians that they would coincide.
+    /// Returns an axis for scattered values, from zero or logarithmic. The axis is logarithmic if the medians differ
+    /// too much, or if some value is so far above the medians that they would coincide.
     pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
         let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
@@ -139,7 +139,7 @@ impl Axis {
     /// Returns a logarithmic axis with numbers at exactly these values.
     pub fn at_values(values: &[f64], (from, to): (f64, f64)) -> Axis {
         let (first, last) = (values[0].log2(), values[values.len() - 1].log2());
-        // Half a step of room on both sides, so that markers don't touch the frame.
+        // Room on both sides, so that markers don't touch the frame.
         let room = ((last - first) * 0.05).max(0.2);
         let scale = std::f64::consts::LOG10_2;
         Axis {
@@ -347,7 +347,7 @@ mod tests {
         assert!(!is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 80.0]));
         // One slow request would make all medians coincide.
         assert!(is_log(&[30.0, 50.0], &[28.0, 30.0, 50.0, 2_900.0]));
-        // One slow slice is near zero and has no effect.
+        // A slow slice with a rate near zero has no effect.
         assert!(!is_log(&[150.0, 300.0], &[0.1, 150.0, 300.0, 400.0]));
         assert!(is_log(&[1.0, 300.0], &[1.0, 300.0]));
     }

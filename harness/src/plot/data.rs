@@ -15,7 +15,7 @@ use crate::summary::summarize;
 
 /// Number of rounds from which a band excludes the outer quarters, so that one disturbed round has no effect.
 const ENOUGH_FOR_QUARTERS: usize = 5;
-/// Largest difference on the horizontal axis between rows of the same point.
+/// Step to which x values are rounded: rows with the same rounded value belong to the same point.
 const SAME_X: f64 = 1e-6;
 
 pub struct Data {

@@ -148,7 +148,7 @@ fn draw_names(scene: &mut Scene, subjects: &[&str], top: f64) {
     }
 }
 
-/// Draws the names of the columns. The names of side columns are above them, because the columns are narrower.
+/// Draws the names of the columns. A side column has its name above its axis, because the column is narrow.
 fn draw_head(scene: &mut Scene, column: &Column, data: &Data) {
     let y = TOP + HEAD / 2.0;
     if !column.main {

@@ -10,7 +10,7 @@ use ab_glyph::{Font, FontRef, PxScale, ScaleFont};
 pub const FAMILIES: &str = "Noto Sans, DejaVu Sans, Arial, sans-serif";
 /// Half the x-height of Noto Sans, in ems: the meaning of `0.5ex` in an SVG.
 pub const HALF_X_HEIGHT: f64 = 0.268;
-/// Half the height of its capitals and digits, in ems.
+/// Half the height of capitals and digits of Noto Sans, in ems.
 pub const HALF_CAPITAL: f64 = 0.357;
 
 /// Returns the regular or the bold face.

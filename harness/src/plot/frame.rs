@@ -92,7 +92,7 @@ fn rounds(metadata: &Metadata, cell: &CellName) -> Option<String> {
     }
 }
 
-/// `1 round`, `2 rounds`
+/// Returns a count with its noun, e.g. `1 round` or `2 rounds`.
 pub fn counted(count: usize, what: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
     format!("{count} {what}{plural}")
@@ -224,7 +224,7 @@ pub fn draw_legend_row(scene: &mut Scene, (left, y): (f64, f64), entries: &[&Ent
     }
 }
 
-/// Returns a metric's name in figures.
+/// Returns the title of a metric, as plots show it.
 pub fn metric_title(metric: &str) -> &str {
     match metric {
         "throughput" => "throughput",
@@ -268,7 +268,7 @@ pub fn unit_title<'a>(metric: &str, unit: &'a str) -> &'a str {
     }
 }
 
-/// `throughput (Gbit/s)`
+/// Returns a metric's title with its unit, e.g. `throughput (Gbit/s)`.
 pub fn axis_title(metric: &str, unit: &str) -> String {
     format!("{} ({})", metric_title(metric), unit_title(metric, unit))
 }
@@ -282,7 +282,7 @@ pub fn short_title(metric: &str, unit: &str) -> String {
     }
 }
 
-/// `12.3 Gbit/s`
+/// Returns a value with its unit, e.g. `12.3 Gbit/s`.
 pub fn with_unit(value: f64, metric: &str, unit: &str) -> String {
     format!("{} {}", number(value), unit_title(metric, unit))
 }

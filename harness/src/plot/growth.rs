@@ -9,7 +9,7 @@ use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// Draws `cells`, which differ only in that size. None without data.
+/// Draws `cells`, which differ only in the size of the policy or of the network. Returns None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines: Vec<Line> = data
         .metadata

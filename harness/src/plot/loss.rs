@@ -13,7 +13,7 @@ use crate::store::CellName;
 const FORETOLD: &str = "foretold";
 const FORETOLD_WIDTH: f64 = 1.2;
 
-/// Draws `cells`, which differ only in that size. None without data.
+/// Draws `cells`, which differ only in the size of the load. Returns None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines_of = |metric: &str| -> Vec<Line> {
         let subjects = data.metadata.subjects.iter();

@@ -37,7 +37,7 @@ struct Plan {
     title: String,
     kind: FigureKind,
     metric: String,
-    /// Loads in the figure; they differ only in the size.
+    /// Loads in the figure, which differ only in their size.
     cells: Vec<CellName>,
 }
 

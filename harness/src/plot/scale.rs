@@ -38,7 +38,7 @@ struct Figure<'a> {
     unit: &'a str,
 }
 
-/// Draws `cells`, which differ only in the size. None without data.
+/// Draws `cells`, which differ only in the size of their packets. Returns None without data.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let figure = Figure::new(data, cells, metric)?;
     let (by_size, by_queues) = (figure.is_by_size(), figure.is_by_queues());
@@ -99,8 +99,8 @@ impl<'a> Figure<'a> {
         self.subjects.iter().any(|subject| queues(subject) > 1)
     }
 
-    /// Returns the legend entries of everything drawn. Without the sizes, a program with all its numbers of queues is one
-    /// line.
+    /// Returns the legend entries of everything drawn. In a figure over the number of queues only, a program with all
+    /// its numbers of queues is one line.
     fn entries(&self) -> Vec<Entry> {
         let entry = |subject: &str| {
             let look = self.data.look(subject);
@@ -223,7 +223,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// Draws a subject without a number of queues as a level through the whole area.
+    /// Draws each subject without a number of queues as a horizontal line through the whole area.
     fn draw_levels(&self, scene: &mut Scene, cell: &CellName, edges: (f64, f64), y: &Axis) {
         for subject in self.without_queues() {
             if let Some(summary) = self.data.summary(cell, subject, self.metric) {

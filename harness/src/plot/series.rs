@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A value over the seconds of a load, in the form of the published figure.
+//! Figure of a value over the seconds of a load, one line per subject.
 
 use super::axis::Axis;
 use super::data::{lines_in_words, Data, Line};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Figures of an artificial result: that they exist, have the right content, and that no text covers another.
+//! Tests the figures of an artificial result: all figures exist, have the right content, and no text covers another
+//! text.
 
 mod made;
 
@@ -128,7 +129,7 @@ fn values_that_no_axis_shows_stand_in_numbers() {
     assert_eq!(flood.texts().filter(|text| text.text == "–").count(), 2);
 }
 
-/// There a guest's nanosecond is an instruction, and no load has a duration in seconds.
+/// In the virtual machine a guest's nanosecond is an instruction, and no load has a duration in seconds.
 #[test]
 fn loads_in_a_virtual_machine_name_no_seconds() {
     let folder = twins().write("vm");
@@ -274,7 +275,8 @@ fn growth_is_drawn_over_the_sizes() {
             assert!(says(scene, wanted), "{name}: {wanted}");
         }
     }
-    // One value falls by a factor of a thousand, so that axis is logarithmic; the other axis starts at zero.
+    // The values of the first figure fall by a factor of a thousand, so its axis is logarithmic; the axis of the second
+    // figure starts at zero.
     assert!(says(&drawn[0].1, "25.2 to 0.025 kpps"));
     assert!(!says(&drawn[0].1, "0") && says(&drawn[1].1, "0.0"));
     // Without a firewall there is no CPU time of a firewall.
@@ -380,7 +382,7 @@ fn each_subject_has_an_area_of_its_own_where_values_span_much() {
     let scene = scene(&folder, "areas");
     check_texts("areas", &scene);
     assert!(TWINS.iter().all(|subject| says(&scene, subject)));
-    // 0.023 beside 12: a logarithmic axis, with the value as a number.
+    // Values such as 0.023 and 12 need a logarithmic axis, and the value as a number.
     assert!(says(&scene, "0.1") && says(&scene, "0.023 Gbit/s"));
     let note = "Lines: median of 3 rounds; bands: from the smallest to the largest. Dashed: median of none. \
                 Grey: published (31.2 Gbit/s).";
@@ -398,7 +400,7 @@ fn what_is_not_drawn_is_in_no_legend() {
     let folder = made.write("legend");
     let scene = scene(&folder, "queues");
     check_texts("queues", &scene);
-    // One line over both numbers of queues, a level for subjects without queues, and no missing size.
+    // The legend has one entry for both numbers of queues, entries for subjects without queues, and no missing size.
     assert!(says(&scene, "rust-raw-fast") && says(&scene, "accept"));
     assert!(!says(&scene, "rust-raw-fast@2") && !says(&scene, "0 bytes"));
 }
@@ -421,7 +423,7 @@ fn a_ratio_above_1_is_explained() {
         found
     };
     assert!(explained("tcp-stream-loopback-dots"));
-    // A latency above that of none is worse.
+    // A latency above that of `none` is worse and needs no explanation.
     assert!(!explained("tcp-latency-loopback-dots"));
 }
 

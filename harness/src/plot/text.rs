@@ -17,7 +17,7 @@ pub enum Anchor {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Text {
     pub text: String,
-    /// Position of its start, middle or end, at half the height of its capitals.
+    /// Position of the text's start, middle or end, at half the height of its capitals.
     pub at: Point,
     /// Size of the em.
     pub size: f64,

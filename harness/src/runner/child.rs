@@ -81,7 +81,7 @@ impl Child {
 
     /// Requests the program's end with SIGINT, like Ctrl-C.
     pub fn interrupt(&self) -> anyhow::Result<()> {
-        // Its number can't be reused until it is waited for.
+        // The process id can't be reused before the child is waited for.
         let pid = Pid::from_raw(self.child.id() as i32);
         kill(pid, Signal::SIGINT).with_context(|| format!("SIGINT to {}", self.name))
     }
@@ -111,7 +111,7 @@ impl Child {
         Ok(self.ended(status))
     }
 
-    /// Returns the exit status; None if the program runs beyond the deadline with closed pipes.
+    /// Returns the exit status; None if the program still runs at the deadline although its pipes are closed.
     fn reap(&mut self, deadline: Instant) -> anyhow::Result<Option<ExitStatus>> {
         loop {
             let status = self.child.try_wait()?;
@@ -146,7 +146,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Both calls fail only after it has been waited for.
+        // Both calls fail only if the child has been waited for already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -17,7 +17,7 @@ use crate::load::GRACE;
 const CURE: &str = "run make ethr, or give it with --ethr PATH";
 /// Name of the program that `make ethr` installs in the folder of programs.
 const PROGRAM: &str = "ethr";
-/// Time after the load until the server has written its last row, which it writes at the end of each second.
+/// Time after the load until the server has written its last row. The server writes a row at the end of each second.
 const LAST_ROW: Duration = Duration::from_millis(1500);
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -27,10 +27,10 @@ pub struct Ethr {
     abilities: Abilities,
 }
 
-/// Differences between versions, all of which may report UNKNOWN.
+/// Differences between versions. They can't be derived from the version text, which may be UNKNOWN for any version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Abilities {
-    /// `-dp 2`: two decimal places, a resolution of 0.1 % at 12 Gbit/s instead of 1 %.
+    /// True if the option `-dp` exists: two decimal places give a resolution of 0.1 % at 12 Gbit/s instead of 1 %.
     two_places: bool,
     /// True if the client starts with a second of the server, so that every row covers a whole second.
     aligned: bool,
@@ -153,7 +153,7 @@ impl Runner for Ethr {
 }
 
 impl Ethr {
-    /// Returns the minimum number of seconds, so that rows remain without the partial first and last second.
+    /// Returns the minimum duration in seconds: rows must remain without the partial first and last second.
     fn fewest_seconds(&self) -> usize {
         if self.abilities.aligned {
             1
@@ -181,7 +181,7 @@ fn parse_abilities(help: &str) -> Abilities {
     }
 }
 
-/// One line of its log. The other fields depend on the line's kind (log.go: logTestResults).
+/// One line of ethr's log. The other fields depend on the line's kind (log.go: logTestResults).
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Line {
@@ -257,7 +257,7 @@ fn series(
     Ok(all.skip(skipped).collect())
 }
 
-/// Returns the errors on standard output, which may be missing in its log.
+/// Returns the errors on standard output, which may be missing in ethr's log.
 fn errors(stdout: &str) -> String {
     let errors = stdout.lines().filter(|line| line.starts_with("Error"));
     errors.map(|line| format!(": {line}")).collect()

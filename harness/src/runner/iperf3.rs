@@ -102,7 +102,7 @@ impl Runner for Iperf3 {
     }
 }
 
-/// Parsed fields of its JSON, the same at both ends.
+/// Parsed fields of iperf3's JSON, the same at both ends.
 #[derive(Deserialize)]
 struct Report {
     error: Option<String>,

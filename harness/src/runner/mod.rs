@@ -24,59 +24,61 @@ pub enum Workload {
     TcpLatency,
     /// TCP connections opened and closed one at a time.
     TcpConnect,
-    /// TCP connections to a whole network, as many at a time as it can handle.
+    /// TCP connections to a whole network, as many at a time as the scanner can handle.
     TcpProbe,
-    /// TLS connections made and closed one at a time.
+    /// TLS connections from several clients in parallel, each of which opens and closes one at a time.
     TlsConnect,
     /// One TCP connection that begins with a ClientHello and then sends as fast as it can.
     HelloStream,
-    /// One TCP connection that begins with a handshake of TLS and then sends as fast as it can.
+    /// One TCP connection that begins with a TLS handshake and then sends as fast as it can.
     TlsStream,
     /// DNS queries and their responses.
     DnsQuery,
     /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
     UdpFlood,
-    /// Exchanges over generic netlink: a request for a family to nlctrl; the second opens a new socket each time.
+    /// Exchanges over generic netlink: a request for a family to nlctrl. FamilyConnect opens a new socket each time.
     Family,
     FamilyConnect,
-    /// Bytes to the lab's module and back; the second opens a new socket each time.
+    /// Exchanges with the lab's module: bytes to the module and back. EchoConnect opens a new socket each time.
     Echo,
     EchoConnect,
     /// A dump, read to its end. The size is the number of parts.
     Dump,
-    /// Incomplete dumps: an echo while a reader of a dump pauses; a reader that leaves; an interrupted dump.
+    /// Incomplete dumps: DumpSlow is an echo while a reader of a dump pauses, DumpGone has a reader that leaves,
+    /// DumpInterrupted is an interrupted dump.
     DumpSlow,
     DumpGone,
     DumpInterrupted,
-    /// A request without its attribute, and the extended ACK that reports this.
+    /// A request without a required attribute, and the extended ACK that reports this.
     Refuse,
     /// Exchanges between two processes: a message of the size in one direction, 8 bytes in the other.
     Call,
-    /// A packet in one direction, a verdict in the other; 64 packets, then 64 verdicts.
+    /// A packet in one direction, a verdict in the other. Verdicts sends 64 packets, then 64 verdicts.
     Verdict,
     Verdicts,
-    /// Server requests of a published experiment: three calls, six calls, and a call answered at a clock's tick, where only
-    /// the response's path counts.
+    /// Server requests of a published experiment: three calls (Ping), six calls (Calculator), and a call answered at a
+    /// clock's tick (Timer), of which only the response's path counts.
     Ping,
     Calculator,
     Timer,
     /// A packet of the size through a kernel ring, to a reader that hashes every byte.
     Packet,
-    /// A command's way to the network: its start, up to the first instruction; a request of HTTPS over a connection of its
-    /// own; the size in MiB from and to a server of HTTPS.
+    /// A command's way to the network: Start is the start of a command up to its first instruction, Request an HTTPS
+    /// request over a new connection, Download and Upload the transfer of the size in MiB from and to an HTTPS server.
     Start,
     Request,
     Download,
     Upload,
     /// Frames of 700 bytes up to the size, as fast as the sender can, to a ring of capture.
     Frames,
-    /// Frames of 700 to 1500 bytes at a fixed rate; the size is the factor of the delays after each tenth frame.
+    /// Frames of 700 to 1500 bytes at a fixed rate. The reader is delayed after each tenth frame; the size is the
+    /// factor of that delay.
     FramesDelayed,
     /// Frames like `Frames`, up to 1500 bytes; the size is that of the ring, in MiB.
     FramesRing,
     /// Frames up to the size at a fixed rate, while another program on the reader's CPU accesses memory at random.
     FramesNeighbour,
-    /// Frames like `Frames`, recorded to a file; the second has frames of exactly the size at a fixed rate.
+    /// Frames like `Frames`, recorded to a file. FramesFilePaced has frames of exactly the size at a fixed rate.
     FramesFile,
     FramesFilePaced,
 }
@@ -89,18 +91,18 @@ impl Workload {
         frames.contains(&self) || self.is_recorded()
     }
 
-    /// Returns true if recorders write it to a file.
+    /// Returns true if recorders write the frames to a file.
     pub fn is_recorded(self) -> bool {
         matches!(self, Workload::FramesFile | Workload::FramesFilePaced)
     }
 
-    /// Returns true if its clients send names: packets of both directions are filtered.
+    /// Returns true if the clients send names. Packets of both directions are then filtered.
     pub fn shows_names(self) -> bool {
         use Workload::{DnsQuery, HelloStream, TlsConnect, TlsStream};
         matches!(self, TlsConnect | HelloStream | TlsStream | DnsQuery)
     }
 
-    /// Returns the port of its server.
+    /// Returns the port of the workload's server.
     pub fn port(self) -> u16 {
         match self {
             Workload::DnsQuery => 53,
@@ -109,13 +111,13 @@ impl Workload {
         }
     }
 
-    /// Returns true if a runner makes it and a subject filters it.
+    /// Returns true if a runner makes the workload and a subject filters it.
     pub fn is_traffic(self) -> bool {
         !self.is_exchange() && !self.is_frames()
     }
 
-    /// Returns true if it is an exchange of messages, which the subject makes itself, and not traffic that a subject
-    /// filters.
+    /// Returns true if the workload is an exchange of messages or a command, which the subject makes itself, and not
+    /// traffic that a subject filters.
     pub fn is_exchange(self) -> bool {
         use Workload::{
             Calculator, Call, Dump, DumpGone, DumpInterrupted, DumpSlow, Echo, EchoConnect, Family,
@@ -142,7 +144,7 @@ impl Workload {
         exchanges.contains(&self) || self.is_commands()
     }
 
-    /// Returns true if a command in a cage, or behind what people use instead, does it.
+    /// Returns true if the workload is a command in a cage, or in an alternative to the cage.
     pub fn is_commands(self) -> bool {
         use Workload::{Download, Request, Start, Upload};
         matches!(self, Start | Request | Download | Upload)

@@ -41,7 +41,7 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Returns the scanner of a folder, with this program's file. Fails if it is missing.
+    /// Returns the scanner of a folder, with this program's file. Fails if the scanner is missing.
     pub fn find(folder: &Path, harness: PathBuf) -> anyhow::Result<Scanner> {
         let program = folder.join(PROGRAM);
         if !program.is_file() {
@@ -135,7 +135,7 @@ impl Runner for Scanner {
         command.args(arguments(load));
         let mut client = Child::spawn(command, CURE)?;
         let deadline = Instant::now() + load.duration + GRACE;
-        // Its standard error ends with the program: no timer has to run during the measurement.
+        // The scanner's standard error ends with the program: no timer has to run during the measurement.
         client.listen_to_stderr(load.duration, |_| false);
         client.interrupt()?;
         let client = finished(client.wait(deadline)?)?;
@@ -186,7 +186,7 @@ fn finished(ended: Ended) -> anyhow::Result<Ended> {
     }
 }
 
-/// Last line of its output.
+/// Last line of the scanner's output.
 #[derive(Deserialize)]
 struct Line {
     summary: Summary,
@@ -222,8 +222,9 @@ fn parse(stdout: &str) -> anyhow::Result<Summary> {
 }
 
 impl Summary {
-    /// `at_most` is the time until SIGINT: the scanner then counts no more, but needs time to discard the connections in
-    /// flight.
+    /// Returns the metrics of a scan.
+    /// - at_most: time until SIGINT. After SIGINT the scanner counts no more, but needs time to discard the connections
+    ///   in flight.
     fn metrics(&self, at_most: Duration) -> [Metric; 7] {
         let seconds = self.seconds.min(at_most.as_secs_f64());
         let metric = |name, unit, value| Metric { name, unit, value };
@@ -239,7 +240,7 @@ impl Summary {
         ]
     }
 
-    /// Reports deviations: all targets are open, and the server has accepted each connection.
+    /// Returns deviations in words: targets that are not open, and open connections that the server has not accepted.
     fn incidents(&self, accepted: u64) -> Vec<String> {
         let States {
             open,

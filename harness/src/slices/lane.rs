@@ -191,7 +191,7 @@ impl Lane<'_> {
         Ok(Running(self.guest.as_ref()))
     }
 
-    /// Returns the CPU time in nanoseconds and the queue counts of a program at rest.
+    /// Waits until the program rests. Returns its CPU time in nanoseconds and its queue counts; None without a program.
     fn reading(&self) -> Result<Option<(u64, QueueTotal)>> {
         let reading = |guest: &Guest| {
             let cpu = guest.rest.begin(guest.program.pid())?;

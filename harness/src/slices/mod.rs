@@ -61,8 +61,8 @@ pub fn measure(
     Ok(outcome)
 }
 
-/// Runs one subject under a load for the duration and returns the number of packets that passed it. `meanwhile` first
-/// receives the lane.
+/// Runs one subject under a load for the duration. Returns the number of packets that passed the subject.
+/// - meanwhile: called with the lane (the subject and its namespaces) before the load starts.
 pub fn run_one(
     site: &Site,
     subject: &Subject,

@@ -123,7 +123,7 @@ impl Whole {
         Ok(())
     }
 
-    /// Returns the sums, and the tail of all requests.
+    /// Returns the totals of the load, and the 99.9th percentile of the latency of all requests.
     pub fn metrics(&self, workload: Workload) -> Vec<Metric> {
         let mut metrics = Vec::new();
         if workload == Workload::UdpFlood {
@@ -136,7 +136,7 @@ impl Whole {
             metrics.push(metric("lost_percent", "%", percent));
         }
         if self.receiver_drops > 0 {
-            // The losses then include this receiver's, which the reader must see.
+            // The losses then include losses at this receiver, which a reader of the result must know.
             let drops = self.receiver_drops as f64;
             metrics.push(metric("receiver_drops", "packets", drops));
         }

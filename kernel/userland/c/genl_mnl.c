@@ -36,8 +36,8 @@ static struct nlmsghdr *begin(uint16_t type, uint16_t flags, uint8_t command, ui
     return header;
 }
 
-/// Receives once and passes the messages to `callback`; returns mnl_cb_run's result, which says
-/// whether more will come.
+/// Receives once and passes the messages to `callback`. Returns mnl_cb_run's result: above
+/// MNL_CB_STOP if more messages follow.
 static int read_once(mnl_cb_t callback, void *data) {
     ssize_t length = mnl_socket_recvfrom(nl, in, sizeof(in));
 
@@ -51,8 +51,8 @@ static void transmit(const struct nlmsghdr *header) {
         fail("mnl_socket_sendto");
 }
 
-/// Sends a request and passes all answers to `callback`. If `result` is not NULL, it receives 0 or
-/// -errno.
+/// Sends a request and passes all answers to `callback`.
+/// - result: out: 0 or -errno; may be NULL, then an error ends the program.
 static void ask(const struct nlmsghdr *header, mnl_cb_t callback, void *data, int *result) {
     int more;
 
@@ -139,7 +139,8 @@ void genl_dump_begin(uint16_t family, uint32_t parts) {
         fail_because("dump", "over at once");
 }
 
-/// libmnl reports the interruption at the first marked part, and leaves the others in the socket.
+/// libmnl reports the interruption at the first marked part, and leaves the other parts in the
+/// socket.
 void genl_dump_rest(void) {
     size_t count = 0;
     int more;

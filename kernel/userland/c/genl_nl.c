@@ -115,7 +115,8 @@ static void ask_parts(uint16_t family, uint32_t parts) {
         fail_because("nl_send_auto", nl_geterror(error));
 }
 
-/// Passes parts to `callback` until NLMSG_DONE, or until it stops; a dump has no ACK.
+/// Passes the parts of a dump to `callback` until NLMSG_DONE, or until `callback` stops. A dump has
+/// no ACK.
 static int read_parts(nl_recvmsg_msg_cb_t callback, size_t *count) {
     nl_socket_modify_cb(nl, NL_CB_VALID, NL_CB_CUSTOM, callback, count);
     return nl_recvmsgs_default(nl);

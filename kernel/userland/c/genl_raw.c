@@ -120,7 +120,7 @@ static void ask_parts(uint16_t family, uint32_t parts) {
     transmit(request);
 }
 
-/// Receives once and adds the number of parts to the count; returns whether more parts follow.
+/// Receives once and adds the number of parts to the count. Returns true if more parts follow.
 static bool read_parts(size_t *count) {
     size_t length = receive();
     const struct nlmsghdr *header = (const struct nlmsghdr *)in;

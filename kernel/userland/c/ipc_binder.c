@@ -23,7 +23,7 @@
 /// Number of tries, in total one second.
 #define MANAGER_TRIES 1000
 
-/// Data written in one call: the release of the last message's memory, and a message.
+/// Data of one write to the driver: the release of the last message's memory, and a message.
 struct commands {
     uint32_t free_command;
     binder_uintptr_t free_buffer;
@@ -87,7 +87,8 @@ static struct commands message(uint32_t command, const uint8_t *bytes, size_t le
     };
 }
 
-/// Opens the device. Each process does so itself, since the descriptor belongs to its opener.
+/// Opens the device. Each process opens the device itself, since the descriptor belongs to its
+/// opener.
 static void open_device(void) {
     struct binder_version version;
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// The services, common to all transports: `ping` is three calls, `calculator` six, `timer` one
-/// call that is answered at the next tick, of which only the way back counts.
+/// The services, common to all transports: `ping` is three calls, `calculator` is six calls,
+/// `timer` is one call that is answered at the next tick, of which only the time from the tick to
+/// the answer counts.
 #pragma once
 
 #include <stddef.h>

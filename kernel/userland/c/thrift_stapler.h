@@ -84,6 +84,7 @@ class Carrier {
 
     int fd_;
     stplr_handle handle_ = {};
-    /// Ids of the peer: in the client the server's, in the server those of the current request.
+    /// Process and thread id of the peer: in the client the server's, in the server the client's of
+    /// the current request.
     pid_t pid_ = 0, tid_ = 0;
 };

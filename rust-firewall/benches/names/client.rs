@@ -13,7 +13,7 @@ const INITIAL_HEAD: usize = 22;
 const INITIAL_NUMBER: usize = 18;
 const TAG_BYTES: usize = 16;
 
-/// Adds a part after its length, which is a big-endian number of length_bytes bytes.
+/// Appends the length of a part, as a big-endian number of length_bytes bytes, and then the part.
 fn put_part(out: &mut Vec<u8>, length_bytes: usize, part: &[u8]) {
     let length = (part.len() as u32).to_be_bytes();
     out.extend_from_slice(&length[4 - length_bytes..]);

@@ -11,7 +11,8 @@ use rust_firewall::policy::hostname::{self, Hostnames};
 use crate::cases::{PACKETS, STRIDE};
 
 const NAMES: u32 = 1_000_000;
-/// Number of names that are searched in turn: so many that the memory that a name needs is no longer in a cache.
+/// Number of names that are searched in turn: so many that a name's memory has left the processor's caches before the
+/// name is searched again.
 const ASKED: u32 = 1 << 17;
 
 /// Names of a policy, and the names that are searched.

@@ -42,7 +42,7 @@ const ACK: u8 = 0x10;
 /// Sequence numbers of the first bytes of a client and of its server.
 const CLIENT_FIRST: u32 = 1000;
 const SERVER_FIRST: u32 = 5000;
-/// Sequence number after the end of a client's ClientHello.
+/// Sequence number up to which the server acknowledges a client's ClientHello, which has fewer than 4000 bytes.
 const KNOWN: u32 = CLIENT_FIRST + 4000;
 /// First bytes of a ServerHello that is no HelloRetryRequest: headers of record and message, version, first random
 /// byte.
@@ -54,7 +54,7 @@ const LONG_SHARE_BYTES: usize = 1216;
 /// Maximum number of data bytes in a packet.
 const SEGMENT_BYTES: usize = 1400;
 
-/// Packet. The client's address and port are written before it is decided.
+/// Packet of a benchmark case. The client's address and port are written into it before it is decided.
 struct Step {
     from_client: bool,
     bytes: Vec<u8>,
@@ -63,7 +63,8 @@ struct Step {
 /// Benchmark case in which all clients send the same packets.
 pub struct NamedCase {
     pub name: &'static str,
-    /// Packets that each client sends before the measurement. If there are any, the same clients send in each round.
+    /// Returns the packets that each client sends before the measurement. If there are none, each round has new
+    /// clients. Otherwise all rounds have the same clients.
     before: fn() -> Vec<Step>,
     each: fn() -> Vec<Step>,
 }
@@ -152,7 +153,7 @@ fn opening() -> Vec<Step> {
     ]
 }
 
-/// Creates the packets of a connection up to its client's first bytes.
+/// Creates the packets of a connection from its SYN to the client's first data.
 /// - segments: data of the client's packets.
 fn show(segments: &[Vec<u8>]) -> Vec<Step> {
     let mut steps = opening();

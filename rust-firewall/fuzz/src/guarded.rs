@@ -5,12 +5,12 @@
 use std::ptr;
 use std::slice;
 
-/// Number of bytes before the guard. Longer inputs are cut.
+/// Number of bytes before the guard (pages that can't be read). Longer inputs are cut.
 pub const CAPACITY: usize = 1 << 17;
 /// Size of the guard in bytes; at least a page on every machine.
 const GUARD_BYTES: usize = 1 << 16;
 
-/// A mapping that lasts as long as the process.
+/// Memory followed by the guard. It is mapped as long as the process runs.
 pub struct Guarded {
     start: *mut u8,
 }

@@ -17,7 +17,7 @@ const BYTES: usize = 2 * content::BYTES;
 // Properties of a server, in one byte. The two lowest bits are the kind of content.
 /// If several segments have bytes for the same sequence number, the bytes that arrived last are kept.
 const LAST_WINS: u8 = 4;
-/// A new SYN replaces a SYN that has not been acknowledged.
+/// A SYN with another sequence number restarts a connection whose handshake is not complete.
 const COOKIES: u8 = 8;
 const FAST_OPEN: u8 = 16;
 
@@ -52,7 +52,8 @@ pub struct Sent {
     pub data: Vec<u8>,
 }
 
-/// Creates a server.
+/// Returns a model of a TCP server that listens.
+/// - properties: LAST_WINS, COOKIES and FAST_OPEN; the two lowest bits are the kind of content.
 pub fn make(properties: u8) -> Server {
     Server {
         state: ServerState::Listens,

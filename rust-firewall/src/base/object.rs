@@ -43,7 +43,7 @@ pub fn string_of(text: &[u8]) -> String {
     }
 }
 
-/// Returns the line of an object, with its line end.
+/// Returns an object as one line of JSON, with a line end.
 pub fn line(object: &impl Serialize) -> String {
     let mut line = Vec::new();
     // Can't fail: memory accepts everything, and all keys are strings.

@@ -18,7 +18,8 @@ const BUCKET_BORDERS: usize = 8;
 /// Time for which an entry is kept after the latest message.
 const WAIT_NS: u64 = 120_000_000_000;
 
-/// Entry of the table: position in the messages of a connection's server.
+/// Entry of the table: a DNS connection over TCP, and the position in its server's stream at which the next message
+/// begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct Border {
     tag: u64,
@@ -28,7 +29,7 @@ struct Border {
     server_interface: u32,
     /// True if the server has answered the client's SYN, so that `next` is known.
     is_known: bool,
-    /// Sequence number of the next message's first byte.
+    /// Sequence number of the first byte of the server's next message.
     next: u32,
 }
 
@@ -59,14 +60,14 @@ fn hash(borders: &Borders, packet: &Packet, is_servers: bool) -> u64 {
     siphash::words(&borders.key, &words)
 }
 
-/// Returns the bucket of a hash.
+/// Returns the entries of the bucket that a hash belongs to.
 fn bucket(borders: &mut Borders, tag: u64) -> &mut [Border] {
     let bucket = borders.buckets.get_mut(tag as usize % BUCKETS);
     bucket.map_or(&mut [], |bucket| &mut bucket[..])
 }
 
-/// Returns the entry for a server's packet; None if there is none, or if the packet's interfaces are not those of its
-/// connection.
+/// Returns the table entry of the DNS connection to which a server's packet belongs. Returns None if there is no valid
+/// entry, or if the packet's interfaces are not those of the connection.
 fn find<'a>(
     borders: &'a mut Borders,
     packet: &Packet,
@@ -101,7 +102,7 @@ pub fn begin(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) {
     }
 }
 
-/// Stores the sequence number of the server's next message.
+/// Stores the sequence number at which the server's next message begins.
 /// - packet: packet from the server.
 pub fn set(borders: &mut Borders, packet: &Packet, input: &ConnectionInput, next: u32) {
     if let Some(border) = find(borders, packet, input) {
@@ -114,7 +115,7 @@ pub fn set(borders: &mut Borders, packet: &Packet, input: &ConnectionInput, next
     }
 }
 
-/// Returns the sequence number of a server's next message; None if unknown.
+/// Returns the sequence number at which the server's next message begins; None if unknown.
 pub fn next(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) -> Option<u32> {
     let border = find(borders, packet, input)?;
     border.is_known.then_some(border.next)

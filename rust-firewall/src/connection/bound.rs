@@ -28,8 +28,10 @@ fn data_bytes(packet: &Packet) -> u32 {
         .saturating_sub(header)
 }
 
-/// Counts the bytes of a followed packet if its connection is undecided. The connection becomes unreadable if more
-/// bytes than the limit have passed in a direction.
+/// Counts a packet's data bytes if the names of its connection are undecided. The names become unreadable if more than
+/// `undecided_bytes` have passed in the packet's direction.
+/// - followed: result for the packet so far.
+/// - Returns the result for the packet.
 pub fn pass(connections: &mut Connections, packet: &Packet, followed: Followed) -> Followed {
     let slot = followed.slot;
     if followed.kind != FollowedKind::Names || slot == SLOT_NONE {

@@ -47,8 +47,8 @@ fn has_names(packet: &Packet) -> bool {
     matches!(packet.protocol, TCP | UDP) || packet.headers_beyond || is_hidden
 }
 
-/// Updates the connection of a packet, and returns the result for the packet. Must be called for the packets of both
-/// directions, in the order of the queue.
+/// Updates the connection of a packet. Returns whether the packet has names or is denied, and the slot of its
+/// connection. Must be called for the packets of both directions, in the order of the queue.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     connections.now_ns = input.now_ns;
     connections.queries.slot = SLOT_NONE;
@@ -88,7 +88,8 @@ pub fn names<'a>(connections: &'a Connections, followed: &Followed) -> &'a Names
     connection.map_or(&connections.alone, |connection| &connection.names)
 }
 
-/// Returns the numbers that the engine stores with a packet's connection; None if the packet has no connection.
+/// Returns the cache in which the engine stores its numbers for the names of a packet's connection; None if the packet
+/// has no connection.
 pub fn cache<'a>(
     connections: &'a mut Connections,
     followed: &Followed,

@@ -13,8 +13,8 @@ use crate::names::quic::CONNECTION_BYTES_MAX;
 
 const WORD_BYTES: usize = 8;
 
-/// Returns an id as the key of a connection. The first word of a packet's key contains the IP version, which is larger
-/// than any length of an id.
+/// Returns a connection id in the form of a connection's key, so that both can be hashed in the same way. The first
+/// word is the id's length; in a key of addresses and ports this word is larger, because it contains the IP version.
 fn key_of(id: &[u8]) -> ConnectionKey {
     let mut key = [0; 5];
     let [first, words @ ..] = &mut key;
@@ -51,7 +51,8 @@ pub fn find(table: &Table, id: &[u8]) -> u32 {
     SLOT_NONE
 }
 
-/// Returns true if an id was given up recently, or belongs to other connections but not to that in `slot`.
+/// Returns true if a connection gave up an id recently, or if the id belongs to other connections but not to that in
+/// `slot`.
 pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     let owner = find(table, id);
     if owner == SLOT_NONE {
@@ -104,7 +105,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     table::at(table, before).id_chained = chained;
 }
 
-/// Records that a connection gives up its id, if it has one, because its server may still use the id.
+/// Records the id of a connection as recently given up, if the connection has one: its server may still use the id.
 pub fn bury(table: &mut Table, slot: u32, now_ns: u64) {
     let connection = table::at(table, slot);
     if connection.has_id {

@@ -74,9 +74,9 @@ fn forget(connections: &mut Connections, slot: u32) {
     table::remove(&mut connections.table, slot);
 }
 
-/// Records a connection that will be removed, if its server may continue it. TCP needs a new SYN to continue, which the
-/// server does not answer while it has the connection. So only UDP is recorded, and TCP with data on the SYN: a
-/// repeated SYN can continue it.
+/// Records a connection before its removal, if its server may continue it later. That is true for UDP, and for TCP with
+/// data on the SYN: a repeated SYN can continue it. Other TCP needs a new SYN, which a server does not answer while it
+/// still has the connection.
 pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let key = connection.key;
@@ -92,7 +92,8 @@ fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
     forget(connections, slot);
 }
 
-/// Frees the stored bytes of a client and moves its connection to its final list.
+/// Frees the stored bytes of a client, and moves its connection to its final list: Closing if it is closed, otherwise
+/// Datagrams (UDP) or Known (TCP).
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     stream::release(&mut connection.stream, &mut connections.pool);
@@ -195,10 +196,10 @@ fn evict(connections: &mut Connections, slot: u32, now_ns: u64) {
     abandon(connections, slot, now_ns);
 }
 
-/// Returns the connection to evict for a new connection of a client. Among the oldest connections of a list, it has the
-/// client with the most connections. If the new connection's client has at least as many, it is that client's oldest
-/// connection.
-/// - place: index of the client's share.
+/// Returns the connection to evict for a new connection of a client. It is one of the SAMPLE oldest connections of the
+/// list to evict from: the one whose client has the most connections. If the new connection's client has at least as
+/// many connections, its own oldest connection is evicted instead.
+/// - place: index of the new connection's client in the table's `shares`.
 fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
     let mut slot = oldest(connections, list_to_evict(connections));
     let (mut found, mut most) = (slot, 0);
@@ -222,7 +223,7 @@ fn slot_to_evict(connections: &mut Connections, place: u32) -> u32 {
 }
 
 /// Evicts a connection if the table is full, to make room for a new connection of a client.
-/// - place: index of the client's share.
+/// - place: index of the client's share (list of connections, see `Share`).
 fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
     if table::is_full(&connections.table) {
         let slot = slot_to_evict(connections, place);
@@ -232,7 +233,7 @@ fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
 
 /// Adds a connection that is not in the table, and evicts another connection if the table is full. Returns the new
 /// connection's slot.
-/// - client_low: true if the client is the lower end.
+/// - client_low: true if the client is the lower end (by address and port).
 /// - since_ns: time when the connection was used last, or entered its list, here or in another process's table.
 pub fn add(
     connections: &mut Connections,
@@ -251,7 +252,7 @@ pub fn add(
 }
 
 /// Begins to follow a connection that is not in the table. Returns its slot.
-/// - client_low: true if the client is the lower end.
+/// - client_low: true if the client is the lower end (by address and port).
 pub fn open(
     connections: &mut Connections,
     key: &ConnectionKey,

@@ -6,9 +6,9 @@
 use crate::connection::types::{Connection, ConnectionKey, Connections, KEY_WORDS, SLOT_NONE};
 use crate::names::{Names, NamesProtocol, NamesState, HOST_BYTES};
 
-/// Maximum number of slots visited for a page.
+/// Maximum number of slots of the connection table that are searched for one page of the listing.
 pub const LOOKED_MAX: u32 = 256;
-/// Maximum number of connections on a page.
+/// Maximum number of connections on a page of the listing.
 pub const LISTED_MAX: usize = 64;
 
 /// State of a connection.
@@ -22,7 +22,7 @@ pub enum ListedState {
     Named,
     /// The client sends no name.
     Missing,
-    /// The policy refused it, or its client sent different bytes for the same position.
+    /// The policy refused the connection, or its client sent different bytes for the same position of its stream.
     Denied,
     /// Its names are unreadable for good.
     Unknown,
@@ -33,7 +33,7 @@ pub enum ListedState {
 pub struct Listed {
     pub key: ConnectionKey,
     pub is_udp: bool,
-    /// True if the client is the lower end.
+    /// True if the client is the lower end (by address and port).
     pub client_low: bool,
     pub state: ListedState,
     /// Protocol of its client, as far as known.
@@ -48,11 +48,11 @@ pub struct Listed {
 /// A page of the listing.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
-    /// Request: first slot.
+    /// Request: slot of the connection table at which the search begins.
     pub from: u32,
     /// Request: list only undecided connections.
     pub undecided: bool,
-    /// Slot of the next page; SLOT_NONE means that this is the last page.
+    /// Slot at which the search for the next page begins; SLOT_NONE means that this is the last page.
     pub next: u32,
     pub count: u32,
     pub listed: [Listed; LISTED_MAX],

@@ -52,9 +52,10 @@ fn is_first_again(connection: &Connection, segment: &Segment) -> bool {
         && !direction::is_foreign(connection, segment.is_low, &segment.input)
 }
 
-/// Returns true if a SYN may belong to another connection. The ends may change their roles only when the old connection
-/// is over for both: a client whose SYN was not answered yet answers a SYN itself (RFC 9293, section 3.5, figure 7),
-/// and the server's packets alone do not show that the SYN was answered.
+/// Returns true if a SYN may belong to another connection. It may if it comes from the client, or if the old connection
+/// is over for both ends, so that they may change their roles. Before that, a client whose SYN was not answered yet
+/// answers the server's SYN itself (RFC 9293, section 3.5, figure 7), and the server's packets alone do not show that
+/// the client's SYN was answered.
 fn may_begin(connection: &Connection, segment: &Segment) -> bool {
     segment::is_clients(segment, connection) || connection.closed && is_finished(connection)
 }
@@ -187,7 +188,8 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     lifetime::unreadable(connections, slot, cause, segment.now_ns)
 }
 
-/// Records the latest byte of a server. Returns false if the segment can't belong to this connection.
+/// Stores the end of a server's latest byte, if a segment contains later bytes than earlier segments. Returns false if
+/// the segment can't belong to this connection.
 pub fn hear(connection: &mut Connection, segment: &Segment) -> bool {
     if !connection.confirmed {
         return false;

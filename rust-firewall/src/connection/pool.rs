@@ -33,7 +33,7 @@ pub fn take(pool: &mut Pool) -> u32 {
     pool.used - 1
 }
 
-/// Frees a block.
+/// Returns a block to the pool.
 pub fn give(pool: &mut Pool, block: u32) {
     if let Some(link) = pool.links.get_mut(block as usize) {
         *link = pool.free;

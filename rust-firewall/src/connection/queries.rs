@@ -38,7 +38,7 @@ fn whole_at(bytes: &[u8], place: u32, end: u32) -> u32 {
     }
 }
 
-/// Gathers the bytes of a stream up to its first gap. Returns their number.
+/// Copies the bytes of a stream, up to its first gap, to `gathered`. Returns their number.
 fn gather(connections: &mut Connections, slot: u32) -> u32 {
     let stream = &table::at(&mut connections.table, slot).stream;
     let end = stream::prefix(stream);
@@ -47,7 +47,7 @@ fn gather(connections: &mut Connections, slot: u32) -> u32 {
     end
 }
 
-/// Returns the end of the last message that ends at or before an offset.
+/// Returns the end of the last DNS message that ends at or before an offset; 0 if there is none.
 /// - place: offset in the gathered bytes.
 /// - end: end of the gathered bytes.
 fn border(connections: &Connections, place: u32, end: u32) -> u32 {

@@ -22,8 +22,8 @@ use crate::names::body::{self, NamesBody, NamesChunk};
 use crate::names::progress::NamesProgress;
 use crate::names::{http, Names, NamesProtocol, NamesState};
 
-/// Maximum step of a stream's start: less than half of all sequence numbers, so that positions before and after it are
-/// distinguishable.
+/// Maximum number of bytes by which a stream's start is moved at once. It is less than half of all sequence numbers, so
+/// that positions before and after the start are distinguishable.
 const STEP_BYTES: u64 = 1 << 30;
 
 /// Offset and length of the status code in a server's first line.
@@ -52,8 +52,8 @@ fn kept_end(stream: &Stream) -> u32 {
     last.map_or(0, |last| last.end.into())
 }
 
-/// Records whether the policy reads requests. Returns true if it does, and an earlier policy did not read all requests
-/// of this connection.
+/// Records that requests are lost if the policy does not read them. Returns true if the policy reads requests, and an
+/// earlier policy did not read all requests of this connection.
 pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
     if !input.asks_requests && go_on(connection) {
         connection.requests.awaited = RequestsAwaited::Lost;
@@ -82,7 +82,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Moves the stream's start to the next request or chunk, if the server has acknowledged the bytes before it.
+/// Moves the stream's start to the next request or chunk, if the server has acknowledged the bytes that were parsed.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let stream = &mut connection.stream;
@@ -141,7 +141,7 @@ fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns:
     table::move_to(&mut connections.table, queries.slot, list, now_ns);
 }
 
-/// Reads the head of a chunk, and moves past the chunk.
+/// Reads the head of a chunk, and moves past the chunk. Returns the state of `body::chunk`.
 fn take_chunk(connections: &mut Connections, now_ns: u64) -> NamesState {
     let mut chunk = NamesChunk::default();
     let queries = &connections.queries;

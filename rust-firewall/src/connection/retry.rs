@@ -18,8 +18,8 @@ use crate::names::{hello, record, Names, NamesProtocol, NamesState};
 
 /// The lowest version of TLS that has a retry.
 const VERSION_1_3: u16 = 0x0304;
-/// Length of the server's start: the headers of a record and of a handshake message, a version, and the server's random
-/// bytes.
+/// Length of the start of a server's first message: the headers of a record and of a handshake message, a version, and
+/// the server's random bytes.
 const HEAD_BYTES: usize = 43;
 /// Start of a HelloRetryRequest: a handshake record with a ServerHello, whose random bytes are SHA-256 of
 /// "HelloRetryRequest".
@@ -28,7 +28,7 @@ const HEAD: [u8; HEAD_BYTES] = [
     0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91, 0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07,
     0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 ];
-/// Bit mask of the bytes of HEAD that all HelloRetryRequests share.
+/// Bit mask of HEAD: bit n is set if all HelloRetryRequests have the byte n of HEAD.
 const FIXED: u64 = 0x7ff_ffff_f821;
 
 /// Returns true if a server may request another ClientHello than the one with these names.
@@ -38,7 +38,8 @@ pub fn can(names: &Names) -> bool {
         && names.version >= VERSION_1_3
 }
 
-/// Reads a server's bytes: a difference from HEAD shows that there is no HelloRetryRequest.
+/// Compares a server's first bytes with the start of a HelloRetryRequest: a difference shows that the server sends
+/// none.
 pub fn hear(connection: &mut Connection, segment: &Segment) {
     let offset = segment.sequence.wrapping_sub(connection.server_begun) as usize;
     let expected = HEAD.iter().enumerate().skip(offset);
@@ -49,7 +50,7 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Moves a connection to its final list if its names are final.
+/// Settles a connection (see `lifetime::settle`) if its names are final.
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let is_over = opening::is_finished(connection) && connection.list == ConnectionList::Settling;

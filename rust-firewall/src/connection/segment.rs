@@ -12,10 +12,10 @@ pub const RST: u8 = 0x04;
 pub const ACK: u8 = 0x10;
 pub const URG: u8 = 0x20;
 
-/// A segment.
+/// Parsed TCP segment.
 pub struct Segment<'a> {
     pub key: ConnectionKey,
-    /// True if it comes from the lower end.
+    /// True if the segment comes from the lower end (by address and port).
     pub is_low: bool,
     pub source_port: u16,
     pub destination_port: u16,

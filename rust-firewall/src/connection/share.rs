@@ -12,8 +12,8 @@ use crate::connection::types::{ConnectionKey, Table, SLOT_NONE};
 
 const IPV4: u64 = 4;
 
-/// Returns the place (index of the share) of a client.
-/// - client_low: true if the client is the lower end.
+/// Returns the index of a client's share in `shares`.
+/// - client_low: true if the client is the lower end (by address and port).
 pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     let &[first, second, _, fourth, _] = key;
     let address = match (first >> 8 & 0xff == IPV4, client_low) {
@@ -25,13 +25,15 @@ pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     siphash::words(&table.key, &[address]) as u32 & table.mask
 }
 
-/// Returns the number of connections in the share at a place.
+/// Returns the number of connections in a share.
+/// - place: index of the share.
 pub fn count(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);
     share.map_or(0, |share| share.count)
 }
 
-/// Returns the oldest connection in the share at a place, or SLOT_NONE.
+/// Returns the oldest connection in a share, or SLOT_NONE.
+/// - place: index of the share.
 pub fn oldest(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);
     share.map_or(SLOT_NONE, |share| share.oldest.wrapping_sub(1))

@@ -12,15 +12,15 @@ use crate::names::hello;
 /// Maximum number of bytes of a stream.
 pub const BYTES_MAX: u32 = hello::BYTES_MAX as u32;
 
-/// Result of storing a piece.
+/// Result of storing a piece of a client's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamPut {
     Kept,
-    /// Different bytes are stored for its position.
+    /// Different bytes are already stored for a part of the piece.
     Conflict,
-    /// The stream would have more than SPANS_MAX pieces.
+    /// The stream would have more than SPANS_MAX pieces with gaps between them.
     Gaps,
-    /// The pool is empty; the caller may try again.
+    /// The pool has no free block; the caller may try again.
     Pool,
 }
 
@@ -41,7 +41,8 @@ pub fn make(base: u32) -> Stream {
     }
 }
 
-/// Returns the part of a stream from `offset` on that ends at `limit` or at the end of the block.
+/// Returns the part of a stream that begins at `offset`, and ends at `limit` or at the end of the offset's block,
+/// whichever comes first.
 fn chunk_at(offset: u32, limit: u32) -> Chunk {
     let start = offset as usize % BLOCK_BYTES;
     Chunk {
@@ -113,7 +114,7 @@ fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]
     true
 }
 
-/// Appends a span, if there is room.
+/// Appends a piece's offsets to `spans`, if there is room.
 fn put_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: StreamSpan) {
     if let Some(place) = spans.get_mut(*count) {
         *place = span;

@@ -253,8 +253,8 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     take(connections, slot, segment, segment.sequence)
 }
 
-/// Returns true if the content of a segment is recorded. Then its checksum must be correct, so that its receiver
-/// accepts it, too.
+/// Returns true if a segment may change the stored state of its connection. Then its checksum must be correct: its
+/// receiver ignores a segment with an incorrect checksum.
 fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool {
     let connection = table::at(&mut connections.table, slot);
     let is_known = connection.list == ConnectionList::Known
@@ -264,8 +264,9 @@ fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool
 }
 
 /// Handles a segment of a denied connection. Segments without data pass in two cases. While a new SYN is pending, RSTs
-/// and the server's segments pass: the server shows its expected number, so that its client ends the old connection.
-/// After both ends are notified, the RSTs that notify them pass, if they are queued.
+/// and the server's segments pass: the server's ACK contains the number that it expects, and the client answers it with
+/// a RST that ends the old connection. After both ends are notified, the RSTs that notify them pass, if they come
+/// through the queue.
 fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     let is_reset = segment.flags & RST != 0;

@@ -9,7 +9,7 @@ use crate::names::{hello, quic, Names};
 /// Slot (index in the table of connections) that means no connection: the names belong to one packet only.
 pub const SLOT_NONE: u32 = u32::MAX;
 
-/// Index for this host, in place of an interface.
+/// Index that stands for this host in place of an interface: the host itself sends or receives the packet.
 pub const INTERFACE_HOST: u32 = 0;
 /// Index of an unknown interface: the hook does not report it.
 pub const INTERFACE_UNKNOWN: u32 = u32::MAX;
@@ -54,6 +54,8 @@ pub struct ConnectionInput {
     pub generation: u64,
     /// True if that policy reads HTTP requests.
     pub asks_requests: bool,
+    /// True if the kernel has checked that the clients of DNS opened their flows (--stage).
+    pub is_directed: bool,
     /// Monotonic time.
     pub now_ns: u64,
 }
@@ -71,18 +73,19 @@ pub enum FollowedKind {
     Denied,
 }
 
-/// Result for a packet, which leads to its names. Valid until the next packet.
+/// Result of following a packet, with which `names` finds its names. Valid until the next packet is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
     pub kind: FollowedKind,
-    /// Slot of its connection, or SLOT_NONE.
+    /// Slot of the packet's connection, or SLOT_NONE.
     pub slot: u32,
 }
 
-/// Numbers of a connection's names in a policy, which the engine stores here. Zeroed when the names change.
+/// Numbers that the engine has found for a connection's names in a policy: the number of the host name, and the bits of
+/// the ALPN protocols. Zeroed when the names change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCache {
-    /// Generation of the policy; 0 means none.
+    /// Generation of the policy that the numbers belong to; 0 means that there are no numbers.
     pub generation: u64,
     pub host_number: u32,
     pub alpn_bits: u32,
@@ -202,9 +205,9 @@ pub struct Stream {
     pub decided: u32,
     /// End of the bytes that the server has acknowledged.
     pub acked: u32,
-    /// True if the stored bytes were freed.
+    /// True if the stored bytes were freed, so that later bytes can't be compared with them.
     pub let_go: bool,
-    /// DNS: true if a piece arrived before its predecessor.
+    /// DNS: true if a piece arrived before the bytes that precede it in the stream.
     pub ahead: bool,
     pub span_count: u8,
     /// Stored pieces, separate from each other and in order.
@@ -218,6 +221,8 @@ pub type ConnectionKey = [u64; KEY_WORDS];
 
 /// Number of words of `ConnectionKey`.
 pub const KEY_WORDS: usize = 5;
+/// Number of words of an end: port, version and protocol; address.
+pub const END_WORDS: usize = 3;
 
 /// Kind of the next bytes of an HTTP client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -234,7 +239,7 @@ pub enum RequestsAwaited {
     Lost,
 }
 
-/// State of the reader of a connection's HTTP requests. The default is the start of the stream.
+/// State of the parser of a connection's HTTP requests. The default value is the state at the start of the stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
     /// Offset in the stream of the next request or chunk.
@@ -252,26 +257,26 @@ pub struct Connection {
     pub chained: u32,
     pub older: u32,
     pub newer: u32,
-    /// Index of the client's share (see the shares below); slots of the previous and the next connection in the share.
+    /// Index of the client's share (see `Share`); slots of the previous and the next connection in the share.
     pub share: u32,
     pub share_older: u32,
     pub share_newer: u32,
     pub list: ConnectionList,
     /// True for UDP, false for TCP.
     pub is_udp: bool,
-    /// True if the client is the lower end.
+    /// True if the client is the lower end (by address and port).
     pub client_low: bool,
     /// Interface of each end's packets, INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub client_interface: u32,
     pub server_interface: u32,
-    /// Number of bytes that passed from each end while the client had not sent its names.
+    /// Number of data bytes that passed from the client and from the server while the client had not sent its names.
     pub client_passed: u32,
     pub server_passed: u32,
     /// True if the server has answered the client's SYN.
     pub confirmed: bool,
     /// True if one of the ends has closed the connection, or it is denied or unreadable.
     pub closed: bool,
-    /// True if its client sent different bytes for the same position.
+    /// True if the client sent different bytes for the same position of its stream.
     pub evasion: bool,
     /// True if the server's port is that of DNS.
     pub is_dns: bool,
@@ -289,37 +294,38 @@ pub struct Connection {
     /// True if a Handshake packet of the QUIC server came after the names were known: the server has the complete
     /// ClientHello.
     pub accepted: bool,
-    /// True if the server has sent a SYN of its own.
+    /// True if the server has sent a SYN without ACK while the client's SYN was not answered.
     pub crossed: bool,
-    /// True if another SYN came that the server has not answered yet; true if that SYN came from the lower end.
+    /// True if another SYN came that the server has not answered yet; true if that SYN came from the lower end (by
+    /// address and port).
     pub pending: bool,
     pub pending_low: bool,
     /// Sequence number of the first byte after the pending SYN, and the SYN's source and sink interface.
     pub pending_base: u32,
     pub pending_client_interface: u32,
     pub pending_server_interface: u32,
-    /// Time when it was first followed.
+    /// Time when the connection was first followed.
     pub opened_ns: u64,
-    /// Time when it entered its list, or was used last.
+    /// Time when the connection entered its list, or was used last.
     pub since_ns: u64,
-    /// Generation of the policy that refused it; 0 means none.
+    /// Generation of the policy that refused the connection; 0 means none.
     pub denied: u64,
-    /// With denied: true if both ends are notified.
+    /// With denied: true if both ends are notified that the connection is denied.
     pub is_reset: bool,
     pub cache: ConnectionCache,
     pub stream: Stream,
     pub keys: QuicKeys,
-    /// Connection id that the keys belong to.
+    /// QUIC connection id from which the keys are derived.
     pub id: [u8; quic::CONNECTION_BYTES_MAX],
     pub id_bytes: u8,
-    /// True if the connection can be found by its id; slot of the next connection in the id's bucket.
+    /// True if the connection can be found by its QUIC connection id; slot of the next connection in the id's bucket.
     pub has_id: bool,
     pub id_chained: u32,
     pub names: Names,
     /// TCP: progress of the parsers in the message that is being read: the client's first message, then its second
     /// ClientHello or the next request.
     pub progress: NamesProgress,
-    /// HTTP: the reader's state now, and at the start of the stream.
+    /// HTTP: state of the requests' parser now, and at the start of the stream.
     pub requests: Requests,
     pub requests_begun: Requests,
 }
@@ -332,12 +338,12 @@ pub struct List {
     pub count: u32,
 }
 
-/// Record of a forgotten connection that its server may continue.
+/// Record of a forgotten connection that its server may continue. It is kept for a limited time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grave {
-    /// Upper half of the hash of the connection's key; 0 matches any connection.
+    /// Upper half of the hash of the forgotten connection's key; 0 matches any connection.
     pub tag: u32,
-    /// Monotonic time in seconds, plus 1; 0 means no record.
+    /// Monotonic time in seconds, plus 1, when the connection was forgotten; 0 means no record.
     pub second: u32,
 }
 
@@ -360,10 +366,11 @@ pub struct Table {
     pub buckets: Vec<u32>,
     /// Buckets by QUIC connection id, in the same form.
     pub id_buckets: Vec<u32>,
-    /// One record per bucket. Its index is a hash with a separate key, which an upgrade hands over.
+    /// Records of recently forgotten connections, one per bucket. A record's index is a hash with a separate key, which
+    /// an upgrade hands over.
     pub graves: Vec<Grave>,
     pub grave_key: SiphashKey,
-    /// One share per bucket, by the hash of a client's address.
+    /// Lists of connections by the hash of their client's address; as many as there are buckets.
     pub shares: Vec<Share>,
     /// Slots that were ever in use, at most `limit`.
     pub slots: Vec<Connection>,
@@ -371,25 +378,26 @@ pub struct Table {
     /// First slot that is free again; SLOT_NONE if there is none.
     pub free: u32,
     pub lists: [List; LIST_COUNT],
-    /// Unused connection that stands for SLOT_NONE.
+    /// Unused connection that is returned for SLOT_NONE.
     pub spare: Connection,
 }
 
-/// Position in the DNS queries over TCP or HTTP requests that decide the current packet. Offsets count in `gathered`
-/// (below).
+/// Position among the DNS queries over TCP or the HTTP requests that decide the current packet. Offsets count from the
+/// start of `gathered` (below).
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionQueries {
-    /// Slot of their connection; SLOT_NONE if none is left.
+    /// Slot of the connection of these queries or requests; SLOT_NONE if none is left.
     pub slot: u32,
     /// Offset of the next query or request.
     pub place: u32,
     /// Length of the gathered bytes.
     pub end: u32,
-    /// DNS: end of the readable queries.
+    /// DNS: offset at which the queries that decide the current packet end; a query that begins after it does not
+    /// decide.
     pub limit: u32,
-    /// End of the queries that were counted with another packet.
+    /// End of the queries or requests that were already counted with an earlier packet.
     pub counted: u32,
-    /// Number of queries that may still be read.
+    /// Number of queries or requests that may still be read for the current packet.
     pub left: u32,
 }
 
@@ -402,16 +410,16 @@ pub struct Connections {
     pub pool: Pool,
     /// Time of the packet followed last.
     pub now_ns: u64,
-    /// True if the packet followed last, of TCP or UDP, comes from the lower end.
+    /// True if the packet followed last, of TCP or UDP, comes from the lower end (by address and port).
     pub is_low: bool,
     /// Time of the next check for expired connections.
     pub expire_ns: u64,
     pub opener: QuicOpener,
-    /// Bytes of a stream in one piece.
+    /// Buffer for the bytes of a stream up to a gap, copied from its blocks.
     pub gathered: Box<[u8; hello::BYTES_MAX]>,
-    /// Buffer of the parsers.
+    /// Buffer of the parsers for joining a ClientHello.
     pub scratch: Box<[u8; hello::BYTES_MAX]>,
-    /// The frames of an Initial packet; hello::BYTES_MAX bytes.
+    /// Buffer for the decrypted frames of an Initial packet; hello::BYTES_MAX bytes.
     pub plain: Vec<u8>,
     /// Names of a packet without a connection.
     pub alone: Names,

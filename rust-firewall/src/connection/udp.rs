@@ -7,8 +7,9 @@
 //! connection are unreadable. The CRYPTO frames of all Initial packets between two ends are one stream, whatever their
 //! connection id: after Retry a client sends the same bytes again, and different bytes for the same position are an
 //! evasion. A server may remember connections that the firewall has forgotten: for a while such a connection is
-//! unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other ports only. At the
-//! DNS port a long header of QUIC is an unreadable query, because it has more than one question.
+//! unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other ports only, even if
+//! the server began with a packet of QUIC. At the DNS port a long header of QUIC is an unreadable query, because it has
+//! more than one question.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -30,10 +31,10 @@ const HEADER_BYTES: usize = 5;
 const PACKETS_MAX: u32 = 8;
 const SEGMENTED_PACKETS_MAX: u32 = 64;
 
-/// A datagram.
+/// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
 struct Datagram<'a> {
     key: ConnectionKey,
-    /// True if it comes from the lower end.
+    /// True if the datagram comes from the lower end (by address and port).
     is_low: bool,
     source_port: u16,
     destination_port: u16,
@@ -102,8 +103,9 @@ fn set_keys(
     table::at(&mut connections.table, slot).keys = *keys;
 }
 
-/// Decrypts an Initial packet of a connection that is followed: with the connection's keys, with keys derived from its
-/// connection id for another version (RFC 9368), or from the packet's own connection id, as after Retry.
+/// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys; if they are for another
+/// QUIC version (RFC 9368), keys for the packet's version from the connection's id. Then tries keys from the packet's
+/// own connection id, which a client uses after Retry.
 /// - is_others: true if the packet's connection id belongs to another connection.
 /// - plain: out: the packet's frames.
 /// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
@@ -141,12 +143,12 @@ fn open_known(
     bytes
 }
 
-/// Decrypts an Initial packet between two ends without a followed connection, and begins to follow the connection if
-/// possible.
+/// Decrypts an Initial packet whose ends have no followed connection, and begins to follow the connection.
 /// - is_others: true if the packet's connection id belongs to another connection. Then the packet's connection is not
 ///   followed, unless a connection between its ends was forgotten recently.
 /// - plain: out: the packet's frames.
-/// - Returns the connection's slot, or SLOT_NONE, and the number of bytes of the frames.
+/// - Returns the connection's slot, or SLOT_NONE, and the number of bytes of the frames; 0 bytes if the connection is
+///   not followed.
 fn open_first(
     connections: &mut Connections,
     datagram: &Datagram,
@@ -177,7 +179,8 @@ fn open_first(
     (slot, bytes)
 }
 
-/// Stores the bytes of a CRYPTO frame. Returns false if they can't be compared, because the stored bytes were freed.
+/// Stores the bytes of a CRYPTO frame. Returns false if the stored bytes were freed, so that the new bytes can't be
+/// compared with them.
 fn take_crypto(
     connections: &mut Connections,
     slot: u32,
@@ -208,7 +211,7 @@ fn take_crypto(
     true
 }
 
-/// Makes a client's connection unreadable.
+/// Makes a connection's names unreadable, even if they were already known.
 fn give_up(connections: &mut Connections, slot: u32, now_ns: u64) {
     table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
     lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
@@ -497,13 +500,13 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::unreadable(connections, slot, cause, input.now_ns);
     }
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
-    if slot != SLOT_NONE && is_servers {
+    let is_query = datagram.destination_port == DNS_PORT;
+    if slot != SLOT_NONE && is_servers && !is_query {
         hear(connections, slot, &datagram, input.segmented);
         return pass(connections, slot, &datagram, QuicKind::Short);
     }
     let kind = quic::header(datagram.data, 0).kind;
     let is_quic = input.segmented || !matches!(kind, QuicKind::Short | QuicKind::Unknown);
-    let is_query = datagram.destination_port == DNS_PORT;
     let is_cut = (datagram.data.len() as u32) < datagram.length;
     let is_unknown = is_cut && datagram.data.len() < HEADER_BYTES;
     if !(is_quic || is_query || is_unknown) {

@@ -81,7 +81,7 @@ struct QueueObject {
     reconciled: bool,
 }
 
-/// Returns a value that depends on the kernel's figures; None if these figures are unknown.
+/// Returns a value that depends on the kernel's counters of a queue; None if these counters are unknown.
 fn known(ledger: &Ledger, value: u64) -> Option<u64> {
     ledger.known.then_some(value)
 }

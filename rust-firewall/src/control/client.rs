@@ -43,7 +43,7 @@ pub struct ControlClient {
     pub closing: bool,
 }
 
-/// State of a client's buffer.
+/// Result of the search for a line in a client's buffer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlLine {
     /// No complete line yet.

@@ -41,7 +41,7 @@ pub const OTHERS_MAX: usize = 12;
 pub const USER_MAX: usize = 8;
 
 const NS_PER_MS: u64 = 1000 * 1000;
-/// Pause of accepting clients, in milliseconds, after the system had no more descriptors.
+/// Time without accepting clients after the system had no more file descriptors, in milliseconds.
 const PAUSE_MS: u64 = 1000;
 
 /// Actions that requests trigger, supplied by the daemon; `serve` calls them.

@@ -36,7 +36,7 @@ pub struct ControlPeer {
     pub groups: Vec<gid_t>,
 }
 
-/// Identity of a client that the kernel does not report.
+/// Identity of a client whose credentials the kernel does not report.
 pub const UNKNOWN: ControlPeer = ControlPeer {
     pid: 0,
     uid: uid_t::MAX,

@@ -29,7 +29,8 @@ pub const VERSION: u64 = 2;
 /// Duration of a drain in seconds if the request has none.
 pub const DRAIN_SECONDS: u32 = 10;
 pub const DRAIN_SECONDS_MAX: u64 = 3600;
-/// Maximum position in the connection listing: a worker's index and a slot.
+/// Maximum position in the connection listing. A position is a worker's index and a slot of the worker's connection
+/// table.
 pub const FROM_MAX: u64 = (1 << 48) - 1;
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -91,7 +91,8 @@ fn start_guard(state: &State) -> Result<Guard, Failure> {
     guard::start(&state.options, &fds, &numbers.collect::<Vec<_>>())
 }
 
-/// Creates two failure contracts: for the time while the guard runs, and for the time after its end.
+/// Creates two failure contracts (tables of the effect of each failure): for the time while the guard runs, and for the
+/// time after its end.
 fn make_contract(state: &State, queue_rules: &QueueRules) {
     let mut inner = state::lock(state);
     let Some(first) = inner.workers.all.first() else {

@@ -250,7 +250,7 @@ fn read_guard(daemon: &mut Daemon) {
     }
 }
 
-/// Returns the number of packets of a queue that the kernel has lost; `before` if the figures can't be read.
+/// Returns the number of packets of a queue that the kernel has lost; `before` if the kernel's counters can't be read.
 fn lost_of(number: u16, before: u32) -> u32 {
     queue::proc::figures(number).map_or(before, |figures| {
         figures.queue_full.wrapping_add(figures.user_drop)

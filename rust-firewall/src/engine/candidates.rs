@@ -11,7 +11,7 @@ pub const INTERVALS_MAX: u32 = 32;
 
 #[derive(Clone, Debug, Default)]
 pub struct Candidates {
-    /// Lookup from a value to the number of its list.
+    /// Lookup from a value to the number of the list with its candidates.
     pub lookup: Lookup,
     /// Start of each list: list n is ids[starts[n]] to ids[starts[n + 1] - 1].
     pub starts: Vec<u32>,
@@ -115,8 +115,8 @@ pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candida
     }
 }
 
-/// Returns the expected number of candidates of a value that has a list: the mean of the lists' lengths, weighted by
-/// their lengths, rounded up.
+/// Returns the expected number of candidates per search that finds a list, rounded up. It is the mean length of a list;
+/// the weight of each list is its length.
 pub fn cost(candidates: &Candidates) -> u32 {
     let (mut total, mut weighted) = (0, 0);
     for pair in candidates.starts.windows(2) {

@@ -47,7 +47,7 @@ struct Build<'a> {
     first_set: u32,
 }
 
-/// Appends an item. Returns its number.
+/// Appends an item to an array. Returns the item's index.
 fn add<T>(array: &mut Vec<T>, item: T) -> u32 {
     array.push(item);
     array.len() as u32 - 1
@@ -242,7 +242,7 @@ fn want(build: &mut Build, key: &Key) {
     }
 }
 
-/// Returns the bit of an ALPN protocol.
+/// Returns the bit that the compiled policy uses for an ALPN protocol. Fails if the policy has too many protocols.
 fn protocol_bit(build: &mut Build, place: &Place, protocol: u128) -> Result<u32, Failure> {
     hostnames::add_protocol(&mut build.out.hosts, protocol).ok_or_else(|| {
         let mut token = print::value(Type::Alpn, protocol);

@@ -17,7 +17,7 @@ pub const LIMIT_SIZE_MAX: i64 = i64::MAX / 4;
 
 /// Maximum number of indexes of a chain.
 pub const INDEXES_MAX: usize = 3;
-/// Minimum number of rules that an index must save per packet.
+/// Minimum number of rules per packet whose evaluation an index must save; otherwise the index is not created.
 pub const INDEX_GAIN_MIN: i64 = 8;
 /// Number of IP families: IPv4, IPv6.
 pub const FAMILIES: usize = 2;
@@ -51,9 +51,9 @@ pub struct FlowQuota {
 pub enum CompileAsk {
     /// Narrow field: the key is field & mask.
     Narrow { field: Field, mask: u32 },
-    /// Wide field, by wides[n]: the key is field & mask.
+    /// Wide field: the key is field & mask, with the operands in wides[n].
     Wide(u32),
-    /// Several fields: keys[n].
+    /// Several fields, which keys[n] lists.
     Key(u32),
 }
 
@@ -69,12 +69,12 @@ pub enum CompileOp {
         low: u32,
         span: u32,
     },
-    /// Match of a wide field, by wides[wide], like that of a narrow field.
+    /// Match of a wide field: like that of a narrow field, with the operands in wides[wide].
     Wide {
         wide: u32,
         negated: bool,
     },
-    /// Match in sets[set].
+    /// Match of a key in the set sets[set].
     Set {
         set: u32,
         ask: CompileAsk,
@@ -145,7 +145,7 @@ impl CompileOp {
 #[derive(Clone, Copy, Debug)]
 pub struct CompileWide {
     pub field: Field,
-    /// Index of the field (`fields::wide_slot`).
+    /// Index of the field among the wide fields (`fields::wide_slot`).
     pub slot: usize,
     pub mask: u128,
     pub low: u128,
@@ -163,7 +163,7 @@ pub struct CompileKernelSet {
     pub name: String,
 }
 
-/// A set that learns addresses.
+/// Set that learns addresses from DNS answers.
 #[derive(Clone, Debug)]
 pub struct CompileLearning {
     /// Number of the set in sets. The compiled set is empty.
@@ -189,13 +189,14 @@ pub struct CompileRule {
 #[derive(Clone, Debug)]
 pub struct CompileIndex {
     pub field: Field,
-    /// Index of the field (`fields::wide_slot`), if it is wide.
+    /// Index of the field among the wide fields (`fields::wide_slot`); None if it is narrow.
     pub slot: Option<usize>,
     /// Lookup from the field's value to numbers of rules.
     pub candidates: Candidates,
 }
 
-/// Set of a packet's fields by which a chain's rules are found. Fields beyond the captured bytes can't be used.
+/// Set of a packet's fields whose indexes can be used to find rules. Fields beyond the captured bytes and unknown names
+/// are not in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileReach {
     /// All fields.
@@ -213,10 +214,10 @@ pub const REACH_COUNT: usize = CompileReach::None as usize + 1;
 /// Finder of the rules to evaluate in a chain: indexes, and the rules that are in no index.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct CompileFinder {
-    /// First index in indexes.
+    /// Position in `indexes` of the finder's first index.
     pub first_index: u32,
     pub index_count: u32,
-    /// First entry in always: rules that are in no index.
+    /// Position in `always` of the first rule that is in no index.
     pub first_always: u32,
     pub always_count: u32,
 }
@@ -228,7 +229,7 @@ pub struct CompileChain {
     pub rule_count: u32,
     /// Finders by `CompileReach`.
     pub finders: [CompileFinder; REACH_COUNT],
-    /// Policy of a base chain.
+    /// Verdict of a base chain for packets that reach its end.
     pub policy: Verdict,
     pub place: CompilePlace,
 }

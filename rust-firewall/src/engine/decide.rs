@@ -32,7 +32,7 @@ fn verdict_of(open: bool) -> Verdict {
 
 /// Returns the verdict for a packet without a policy: --default for `Ok` and `BeyondCopy`; for malformed and truncated
 /// packets the --fail modes (accept if open, drop if closed).
-/// - truncated: true if the netlink message did not fit its slot; status is ignored then.
+/// - truncated: true if the netlink message did not fit its slot of the receive buffer; status is ignored then.
 pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) -> Verdict {
     if truncated {
         return verdict_of(settings.truncated_open);
@@ -43,7 +43,8 @@ pub fn decide(settings: &DecideSettings, status: PacketStatus, truncated: bool) 
     }
 }
 
-/// Returns the base chains for a packet; none if it is neither IPv4 nor IPv6.
+/// Returns the numbers of the base chains for a packet's hook and protocol; none if the packet is neither IPv4 nor
+/// IPv6.
 fn bases_of(compiled: &Compiled, hook: u8, nfproto: u8) -> &[u32] {
     let family = match nfproto {
         IPV4 => 0,
@@ -88,8 +89,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
-/// Decides a packet. It is not inlined into its callers, because they are inlined: so the outcome is written directly
-/// to its final place.
+/// Decides a packet. This function is not inlined into its callers, which are inlined themselves: so the outcome is
+/// written directly to its final place.
 #[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,

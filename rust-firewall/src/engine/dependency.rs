@@ -17,7 +17,7 @@ pub const NEEDS_IPV6: u32 = 4;
 /// Flag that is stored with the conditions: the rule reads names.
 pub const READS_NAMES: u32 = 8;
 
-/// Properties of packets that the table and a rule's matches imply.
+/// Protocols that the table and a rule's matches require of a packet.
 struct Said {
     ipv4: bool,
     ipv6: bool,

@@ -57,7 +57,7 @@ pub struct FlowCounters {
     logged: Vec<LogLine>,
 }
 
-/// A policy with its state that outlives a packet.
+/// A compiled policy with the state that outlives a packet: limits, quotas and counters.
 #[derive(Clone, Copy, Debug)]
 pub struct DecidePolicy<'a> {
     pub compiled: &'a Compiled,

@@ -30,7 +30,7 @@ pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
     }
 }
 
-/// Returns the range of numbers of a policy's name, and of all names that it contains.
+/// Returns the range that contains the number of a policy's name, and the numbers of all names below it.
 pub fn interval(numbers: &HostNumbers, id: u32) -> Range {
     let HostInterval { own, last } = hostname::interval(&numbers.hostnames, id);
     Range {

@@ -104,7 +104,7 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     }
 }
 
-/// Returns the matches of a rule before its first effect.
+/// Returns the matches of a rule before its first other statement.
 fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a CompileOp, &'a Match)> {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     let first = compiled.first as usize;
@@ -149,8 +149,8 @@ fn collect(plan: &mut Plan, field: Field) -> i64 {
     rules
 }
 
-/// Creates an index by a field. Returns the number of rules that need not be evaluated for a packet, and the index;
-/// None if there are fewer than INDEX_GAIN_MIN such rules.
+/// Creates an index by a field. Returns the expected number of rules that need not be evaluated for a packet, and the
+/// index; None if there are fewer than INDEX_GAIN_MIN such rules.
 fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
     let bits = if fields::wide_slot(field).is_some() {
         128
@@ -223,7 +223,7 @@ fn add_always(compiled: &mut Compiled, number: usize, taken: &[bool], finder: &m
     finder.always_count = compiled.always.len() as u32 - finder.first_always;
 }
 
-/// Creates a finder whose indexes use only some fields.
+/// Creates a finder (indexes, and a list of the rules that are in no index) whose indexes use only some fields.
 /// - fields: bits of these fields.
 fn make_finder(
     compiled: &mut Compiled,

@@ -21,7 +21,7 @@ const BUCKET_ADDRESSES: usize = 8;
 /// Maximum number of attempts to read a bucket without a lock.
 const LOOKS_MAX: u32 = 64;
 
-/// An address of a set.
+/// Entry of a bucket: an address that a set has learned.
 #[derive(Debug, Default)]
 struct Entry {
     set: AtomicU64,
@@ -31,14 +31,15 @@ struct Entry {
     end_ns: AtomicU64,
 }
 
-/// A bucket. Its number is odd while an address is being exchanged.
+/// Bucket of the hash table: addresses with the same hash. `number` is odd while an address is being replaced: then
+/// readers try again.
 #[derive(Debug, Default)]
 struct Bucket {
     number: AtomicU64,
     entries: [Entry; BUCKET_ADDRESSES],
 }
 
-/// An address of a set, for an upgrade.
+/// Learned address of a set, as an upgrade hands it over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnedAddress {
     pub set: u64,
@@ -47,7 +48,7 @@ pub struct LearnedAddress {
     pub end_ns: u64,
 }
 
-/// Addresses of all sets.
+/// Table of the learned addresses of all sets.
 #[derive(Debug)]
 pub struct Learned {
     key: SiphashKey,
@@ -116,7 +117,7 @@ pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
     end(learned, set, address) > now_ns
 }
 
-/// Replaces an address, or stores one in a free entry.
+/// Stores an address in an entry of a bucket: a free entry, or in place of another address.
 fn exchange(bucket: &Bucket, entry: &Entry, words: &[u64; 3], end_ns: u64) {
     let [set, high, low] = words;
     let number = bucket.number.load(Ordering::Relaxed);

@@ -9,7 +9,7 @@ pub const NARROW_BITS: u32 = 32;
 /// Maximum number of buckets of intervals.
 pub const BUCKETS_MAX: usize = 1 << 17;
 
-/// Interval: the result for all values from low to high.
+/// Range of values (from low to high, both included) with the same result, `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupRange {
     /// Lowest value; at most high.
@@ -18,7 +18,7 @@ pub struct LookupRange {
     pub value: u32,
 }
 
-/// An interval. Intervals ascend and do not overlap.
+/// Range of narrow values with the same result. The intervals of a lookup ascend and do not overlap.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     low: u32,
@@ -33,8 +33,8 @@ struct WideInterval {
     value: u32,
 }
 
-/// Search index. The intervals that begin at values with (value - base) >> shift = n have the indexes starts[n] to
-/// starts[n + 1] - 1.
+/// Index of a lookup's intervals by their first value. The intervals that begin at values with (value - base) >> shift
+/// = n have the indexes starts[n] to starts[n + 1] - 1.
 #[derive(Clone, Debug)]
 struct Buckets {
     /// Lowest value of all intervals.
@@ -98,7 +98,7 @@ fn make_exact(ranges: &[LookupRange]) -> Kind {
     Kind::Exact(lookup_hash::table_make(&entries.collect::<Vec<_>>()))
 }
 
-/// Creates about as many buckets as there are ranges.
+/// Creates about as many buckets (groups of adjacent intervals) as there are ranges.
 fn make_buckets(ranges: &[LookupRange]) -> Buckets {
     let base = ranges.first().map_or(0, |range| range.low);
     let span = ranges.last().map_or(0, |range| range.low) - base;

@@ -9,9 +9,9 @@
 
 use crate::base::siphash::{self, SiphashKey};
 
-/// Maximum number of adjacent used slots; a search examines at most one more. With half of the slots used, random
-/// values exceed it in one of 10^9 tables with 10,000 values, and in one of 10^6 tables with ten million values (a run
-/// of n is as likely as (e^-0.193)^n, Knuth's 6.4 with load 1/2).
+/// Maximum number of adjacent used slots; a search examines at most one slot more. If half of the slots are used,
+/// random values need a longer run in one of 10^9 tables with 10,000 values, and in one of 10^6 tables with ten million
+/// values (the probability of a run of n slots is (e^-0.193)^n, Knuth's 6.4 with load 1/2).
 pub const PROBES_MAX: usize = 128;
 
 /// Value of an empty slot; never stored as a result.

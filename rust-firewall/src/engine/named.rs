@@ -20,7 +20,8 @@ pub const RST: Reject = Reject {
     code: 0,
 };
 
-/// Data of a connection for a decision.
+/// Names of a packet's connection for a decision: the result of following the packet, and the numbers of the names in
+/// the policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Named {
     pub followed: Followed,

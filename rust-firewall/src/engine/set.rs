@@ -23,8 +23,8 @@ pub struct Set {
     fields: usize,
     /// Lookup of a key with one field.
     pub single: Lookup,
-    /// For keys with several fields. Elements without ranges are found by the hash of their values. Elements with
-    /// ranges are found by the candidates of one field, and then compared.
+    /// Lookup of exact elements, for keys with several fields. Elements without ranges are found here by the hash of
+    /// their values. Elements with ranges are found by the candidates of one field, and then compared.
     exact: LookupHash,
     /// Numbers of the elements with ranges.
     ranged: Vec<u32>,
@@ -128,7 +128,7 @@ fn make_exact(set: &mut Set, wide: &[bool], ranges: &[Range]) {
     set.exact = lookup_hash::hash_make(words, rows);
 }
 
-/// Creates candidates by one field of the key.
+/// Creates the search for the elements with ranges (the candidates) by one field of the key.
 fn make_by(set: &Set, by: usize, wide: bool, left_out: &mut [bool]) -> Candidates {
     let all: Vec<LookupRange> = (0..)
         .zip(set.ranges.iter().skip(by).step_by(set.fields))

@@ -51,7 +51,8 @@ fn take_log<R>(walk: &mut Walk<R>, log: u32) {
     outcome.log_count += 1;
 }
 
-/// Checks a rule's conditions on a packet. Returns `Held`, `NoAnswer`, or `Beyond` if the result is unknown.
+/// Checks a rule's conditions on a packet (see `dependency`). Returns `Held` if the packet meets them, `NoAnswer` if it
+/// does not, and `Beyond` if this is unknown.
 pub fn meets<R>(walk: &Walk<R>, needs: u32) -> DecideWhy {
     let packet = walk.input.packet;
     let nfproto = fields::narrow(&walk.fields, Field::MetaNfproto);

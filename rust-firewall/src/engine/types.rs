@@ -41,7 +41,7 @@ pub struct DecideInput<'a> {
     /// Result of `packet::parse`.
     pub packet: &'a Packet<'a>,
     pub status: PacketStatus,
-    /// True if the netlink message did not fit its slot: other fields are ignored.
+    /// True if the netlink message did not fit its slot of the receive buffer: other fields are ignored.
     pub truncated: bool,
     /// Hook: a `policy::Hook`.
     pub hook: u8,

@@ -41,13 +41,13 @@ const STOP_NS: u64 = NS_PER_SECOND;
 /// State guarded by the lock.
 struct Inner {
     gather: EventsGather,
-    /// File of the sink, if the sink is a file.
+    /// Open file of --events, if the destination is a file.
     file: Option<Arc<OwnedFd>>,
     rotate: bool,
     stop: bool,
 }
 
-/// State that only the thread uses.
+/// State that only the events thread uses.
 struct Sinks {
     sink: Option<EventsSink>,
     tails: [Option<EventsSink>; TAILS_MAX],
@@ -61,7 +61,7 @@ struct Shared {
 
 pub struct Events {
     shared: Arc<Shared>,
-    /// State of the thread while it does not run.
+    /// State of the events thread while it does not run.
     sinks: Mutex<Option<Sinks>>,
     thread: Mutex<Option<JoinHandle<Sinks>>>,
 }

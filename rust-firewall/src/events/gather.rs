@@ -36,7 +36,7 @@ pub struct EventsKnown {
     loaded: Arc<Loaded>,
 }
 
-/// A client that follows events.
+/// A client that receives events (`tail`).
 pub struct EventsTail {
     pub lines: EventsLines,
     /// Verdicts whose events the client requests, as bits 1 << Verdict.
@@ -66,7 +66,7 @@ pub struct EventsGather {
     refilled_ns: u64,
     /// Number of lines over the rate since the last report.
     left_out: u64,
-    /// Part of bell.lost that has been reported.
+    /// Number of events in bell.lost (lost because a ring was full) that have been reported.
     lost_told: u64,
     pub told_ns: u64,
 }
@@ -182,7 +182,7 @@ fn take_token(gather: &mut EventsGather) -> bool {
 }
 
 /// Adds a line to a sink.
-/// - count: count for lines without room.
+/// - count: count to increase if the sink has no room for the line.
 fn put(lines: &mut EventsLines, line: &str, count: Count) {
     if !events::sink::put(lines, line.as_bytes()) {
         counts::add(count, 1);

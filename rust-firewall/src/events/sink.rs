@@ -55,7 +55,7 @@ pub struct EventsLines {
     pub lost_told: u64,
 }
 
-/// State of a sink that only the thread uses.
+/// State of a sink that only the events thread uses.
 pub struct EventsSink {
     pub kind: EventsSinkKind,
     /// Path of a file or a socket, for messages.
@@ -69,7 +69,7 @@ pub struct EventsSink {
     blocked: bool,
     /// True if the sink accepts no lines, which has been reported.
     troubled: bool,
-    /// Number of lost lines when the last trouble ended.
+    /// Number of lost lines when the sink was last without trouble. A higher number means new losses.
     lost_then: u64,
     /// Time of the next attempt after an error.
     retry_ns: u64,
@@ -91,8 +91,8 @@ pub fn has_room(lines: &EventsLines, line: &[u8]) -> bool {
     line.len() <= lines.room.saturating_sub(lines.pending.len())
 }
 
-/// Swaps the pending lines with a buffer of written lines, which is cleared; None = no swap. Returns the number of lost
-/// lines so far.
+/// Exchanges the pending lines with a buffer of lines that have been written; these lines are removed. None = exchanges
+/// nothing. Returns the number of lost lines so far.
 pub fn swap(lines: &mut EventsLines, written: Option<&mut Vec<u8>>) -> u64 {
     if let Some(written) = written {
         written.clear();

@@ -31,7 +31,7 @@ use crate::worker::event::{self, Event};
 
 const LINKTYPE_RAW: u64 = 101;
 
-/// A record, with the policy and the interface names to which its numbers refer.
+/// Record of an event, with the policy and the interface names to which its numbers refer.
 #[derive(Clone, Copy)]
 pub struct EventText<'a> {
     pub event: &'a Event,
@@ -232,7 +232,7 @@ fn reason_of(by: DecideBy) -> Cow<'static, str> {
     }
 }
 
-/// Adds the object of a verdict, under its name.
+/// Adds the JSON object that describes the verdict, under the verdict's name.
 fn put_verdict(line: &mut EventLine, event: &Event, parsed: &Packet) {
     let outcome = &event.outcome;
     let mut headers = EventHeaders::default();

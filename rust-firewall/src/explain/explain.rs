@@ -118,7 +118,7 @@ fn input_of<'a>(
     }
 }
 
-/// Returns true if both engines came to the same decision.
+/// Returns true if both engines (with indexes, and without) came to the same decision.
 fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
     let (daemon, linear) = (&explain.daemon.compiled, &explain.linear.compiled);
     let same = (
@@ -185,7 +185,7 @@ fn has_reply(packet: &Packet, status: PacketStatus, outcome: &DecideOutcome) -> 
             .is_some_and(|how| reject::build(&how, packet, &mut reply) > 0)
 }
 
-/// Returns an engine's policy for decide.
+/// Returns an engine's policy in the form that decide needs.
 fn policy(engine: &ExplainEngine) -> DecidePolicy<'_> {
     DecidePolicy {
         compiled: &engine.compiled,

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 const IIF: u32 = 1;
 const OIF: u32 = 2;
-/// Index number of the first name.
+/// Index number of the first interface name in the policy.
 const FIRST: u32 = 3;
 
 /// Names of interfaces in the policy, in the order of their first lookup.

@@ -117,7 +117,9 @@ pub fn wanted(options: &Options) -> bool {
     options.deadline_ms > 0 || options.fail_open[OptionsSituation::Crash as usize]
 }
 
-/// Returns the process ID of the guard that holds a queue whose firewall is gone.
+/// Returns the process ID of a guard that still holds a queue although its firewall has ended; None if there is no such
+/// guard.
+/// - number: number of the queue.
 fn find_bereaved(number: u16) -> Option<Pid> {
     let figures = queue::proc::figures(number).ok()?;
     // While the firewall runs, it counts as the owner, not its guard.

@@ -38,7 +38,8 @@ const NS_PER_MS: u64 = 1_000_000;
 struct Watched {
     queue: Queue,
     watch: GuardWatch,
-    /// Note that the firewall has not received yet; its `packets` is 0 if there is no such note.
+    /// Message about answered packets that was not sent to the firewall yet; its `packets` is 0 if there is no such
+    /// message.
     untold: GuardNote,
     /// True if a stall has begun that is not logged yet.
     unsaid: bool,
@@ -47,11 +48,12 @@ struct Watched {
 struct Guarding {
     /// Deadline in milliseconds; 0 = only crashes are detected.
     deadline_ms: u64,
-    /// True if the kernel's figures can be read.
+    /// True if the queues' counters in /proc can be read; without them stalls are not detected.
     figures: bool,
     stall_open: bool,
     crash_open: bool,
-    /// True if the first message in a socket must be examined (see guard::watch).
+    /// True if the guard must compare the first message in each queue's socket (`--fail overload=open`, see
+    /// guard::watch).
     peeks: bool,
     sandbox: bool,
     /// User to change to; None = the default.
@@ -92,7 +94,8 @@ fn peek(queue: &Queue) -> Option<u32> {
     }
 }
 
-/// Sends a note to the firewall and clears it. If it can't be sent now, the next look (see guard/watch) sends it.
+/// Sends a note to the firewall and clears it. If it can't be sent now, it stays, and is sent at the next reading of
+/// the counters.
 fn tell(note: &mut GuardNote) {
     if note.packets > 0
         && send(
@@ -130,7 +133,8 @@ fn settle(
     watched.untold.id = id;
 }
 
-/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the next look logs it.
+/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the start is logged at the
+/// next reading of the counters.
 fn say(watched: &mut Watched, deadline_ms: u64, accept: bool) {
     let stderr = std::io::stderr();
     let mut writable = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
@@ -168,7 +172,7 @@ fn forget(guarding: &mut Guarding) {
     }
 }
 
-/// Event on the socket pair.
+/// Result of waiting for the firewall at the socket pair.
 enum Word {
     Nothing,
     Says(u8),
@@ -201,7 +205,7 @@ fn listen_until(due_ns: u64) -> Word {
     }
 }
 
-/// Watches until the firewall says BYE or closes the socket. Returns false if it crashed.
+/// Watches the queues until the firewall sends BYE or closes the socket pair. Returns false if the firewall crashed.
 fn watch(guarding: &mut Guarding) -> bool {
     let step_ns = guarding.deadline_ms * NS_PER_MS / LOOKS as u64;
     let looks = step_ns > 0 && guarding.figures;
@@ -386,7 +390,8 @@ fn settle_down(guarding: &mut Guarding) -> Result<(), Failure> {
     privilege::drop_guard(guarding.user.as_deref(), guarding.sandbox)
 }
 
-/// Sends the failure to the firewall; if a user has started the command, prints it. Returns the exit code.
+/// Sends the failure to the firewall that has started the guard. If a user has started it, prints the failure. Returns
+/// the exit code.
 fn give_up(failure: &Failure) -> LogExit {
     let told = guard::failure_bytes(failure);
     match send(libc::STDIN_FILENO, &told, MsgFlags::empty()) {

@@ -10,29 +10,30 @@
 
 use crate::queue::proc::QueueFigures;
 
-/// Number of looks per deadline.
+/// Number of looks (readings of a queue's counters) per deadline.
 pub const LOOKS: usize = 4;
 
-/// Figures of a queue at one look.
+/// Counters of a queue at one reading.
 #[derive(Clone, Copy, Debug, Default)]
 struct GuardLook {
     waiting: u32,
     offered: u32,
     enqueued: u32,
-    /// Number of packets that the firewall answered.
+    /// Number of packets that the firewall answered, without those that the guard answered.
     settled: u32,
 }
 
-/// Observed state of a queue.
+/// State of the detection for one queue.
 #[derive(Clone, Debug, Default)]
 pub struct GuardWatch {
-    /// Latest looks since the firewall's last progress, the oldest first.
+    /// Latest readings since the firewall last answered packets, the oldest first.
     looks: Vec<GuardLook>,
-    /// ID of the first message in the socket at the last look.
+    /// ID of the first message in the queue's socket at the last reading.
     head: Option<u32>,
     /// Number of packets that the guard answered.
     own: u32,
-    /// Value of `enqueued` at the look up to which the guard answered last; None if the firewall has answered since.
+    /// Value of `enqueued` at the reading up to which the guard answered last; None if the firewall has answered
+    /// packets since.
     settled: Option<u32>,
 }
 
@@ -52,7 +53,7 @@ fn look_of(watch: &GuardWatch, figures: &QueueFigures) -> GuardLook {
     }
 }
 
-/// Removes all looks, after a time in which the guard did not run or was paused.
+/// Removes all readings, after a time in which the guard did not run or was paused.
 pub fn forget(watch: &mut GuardWatch) {
     watch.looks.clear();
 }
@@ -64,9 +65,10 @@ fn remember(watch: &mut GuardWatch, look: GuardLook) {
     watch.looks.push(look);
 }
 
-/// Adds a look.
+/// Adds a reading of a queue's counters.
 /// - head: ID of the first message in the queue's socket, if there is one and it must be examined.
-/// - Returns the ID up to which packets are due; None if no packet is due.
+/// - Returns the ID up to which packets have waited for the whole deadline, so that the guard must answer them; None if
+///   there are none.
 pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -> Option<u32> {
     let look = look_of(watch, figures);
     let head_stays = head.is_some() && head == watch.head;
@@ -82,10 +84,10 @@ pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -
     due.then_some(oldest.offered)
 }
 
-/// Records that the guard has answered the packets that were due.
-/// - before, after: figures from before and after the answer.
+/// Records that the guard has answered the packets up to the ID that `look` returned.
+/// - before, after: counters from before and after the answer.
 /// - Returns the number of packets that the guard answered. It includes packets that the firewall answered between both
-///   figures, because these can't be distinguished. Also returns true if this is the first answer of the guard since
+///   readings, because these can't be distinguished. Also returns true if this is the first answer of the guard since
 ///   the firewall last answered.
 pub fn settled(watch: &mut GuardWatch, before: &QueueFigures, after: &QueueFigures) -> (u32, bool) {
     let came = enqueued_of(after).wrapping_sub(enqueued_of(before));

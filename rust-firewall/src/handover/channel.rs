@@ -20,15 +20,15 @@ use crate::worker::wait;
 
 /// Maximum length of a line with its end, in bytes.
 pub const LINE_BYTES: usize = 256 * 1024;
-/// Maximum number of descriptors that are received before their lines.
+/// Maximum number of received descriptors that were not returned by `claim` yet.
 pub const FDS_MAX: usize = 320;
 
 const NS_PER_MS: u64 = 1_000_000;
 /// Minimum growth of the receive buffer, in bytes.
 const ROOM_STEP_BYTES: usize = 65536;
 
-/// Environment variable with the number of a descriptor: a connection to the old firewall. A program that has the right
-/// to connect made it in this process, before it started this program by exec.
+/// Environment variable with the number of an inherited descriptor: a socket that is connected to the old firewall.
+/// fwctl has connected it in this process, and has then started this program by exec.
 pub const GIVEN: &str = "TWINWALL_TAKE_OVER_FD";
 
 /// A connection to the other firewall; closed when dropped.
@@ -93,7 +93,7 @@ pub fn fd(channel: &HandoverChannel) -> BorrowedFd<'_> {
     channel.fd.as_fd()
 }
 
-/// Returns the failure for an error of the connection.
+/// Returns the failure for an error of sending or receiving.
 fn fail(channel: &HandoverChannel, error: Errno) -> Failure {
     let whose = channel.whose;
     match error {

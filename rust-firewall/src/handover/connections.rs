@@ -25,7 +25,7 @@ const FORM_BYTES: usize = 4;
 const NUMBER_BYTES: usize = 4;
 const KEY_BYTES: usize = 16;
 const KEY_WORDS: usize = 2;
-/// Size of the trailer: a key and four numbers.
+/// Size of the numbers after the last record: the key of a hash and four numbers.
 const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
 /// Upper bound for the size of a connection, in bytes.
 const RECORD_BYTES: usize = 20480;
@@ -123,7 +123,7 @@ pub fn write(
     handover::memory::put(memory, &bytes)
 }
 
-/// Returns the number of connections that were evicted.
+/// Returns the number of connections that were evicted from all lists.
 fn evicted(connections: &Connections) -> u64 {
     connections.counts.evicted.iter().sum()
 }

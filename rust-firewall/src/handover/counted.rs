@@ -27,7 +27,7 @@ fn total(totals: &[u32; KIND_COUNT], kind: MigrationKind) -> u64 {
     totals[kind as usize].into()
 }
 
-/// Returns the size of the states in bytes.
+/// Returns the size of the old firewall's states in bytes: counts, queues' counters, limits and quotas.
 pub fn states_bytes(of: &Handover) -> u64 {
     let queue = 1 + of.stat_places.len();
     let queues = (of.queues.len() * queue) as u64;
@@ -36,13 +36,13 @@ pub fn states_bytes(of: &Handover) -> u64 {
     WORD_BYTES * (of.count_places.len() as u64 + queues + limits + quotas)
 }
 
-/// Returns the size of the sums in bytes.
+/// Returns the size of the old firewall's sums in bytes: totals of the log and counter statements.
 pub fn sums_bytes(of: &Handover) -> u64 {
     let logs = total(&of.side.totals, MigrationKind::Logs);
     WORD_BYTES * (logs + 2 * total(&of.side.totals, MigrationKind::Counters))
 }
 
-/// Writes the states (see above). Must be called after the workers have stopped.
+/// Writes the states: counts, queues' counters, limits and quotas. Must be called after the workers have stopped.
 /// - now_ns: time by the clock of the limits.
 pub fn write_states(
     memory: &mut HandoverMemory,
@@ -72,8 +72,7 @@ pub fn write_states(
     Ok(())
 }
 
-/// Writes the sums (see above): totals of the log and counter statements. Must be called after the workers have
-/// stopped.
+/// Writes the sums: totals of the log and counter statements. Must be called after the workers have stopped.
 pub fn write_sums(memory: &mut HandoverMemory, inner: &StateInner) -> Result<(), Errno> {
     let Some(loaded) = inner.loaded.as_deref() else {
         return Ok(());
@@ -106,8 +105,9 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
 }
 
-/// Parses numbers, and stores those with known names at their places in `ours`. Returns None if a number exceeds the
-/// maximum of a counter.
+/// Parses numbers from `words`, and stores each number that this process knows in `ours`. Returns None if a number
+/// exceeds the maximum of a counter.
+/// - places: index in `ours` of each number; None if its name is unknown.
 fn read_known<'a>(
     words: &mut impl Iterator<Item = u64>,
     places: &[Option<usize>],
@@ -125,7 +125,7 @@ fn read_known<'a>(
     Some(())
 }
 
-/// Parses the states. Fails with the name of the invalid part.
+/// Parses the states (counts, queues' counters, limits and quotas). Fails with the name of the invalid part.
 /// - bytes: the states; their length is `states_bytes`.
 pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static str> {
     let words = &mut words(bytes);
@@ -152,7 +152,8 @@ pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static s
     Ok(())
 }
 
-/// Parses the sums. Returns the values of counters, and the packets of logs. Every value is valid.
+/// Parses the sums. Returns the values of the counter statements, and the packets of the log statements. Every value is
+/// valid.
 /// - bytes: the sums; their length is `sums_bytes`.
 pub fn parse_sums(bytes: &[u8], taken: &Handover) -> (Vec<FlowCounter>, Vec<u64>) {
     let mut words = words(bytes);

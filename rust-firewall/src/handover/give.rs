@@ -37,9 +37,10 @@ use crate::worker::{self, WorkerHandover};
 pub struct HandoverGiving {
     channel: HandoverChannel,
     rules: HandoverRules,
-    /// True if everything was sent that can be sent before the workers stop.
+    /// True if the state, the descriptors and the rules were sent; the rest can only be sent after the workers have
+    /// stopped.
     told: bool,
-    /// Reserved memory for the states and the sums.
+    /// Reserved memory for the states and the sums (handover/counted).
     states: HandoverMemory,
     sums: HandoverMemory,
     /// True if the new firewall requests the workers' connections.
@@ -48,7 +49,7 @@ pub struct HandoverGiving {
     learned: bool,
 }
 
-/// Returns true if a line is the given command.
+/// Returns true if a line contains the given command.
 fn says(line: &[u8], command: &str) -> bool {
     let object = serde_json::from_slice::<Value>(line);
     object.is_ok_and(|object| object.get("command").and_then(Value::as_str) == Some(command))
@@ -79,7 +80,7 @@ pub fn stay(failure: &Failure) {
     ));
 }
 
-/// Returns the number of statements of each kind in a policy.
+/// Returns the numbers of counters, logs, limits and quotas in a policy, indexed by MigrationKind.
 fn count_totals(loaded: &Loaded) -> [u32; KIND_COUNT] {
     let compiled = &loaded.compiled;
     let mut totals = [0; KIND_COUNT];
@@ -97,7 +98,7 @@ fn most_followed(workers: &Workers) -> u32 {
     followed.max().unwrap_or(0)
 }
 
-/// Returns the state to send before the workers stop.
+/// Returns the part of the state that is sent before the workers stop.
 fn describe(state: &State, inner: &StateInner) -> Handover {
     let options = &state.options;
     let queue = |worker: &worker::Worker| WorkerHandover {
@@ -118,7 +119,7 @@ fn describe(state: &State, inner: &StateInner) -> Handover {
     described
 }
 
-/// Creates memory with reserved bytes.
+/// Creates a memory file, and reserves `bytes` bytes in it.
 fn make_room(bytes: u64) -> Result<HandoverMemory, Errno> {
     let mut memory = handover::memory::make()?;
     handover::memory::reserve(&mut memory, bytes)?;
@@ -129,7 +130,7 @@ fn send_fd(channel: &HandoverChannel, name: &str, fd: BorrowedFd) -> Result<(), 
     handover::channel::send(channel, &format!("{{\"fd\":\"{name}\"}}\n"), Some(fd))
 }
 
-/// Sends the line of state and all descriptors, before the workers stop.
+/// Sends the state as a line of JSON, and all descriptors. Called before the workers stop.
 fn tell(
     state: &State,
     giving: &mut HandoverGiving,
@@ -211,7 +212,7 @@ pub fn due_ns(giving: &HandoverGiving) -> u64 {
 
 /// Does the next step of the preparation. After the last step, checks for "commit", and returns true if the new
 /// firewall has sent it. Fails if the new firewall has closed the connection, is late or sends another line.
-/// - fds: descriptors of this process, by HandoverFd.
+/// - fds: descriptors of the options, indexed by HandoverFd; None if the option is not set.
 pub fn go_on(
     state: &State,
     giving: &mut HandoverGiving,
@@ -264,7 +265,9 @@ fn start_workers(workers: &mut Workers) {
     }
 }
 
-/// Seals the written memory and sends its descriptor.
+/// Seals a memory file and sends its descriptor.
+/// - name: name that is sent with the descriptor.
+/// - written: result of writing the memory.
 fn pass_on(
     channel: &HandoverChannel,
     name: &str,
@@ -310,7 +313,7 @@ fn pass_learned(inner: &StateInner, giving: &HandoverGiving) -> Result<(), Failu
     pass_on(&giving.channel, LEARNED, &mut memory, written)
 }
 
-/// Stops the workers, sends states, connections, addresses and sums, and waits for "taken".
+/// Stops the workers, sends states, connections, learned addresses and sums, and waits for "taken".
 fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), Failure> {
     pause_workers(&mut inner.workers)?;
     let states = &mut giving.states;

@@ -37,7 +37,8 @@ pub const PAUSE_MS: u32 = 2000;
 pub const COMMIT: &str = "commit";
 pub const TAKEN: &str = "taken";
 pub const HEARD: &str = "{\"ok\":true}\n";
-/// Names of transferred memories (handover/memory), which are sent with the descriptors.
+/// Names that are sent with the descriptors of memory files (handover/memory); each file contains one part of the
+/// state.
 pub const RULES: &str = "rules";
 pub const STATES: &str = "states";
 pub const CONNECTIONS: &str = "connections";
@@ -53,7 +54,7 @@ pub enum HandoverFd {
 
 pub const FD_COUNT: usize = HandoverFd::Events as usize + 1;
 
-/// State that the old process sends, and the parts of it that the new process adopted.
+/// State that the old process sends. After `commit`, also the results of adopting it.
 #[derive(Default)]
 pub struct Handover {
     /// Process ID of the old firewall.
@@ -62,39 +63,40 @@ pub struct Handover {
     pub generation: u32,
     pub queues: Vec<WorkerHandover>,
     pub counts: [u64; counts::ALL.len()],
-    /// Place (index) in this process's array for each sent count, and for each sent counter of a queue; None if this
-    /// process does not know its name.
+    /// For each count that the old process sends, and for each counter of a queue: index in this process's array; None
+    /// if this process does not know the name.
     pub count_places: Vec<Option<usize>>,
     pub stat_places: Vec<Option<usize>>,
-    /// Largest number of connections of an old worker, before the workers stop. None if the old policy reads no names,
-    /// and after `commit` also if the new policy reads no names.
+    /// Largest number of connections that any old worker followed before the workers stop. None if the old policy reads
+    /// no names, and after `commit` also if the new policy reads no names.
     pub connections: Option<u32>,
-    /// Numbers of transferred connections.
+    /// Numbers of connections that were transferred, and that were left out.
     pub followed: ConnectionsTaken,
-    /// Invalid part for which the connections were refused; None if they were accepted.
+    /// Name of the invalid part because of which all connections were refused; None if they were accepted.
     pub refused: Option<&'static str>,
-    /// True if the old policy has sets that learn; after `commit`, true if both policies have such sets.
+    /// True if the old policy has sets that learn addresses; after `commit`, true if both policies have such sets.
     pub learns: bool,
-    /// Numbers of transferred addresses.
+    /// Numbers of learned addresses that were transferred, and that were left out.
     pub learned: LearnedTaken,
-    /// Invalid part for which the learned addresses were refused; None if they were accepted.
+    /// Name of the invalid part because of which all learned addresses were refused; None if they were accepted.
     pub unlearned: Option<&'static str>,
     /// Rules of the old policy.
     pub side: MigrationSide,
     /// Pairs of rules that both policies have, if there is a new policy.
     pub migration: Migration,
     pub states: MigrationStates,
-    /// Values in the old process of the options that have a descriptor; None = not set.
+    /// Values of --control and --events in the old process; None = not set.
     pub options: [Option<String>; FD_COUNT],
-    /// Descriptors of the options; None also if this process's option has another value.
+    /// Descriptors that the old process opened for --control and --events. None also if this process has another value
+    /// of the option.
     pub fds: [Option<OwnedFd>; FD_COUNT],
-    /// Memory with the rules.
+    /// Memory file with the old policy's rules, not read yet.
     pub rules: Option<OwnedFd>,
     /// Channel to the old process.
     pub channel: Option<HandoverChannel>,
     /// Time at which "commit" was sent (wait::clock).
     pub committed_ns: u64,
-    /// Time for which packets waited.
+    /// Time between "commit" and the start of the workers, in which packets waited.
     pub waited_ns: u64,
 }
 

@@ -15,19 +15,19 @@ use crate::handover;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::record::{self, RecordReading};
 
-/// Maximum size of all addresses, in bytes: more than --learned allows.
+/// Maximum size of all transferred addresses, in bytes: more than --learned allows.
 pub const BYTES_MAX: u64 = 64 << 20;
 
 const FORM: u64 = 1;
 const FORM_BYTES: usize = 4;
 const WORD_BYTES: usize = 8;
-/// Size of an address, in bytes.
+/// Size of the record of an address, in bytes: set, address and lifetime.
 const ADDRESS_BYTES: usize = 4 * WORD_BYTES;
 /// Size of the number of addresses at the end, in bytes.
 const COUNT_BYTES: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Numbers of transferred addresses.
+/// Numbers of learned addresses that were transferred, and that were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LearnedTaken {
     pub taken: u64,
@@ -37,7 +37,7 @@ pub struct LearnedTaken {
     pub other: u64,
 }
 
-/// Returns the policy's set with an identity.
+/// Returns the policy's set that has an identity (a number computed from the set's text).
 fn set_of(compiled: &Compiled, identity: u64) -> Option<&CompileLearning> {
     let mut sets = compiled.learning.iter();
     sets.find(|set| set.identity == identity)

@@ -24,8 +24,8 @@ use crate::connection::{ids, lifetime, retry, stream, table};
 use crate::names::quic::{self, CONNECTION_BYTES_MAX};
 use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
 
-/// Order in which the lists are sent. If a connection moves to another list because memory is missing, all connections
-/// of that list have already been read.
+/// Order in which the connections are sent, by their list. If the receiver has too little memory, it moves connections
+/// from one list to another: always to a list of which all connections were already read.
 pub const ORDER: [ConnectionList; LIST_COUNT] = [
     ConnectionList::Known,
     ConnectionList::Datagrams,
@@ -59,9 +59,11 @@ const AWAITED: [RequestsAwaited; 4] = [
 ];
 /// Words of the key of an IPv4 connection.
 const IPV4_WORDS: usize = 2;
-/// Limit of packet numbers (RFC 9000, section 12.3): they are smaller, and the next expected number is at most equal.
+/// Limit of packet numbers (RFC 9000, section 12.3): all packet numbers are smaller. The next expected number may be
+/// equal.
 const NUMBERS: u64 = 1 << 62;
-/// Limit of the offsets at which an HTTP request can begin: a chunk's size has at most 15 digits.
+/// Limit of the offset of the next HTTP request or chunk in a stream: the offset is smaller, because a chunk's size has
+/// at most 15 digits.
 const NEXT: u64 = 1 << 61;
 
 // Flags of a connection.
@@ -85,10 +87,10 @@ const FLAGS: u64 = (1 << 15) - 1;
 const TCP_FLAGS: u64 =
     CONFIRMED | DNS | PENDING | PENDING_LOW | AHEAD | SYN_DATA | MAY_RETRY | MAY_SWITCH | CROSSED;
 
-/// State of a reader of records.
+/// State of reading serialized connections or addresses.
 pub struct RecordReading<'a> {
     pub left: &'a [u8],
-    /// True if a read asked for more bytes than were left.
+    /// True if a read requested more bytes than were left.
     pub cut: bool,
     /// List of the previous connection, as an index into ORDER, and its age.
     list: usize,
@@ -261,7 +263,8 @@ fn take_part(reading: &mut RecordReading, field: &mut [u8]) {
     }
 }
 
-/// Returns true if a TCP or UDP packet can have the key. In a valid key the lower end comes first.
+/// Returns true if a TCP or UDP packet can have the key. In a valid key the lower end (by address and port) comes
+/// first.
 fn is_key(key: &ConnectionKey) -> bool {
     let [first, second, third, fourth, fifth] = *key;
     let (low, high) = match first >> 8 & 0xff_ffff {
@@ -425,7 +428,7 @@ fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> b
     !reading.cut && are_names(names, is_udp)
 }
 
-/// Parses the state of an HTTP request reader. Returns true if it is valid.
+/// Parses the state of a connection's HTTP request parser. Returns true if it is valid.
 fn take_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
     requests.next = number(reading, 8);
     let Some(&awaited) = AWAITED.get(number(reading, 1) as usize) else {

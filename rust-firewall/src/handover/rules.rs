@@ -25,7 +25,7 @@ const NO_COMMENT: u32 = u32::MAX;
 /// Number of rules that are written in one step. A step takes some milliseconds.
 const AT_A_TIME: u32 = 2048;
 
-/// State of writing the rules, step by step, because the main thread has other work in between.
+/// State of writing the rules. They are written in steps, so that the main thread can do other work in between.
 pub struct HandoverRules {
     pub memory: HandoverMemory,
     at: MigrationPlace,

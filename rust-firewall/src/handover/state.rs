@@ -59,12 +59,12 @@ struct StateObject<'a> {
     queues: Vec<QueueObject>,
 }
 
-/// Returns the places (indexes) of numbers that come in the order of this process's names.
+/// Returns the index of each number, if the numbers come in the order of this process's names: 0, 1, 2 and so on.
 fn make_own_places(names: usize) -> Vec<Option<usize>> {
     (0..names).map(Some).collect()
 }
 
-/// Creates a state with these queues. Its counts and counters come in the order of this process's names.
+/// Creates a state with these queues. The indexes of its counts and counters are those of this process.
 pub fn make(queues: Vec<WorkerHandover>) -> Handover {
     Handover {
         queues,
@@ -82,7 +82,7 @@ fn queue_object(queue: &WorkerHandover) -> QueueObject {
     }
 }
 
-/// Returns the line of state with its line end. Descriptors and the channel are not part of it.
+/// Returns the state as a line of JSON with its line end. The line does not contain the descriptors and the channel.
 pub fn print(state: &Handover) -> String {
     let [control, events] = &state.options;
     let object = StateObject {
@@ -144,7 +144,8 @@ fn text_of(object: &Value, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(str::to_owned)
 }
 
-/// Parses names. Returns the place of each name's number in this process's array; None for an unknown name.
+/// Parses an array of names. Returns for each name its index in `ours`; None for an unknown name.
+/// - ours: names that this process knows.
 fn parse_names(object: &Value, key: &str, ours: &[&str]) -> Result<Vec<Option<usize>>, Failure> {
     let names = object.get(key).and_then(Value::as_array);
     let names = names.filter(|names| names.len() <= NAMES_MAX);
@@ -175,7 +176,7 @@ pub fn fail_refused(object: &Value) -> Failure {
     )
 }
 
-/// Returns the failure for an answer that is not a firewall's.
+/// Returns the failure for an answer that does not come from a firewall.
 pub fn fail_stranger() -> Failure {
     failure_set(
         LogExit::Call,
@@ -211,8 +212,8 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses a line of state. Unknown keys are ignored, because the old process may be of another release. Fails with the
-/// old process's refusal, or if it is no line of state.
+/// Parses the old process's line of state. Unknown keys are ignored, because the old process may be of another release.
+/// Fails with the old process's refusal, or if the line is no state.
 pub fn parse(line: &[u8], state: &mut Handover) -> Result<(), Failure> {
     match serde_json::from_slice::<Value>(line) {
         Ok(object) if object.is_object() => parse_object(&object, state),

@@ -31,8 +31,8 @@ use crate::worker::wait;
 use crate::worker::Worker;
 
 const NS_PER_US: u64 = 1000;
-/// Divisor for the spare room of a table: it has room for 1/SPARE more connections, which may begin before the old
-/// firewall stops.
+/// Divisor for the additional connections for which a table's memory is touched: 1/SPARE of the old connections. These
+/// may begin before the old firewall stops.
 const SPARE: u32 = 8;
 
 /// Connects to the old process.
@@ -54,7 +54,8 @@ fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
     }
 }
 
-/// Stores a descriptor by its name. A descriptor with an unknown name is closed.
+/// Stores a received descriptor in the field for its name. A descriptor with an unknown name, or a second one with the
+/// same name, is closed.
 fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
     let queue = taken
         .queues
@@ -71,7 +72,8 @@ fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
     }
 }
 
-/// Receives a line that names a descriptor, and the descriptor. Returns None if the line ends the descriptors.
+/// Receives a line with the name of a descriptor, and the descriptor. Returns None if the line has no name: it is the
+/// last line about descriptors.
 fn receive_fd(channel: &mut HandoverChannel) -> Result<Option<(String, OwnedFd)>, Failure> {
     let line = handover::channel::line(channel)?;
     let mut object = serde_json::from_slice::<Value>(line).unwrap_or_default();
@@ -85,7 +87,7 @@ fn receive_fd(channel: &mut HandoverChannel) -> Result<Option<(String, OwnedFd)>
     }
 }
 
-/// Receives descriptors until the line that ends them.
+/// Receives and stores descriptors until the last line about descriptors.
 fn receive_fds(channel: &mut HandoverChannel, taken: &mut Handover) -> Result<(), Failure> {
     while let Some((name, fd)) = receive_fd(channel)? {
         place_fd(taken, &name, fd);
@@ -114,7 +116,7 @@ fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
     }
 }
 
-/// Reads the old policy's rules.
+/// Reads the old policy's rules from the received memory file.
 fn read_rules(taken: &mut Handover) -> Result<(), Failure> {
     let fd = taken.rules.take().ok_or_else(|| fail_line("old"))?;
     let bytes = handover::memory::open(fd, handover::rules::BYTES_MAX)
@@ -124,7 +126,7 @@ fn read_rules(taken: &mut Handover) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Closes the descriptors of options that have another value in this process.
+/// Closes the received descriptors whose option has another value in this process.
 fn drop_others(options: &Options, taken: &mut Handover) {
     let ours = [&options.control, &options.events];
     for ((ours, theirs), fd) in ours.into_iter().zip(&taken.options).zip(&mut taken.fds) {
@@ -205,8 +207,8 @@ fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken
     }
 }
 
-/// Touches the memory of each worker's table for `connections` connections, and for the connections that begin before
-/// the old firewall stops.
+/// Touches the memory of each worker's connection table for `connections` connections, and for 1/SPARE more, which may
+/// begin before the old firewall stops.
 fn warm(inner: &mut StateInner, connections: u32) {
     for ours in inner.workers.all.iter_mut().filter_map(worker::connections) {
         table::warm(

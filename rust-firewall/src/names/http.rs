@@ -22,13 +22,13 @@ const METHODS: [&str; 9] = [
 const PROTOCOL: &[u8] = b"HTTP";
 const HOST: &[u8] = b"host";
 
-/// Kind of a first line, as the most lenient server interprets it.
+/// Kind of the first line of a stream, as the most lenient server interprets it.
 enum Kind {
-    /// Request.
+    /// The line begins a request.
     Request,
-    /// Request if a field Host follows.
+    /// The line begins a request if a header field Host follows.
     Perhaps,
-    /// Not a request to any server.
+    /// No server accepts the line as the beginning of a request.
     Nothing,
 }
 
@@ -54,12 +54,12 @@ fn is_blank(byte: u8) -> bool {
     )
 }
 
-/// Returns true if some server accepts a byte before a request.
+/// Returns true if some server skips a byte that precedes a request.
 fn is_leading(byte: u8) -> bool {
     is_blank(byte) || byte == b'\n'
 }
 
-/// Returns true if every server accepts a byte before a request.
+/// Returns true if every server skips a byte that precedes a request.
 fn is_line_end(byte: u8) -> bool {
     byte == b'\r' || byte == b'\n'
 }
@@ -422,8 +422,8 @@ fn read_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> 
     }
 }
 
-/// Parses the lines after a first line whose kind is Perhaps. Returns Unreadable at a line with Host, Known with the
-/// protocol Other at the end of the header or a line that is no field, and Undecided before.
+/// Parses the lines after a first line whose kind is Perhaps. Returns Unreadable at a line with Host. Returns Known
+/// with the protocol Other at the end of the header, or at a line that is no header field. Otherwise returns Undecided.
 fn read_perhaps(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
     while take_line(bytes, progress, &mut line) {

@@ -9,18 +9,19 @@ use crate::names::hello;
 /// progress depends only on the received bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesProgress {
-    /// Offset after the last complete TLS record, or start of the first incomplete HTTP line.
+    /// TLS: offset after the last complete record. HTTP: start of the first incomplete line.
     pub place: u32,
-    /// TLS: minimum number of received bytes that can complete the message or the next record; 0 = unknown.
+    /// TLS: the message or the next record can't be complete before this number of bytes is received; 0 = unknown.
     pub wanted: u32,
-    /// TLS: number of handshake bytes to skip after the last complete record: they precede the message.
+    /// TLS: number of handshake bytes after the last complete record that belong to the previous message, and must be
+    /// skipped.
     pub skipped: u32,
     /// TLS: number of bytes of the message in complete records; the message's header as far as they contain it.
     pub joined: u32,
     pub head: [u8; hello::HEADER_BYTES],
     /// HTTP: offset of the first byte that was not searched yet for the end of the current word or line.
     pub searched: u32,
-    /// HTTP: start of the first line; true if this line begins like a request; true if this line is complete.
+    /// HTTP: start of the stream's first line; true if this line begins like a request; true if this line is complete.
     pub line: u32,
     pub has_begun: bool,
     pub has_line: bool,

@@ -50,8 +50,8 @@ const TYPE_MASK: u8 = 3;
 const TYPE_INITIAL: u8 = 0;
 const TYPE_HANDSHAKE: u8 = 2;
 const TYPE_RETRY: u8 = 3;
-/// Protected bits of the first byte (RFC 9001, section 5.4.1), and the bits of these that contain the length of the
-/// packet number minus one.
+/// Bits of the first byte that header protection hides (RFC 9001, section 5.4.1), and among them the bits that contain
+/// the length of the packet number minus one.
 const HIDDEN: u8 = 0x0f;
 const NUMBER_MASK: u8 = 3;
 /// Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001, section 5.4.2).
@@ -155,7 +155,7 @@ pub struct QuicFrame {
     pub offset: u64,
 }
 
-/// Creates an opener.
+/// Creates a thread's contexts for key derivation.
 pub fn make() -> QuicOpener {
     QuicOpener {
         salt_1: Salt::new(HKDF_SHA256, &SALT_1),

@@ -78,8 +78,8 @@ fn pass_over(stream: &mut Cursor) -> bool {
     true
 }
 
-/// Counts the message's bytes among some received bytes of the handshake, and stores those that belong to the message's
-/// header.
+/// Adds received handshake bytes to the progress: counts the bytes that belong to the message, and stores those of the
+/// message's header.
 fn count(progress: &mut NamesProgress, bytes: &[u8]) {
     let skipped = bytes.len().min(progress.skipped as usize);
     let bytes = bytes.get(skipped..).unwrap_or_default();
@@ -98,8 +98,8 @@ fn message_bytes(progress: &NamesProgress) -> u32 {
     hello::HEADER_BYTES as u32 + cursor::number(&mut header, 3)
 }
 
-/// Returns the number of the stream's bytes up to the end of the message or of the incomplete record at
-/// `progress.place`, whichever comes first; 0 if the message's length is unknown.
+/// Returns the number of received bytes that can complete the message or the incomplete record at `progress.place`,
+/// whichever comes first; 0 if the message's length is unknown.
 /// - ahead: progress that includes the received bytes of that record.
 /// - length: length of that record's contents.
 fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
@@ -110,8 +110,8 @@ fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
     progress.place + HEADER_BYTES + length.min(missing)
 }
 
-/// Counts the contents of records after the ones that were complete before, until the message is complete or
-/// unreadable.
+/// Continues after the records that were complete in an earlier call: adds the contents of records to the progress
+/// until the message is complete or unreadable.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns Known if more bytes would not change the result, Undecided if bytes are missing, Unreadable if a record
 ///   before the end of the message is malformed.

@@ -18,7 +18,7 @@ pub enum NamesState {
     None,
     /// Bytes of the client are missing.
     Undecided,
-    /// All names are read; the client did not send empty fields.
+    /// All names are read. An empty field means that the client did not send it.
     Known,
     /// The names stay unreadable: `--fail unknown` decides.
     Unreadable,
@@ -28,7 +28,7 @@ pub enum NamesState {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NamesProtocol {
-    /// Another protocol.
+    /// None of the protocols below.
     #[default]
     Other,
     /// TLS over TCP (RFC 8446).

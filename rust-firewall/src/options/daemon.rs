@@ -29,7 +29,7 @@ pub fn fail_text(options: &Options) -> String {
     }
 }
 
-/// Returns the value that a list has for a name.
+/// Returns the value with a name, from a list of values and their names.
 fn named<T: Copy>(name: &[u8], names: &[(T, &str)]) -> Option<T> {
     let found = names.iter().find(|(_, known)| known.as_bytes() == name);
     found.map(|(what, _)| *what)
@@ -125,7 +125,7 @@ fn check_settled(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Stores the values of the options from --undecided to --settled in the help text.
+/// Stores the values of the options that the help text lists from --undecided to --settled.
 pub fn names(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     undecided(values, o)?;
@@ -211,7 +211,7 @@ fn check_owner(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     }
 }
 
-/// Stores the values of the options from --deadline to --sandbox in the help text.
+/// Stores the values of the options that the help text lists from --deadline to --sandbox.
 pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
     values::number(values, A::Deadline, &mut o.deadline_ms)?;

@@ -30,16 +30,17 @@ use crate::spec::option::{
 pub const PROGRAM: &str = "rust-firewall";
 pub const VERSION: &str = "0.1.0";
 
-/// Size of the only slot of --profile paper, in bytes; memory is allocated only for the pages that are used.
+/// Size of the receive buffer with --profile paper, in bytes: one slot, for one netlink message. Memory is allocated
+/// only for the pages that are used.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
-/// Request of a valid command line.
+/// Action that a valid command line requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OptionsAction {
     Run(Options),
-    /// `check`; `policy` and `print` are set.
+    /// Command `check`; its options `policy` and `print` are set.
     Check(Options),
-    /// `explain`; `policy` and `explain` are set.
+    /// Command `explain`; its options `policy` and `explain` are set.
     Explain(Options),
     /// Request to print the help text.
     Help,
@@ -79,7 +80,7 @@ fn default_of(option: ArgumentsOption, profile: OptionsProfile) -> u32 {
     facts(option).defaults[profile as usize]
 }
 
-/// Returns the options of a profile, for a command line that gives none.
+/// Returns the options of a profile, for a command line without other options.
 fn profile_options(profile: OptionsProfile) -> Options {
     use ArgumentsOption as A;
     let number = |option| default_of(option, profile);

@@ -63,7 +63,7 @@ pub fn read_mark(text: &[u8]) -> Option<u32> {
     }
 }
 
-/// Sets a number within the option's range, if the option was given.
+/// Stores the number of an option, if the option was given. Fails if the number is outside the option's range.
 pub fn number(
     values: &Arguments,
     option: ArgumentsOption,
@@ -79,7 +79,7 @@ pub fn number(
     Ok(())
 }
 
-/// Sets a choice, if the option was given.
+/// Stores the choice that an option's value names, if the option was given.
 /// - names: names of the option's choices.
 pub fn choice<T: Copy>(
     values: &Arguments,

@@ -326,7 +326,7 @@ struct Frame {
     comment: Option<Range<usize>>,
 }
 
-/// Result of reading a record or block.
+/// Result of reading one record of a pcap file, or one block of a pcapng file.
 enum Next {
     Frame(Frame),
     /// Block without a packet.

@@ -43,7 +43,7 @@ pub const VERDICTS: [(Verdict, &str); COUNT] = [
 /// Therefore the runs of a batch must be sent in order, and a run may contain no ID that has another verdict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VerdictRun {
-    /// Value for the kernel (NF_*), in host order.
+    /// Verdict in the form of the kernel (NF_*), in host order.
     pub kernel: u32,
     pub has_mark: bool,
     /// Mark in host order; 0 without `has_mark`.
@@ -64,11 +64,11 @@ pub struct VerdictRun {
 /// in the kernel, and the next batch verdict would apply to it. Therefore every gap gets the verdict of --fail
 /// malformed, in a message of its own, before the verdict of the next ID.
 pub struct VerdictBatch {
-    /// Kernel's value of the verdict for gaps (NF_*).
+    /// Verdict for gaps (IDs without a message) in the form of the kernel (NF_*).
     fail: u32,
     /// True if last_id is known; otherwise the first gap covers all waiting packets.
     known: bool,
-    /// Last ID. All IDs up to it have a verdict after the batch is sent.
+    /// Last ID that was added to the batch. All IDs up to it have a verdict after the batch is sent.
     pub last_id: u32,
     /// Number of messages without a readable ID since `last_id`.
     nameless: u32,
@@ -104,7 +104,7 @@ pub fn name(verdict: Verdict) -> &'static str {
     VERDICTS[verdict as usize].1
 }
 
-/// Returns the kernel's value of a verdict (linux/netfilter.h).
+/// Returns a verdict in the form of the kernel (linux/netfilter.h).
 /// - argument: queue number for `Requeue`, else ignored.
 pub fn kernel(verdict: Verdict, argument: u32) -> u32 {
     match verdict {
@@ -178,8 +178,8 @@ fn put_gap(batch: &mut VerdictBatch, last_id: u32) {
     put_run(batch, run);
 }
 
-/// Advances the batch to an ID. Adds a run for the gap if IDs before it were skipped. Also accepts an ID that is not
-/// after the last ID (in the order of the kernel's nfq_id_after): the kernel has restarted its numbering.
+/// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped. Also accepts an ID that is not after
+/// the last ID (in the order of the kernel's nfq_id_after): the kernel has restarted its numbering.
 fn move_to(batch: &mut VerdictBatch, id: u32) {
     let passed = id.wrapping_sub(batch.last_id).wrapping_sub(1);
     let gap = !batch.known || (passed > 0 && passed < i32::MAX as u32);

@@ -20,7 +20,8 @@ fn labels_of(name: &[u8]) -> usize {
     1 + name.iter().filter(|byte| **byte == b'.').count()
 }
 
-/// Returns the end of the record of the nearest wildcard above a name.
+/// Returns the nearest wildcard above a name, as the end of its record (an offset in hostnames.records); None if there
+/// is no such wildcard.
 fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
     // Offsets in `name` of the parent domains that have as many labels as some wildcard.
     let mut starts = [0; LABELS_MAX];
@@ -107,7 +108,7 @@ fn number(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval], free:
     }
 }
 
-/// Records the numbers of labels that wildcards have, and finds the parent of each name.
+/// Records which numbers of labels the wildcards have (hostnames.depths). Returns the parent of each name.
 fn find_parents(hostnames: &mut Hostnames) -> Vec<u32> {
     let count = hostname::count(hostnames);
     for id in 0..count {

@@ -22,7 +22,7 @@ use crate::policy::label::{self, LABEL_BYTES, LABEL_TOO_LONG, TOO_LONG};
 const PROBES_MAX: usize = 128;
 /// Number of slots of the first table.
 const SLOTS_MIN: usize = 256;
-/// Number of slots per word of the filter.
+/// Number of slots per word of the Bloom filter.
 const FILTER_SLOTS: usize = 16;
 const WORD_BYTES: usize = 8;
 /// Size of the part of a record after the name's bytes: two words.

@@ -14,7 +14,7 @@ pub use crate::spec::field::*;
 pub const NAME_BYTES: usize = 128;
 /// Maximum number of fields of a concatenation.
 pub const KEY_FIELDS_MAX: usize = 5;
-/// Maximum number of chains on a path (NFT_JUMP_STACK_SIZE).
+/// Maximum number of chains on a path of jumps and gotos (NFT_JUMP_STACK_SIZE).
 pub const WAY_MAX: usize = 16;
 /// Maximum depth of included files.
 pub const INCLUDE_DEPTH_MAX: usize = 16;

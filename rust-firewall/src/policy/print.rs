@@ -373,7 +373,7 @@ fn print_block(
     };
 }
 
-/// Position of a base chain in the order of declaration.
+/// Base chain by its indexes, with its position in the order in which the text declares base chains.
 struct Declared {
     declared: u32,
     table: usize,

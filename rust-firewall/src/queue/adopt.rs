@@ -48,7 +48,8 @@ fn is_netlink(fd: &OwnedFd) -> bool {
     getsockname::<NetlinkAddr>(fd.as_raw_fd()).is_ok()
 }
 
-/// Makes the queue use the socket. Checks that the queue is bound to this socket, if /proc can be read.
+/// Makes the queue use a socket that another process has bound. Checks that the kernel's queue belongs to this socket,
+/// if /proc can be read.
 fn take_socket(queue: &mut Queue, fd: OwnedFd) -> Result<(), Failure> {
     let number = queue.settings.number;
     if !is_netlink(&fd) {
@@ -92,8 +93,8 @@ fn grow_buffer(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the settings with slots that are also large enough for the waiting packets. (The kernel copies less than 64
-/// KiB of a packet.)
+/// Returns the settings of a queue with receive slots that are also large enough for the packets that already wait.
+/// (These were copied with the other process's settings. The kernel copies less than 64 KiB of a packet.)
 fn widen(settings: &QueueSettings, handover: &QueueHandover) -> QueueSettings {
     let payload = handover.copy_bytes.min(u16::MAX.into());
     let conntrack = match handover.flags & NFQA_CFG_F_CONNTRACK {
@@ -108,7 +109,8 @@ fn widen(settings: &QueueSettings, handover: &QueueHandover) -> QueueSettings {
     }
 }
 
-/// Returns true if waiting packets lack data that the settings request.
+/// Returns true if waiting packets, which were copied with the other process's settings, lack data that the settings
+/// request.
 fn is_less(handover: &QueueHandover, copy_bytes: u32, flags: u32) -> bool {
     let more = flags & !handover.flags & (NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_UID_GID);
     handover.copy_bytes < copy_bytes || more != 0
@@ -158,7 +160,8 @@ fn configure(queue: &Queue) -> Result<(), Errno> {
     send_request(queue, QueueRequest::Mode, queue.refresh)
 }
 
-/// Sends the packets of the last receive call through the queue again. Packets without an ID get the verdict of a gap.
+/// Sends the packets of the last receive call through the queue again. Packets without a readable ID get the verdict
+/// for malformed packets.
 fn send_once_more(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -185,8 +188,8 @@ fn send_once_more(
 }
 
 /// Calls `receive` once, sends the packets through the queue again, and adds the counts to `received`. Returns true if
-/// more packets may wait: the acknowledgement was not received, and the socket is not empty. Fails with
-/// queue.failed_call set.
+/// more packets may wait: the acknowledgement of the last request was not received, and the socket is not empty. Fails
+/// with queue.failed_call set.
 fn requeue(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -207,8 +210,9 @@ fn requeue(
     Ok(got.ignored == 0)
 }
 
-/// Sends all waiting packets through the queue again, up to the acknowledgement of the last request. If the buffer was
-/// full, the acknowledgement is lost: then this ends after as many bytes as the buffer can hold.
+/// Sends all waiting packets through the queue again. Ends at the acknowledgement of the last request, or when the
+/// socket is empty. If the buffer was full, the acknowledgement is lost: then this ends after as many bytes as the
+/// buffer can hold.
 fn refresh(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -246,8 +250,8 @@ pub fn resume(
     send_request(queue, QueueRequest::Length, false)
 }
 
-/// Frees this process's copy of a queue that another process has adopted. The queue's socket stays bound and open
-/// there.
+/// Frees this process's copy of a queue that another process has adopted. In that process the queue's socket stays
+/// bound and open.
 pub fn release(mut queue: Queue) {
     queue.bound = false;
     queue::close(&mut queue);

@@ -17,7 +17,7 @@ use crate::queue::types::{QueuePacket, MESSAGE_BYTES, UNKNOWN};
 pub(crate) const PACKET_HDR_BYTES: usize = size_of::<nfqnl_msg_packet_hdr>();
 const _: () = assert!(PACKET_HDR_BYTES == 7, "id, ethertype, hook");
 
-/// Fields of nlmsghdr that the checks need, in host order.
+/// Fields of nlmsghdr (the header of every netlink message) that are checked, in host order.
 pub(crate) struct Header {
     pub nlmsg_len: u32,
     pub nlmsg_type: u16,
@@ -144,7 +144,7 @@ pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
     Ok(mark)
 }
 
-/// Values of attributes for which libnetfilter_queue's callback API has no functions.
+/// Values that libnetfilter_queue's callback API has no functions to read. `check_attributes` fills them in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueExtras {
     /// Value of NFQA_CAP_LEN in host order.
@@ -169,11 +169,11 @@ fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Err
     Ok(())
 }
 
-/// Checks the properties of a packet message's attributes that the libraries assume. Every attribute header and value
-/// lies within nlmsg_len. A value of fixed size has that size. Nested attributes of NFQA_CT lie within its value. There
-/// is an NFQA_PACKET_HDR. Unknown attributes are skipped. 1 to 3 bytes after the last attribute are malformed, too.
+/// Checks that a packet message has the properties that the libraries assume: every attribute header and value lies
+/// within nlmsg_len; a value of fixed size has that size; nested attributes of NFQA_CT lie within its value; there is
+/// an NFQA_PACKET_HDR. Unknown attributes are skipped. 1 to 3 bytes after the last attribute are malformed, too.
 /// - bytes: message that `frame` has found complete.
-/// - Fails with EBADMSG.
+/// - Returns the values that the callback API does not return. Fails with EBADMSG.
 pub fn check_attributes(bytes: &[u8]) -> Result<QueueExtras, Errno> {
     let message = message_of(bytes);
     let mut offset = MESSAGE_BYTES;

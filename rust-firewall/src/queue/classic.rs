@@ -75,7 +75,7 @@ impl Drop for ClassicLibrary {
     }
 }
 
-/// Returns the whole message, of which the callback receives a pointer to nfgenmsg.
+/// Returns the whole message of which the library passes the part from nfgenmsg on to the callback.
 ///
 /// # Safety
 /// `message` is a pointer that libnfnetlink passes to a callback: before it lies its nlmsghdr, and nfnl_process has
@@ -89,8 +89,9 @@ unsafe fn whole_message<'a>(message: *const nfgenmsg) -> &'a [u8] {
     }
 }
 
-/// Callback of the library. Fills in context.packet; `parse` fills in the fields for which the library has no function.
-/// Stores a message that arrives during configuration for `request`.
+/// Callback of the library. Stores the fields of a message in context.packet; `parse` adds those for which the library
+/// has no function. If a message arrives while `request` waits for an acknowledgement, stores the whole message
+/// instead.
 unsafe extern "C" fn on_packet(
     _handle: *mut nfq_q_handle,
     message: *mut nfgenmsg,

@@ -87,7 +87,7 @@ pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
-/// Returns true if a message reports that the kernel found no packet for a gap's verdict: the gap was empty.
+/// Returns true if a message reports that no packet had an ID of a gap, so that the gap's verdict had no effect.
 pub fn is_vacant(bytes: &[u8]) -> bool {
     const NEEDED: usize = NLMSG_HDRLEN as usize + size_of::<nlmsgerr>();
     let header = header_of(bytes);

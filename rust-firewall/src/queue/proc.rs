@@ -51,8 +51,8 @@ pub struct QueueOwner {
     pub comm: String,
 }
 
-/// Finds a queue's figures in the text of QUEUES. Skips lines of another format. Fails with ENOENT if the queue is not
-/// listed.
+/// Finds a queue's line in the text of QUEUES, and returns its values. Skips lines of another format. Fails with ENOENT
+/// if the queue is not listed.
 pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
     text.lines()
         .filter_map(figures_of_line)
@@ -61,7 +61,7 @@ pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
         .ok_or(Errno::ENOENT)
 }
 
-/// Parses the number and the figures of a queue in a line of QUEUES.
+/// Parses a line of QUEUES. Returns the number and the values of its queue.
 fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
     let mut fields = line.split_whitespace().map(str::parse::<u32>);
     let mut field = || fields.next()?.ok();
@@ -158,8 +158,8 @@ pub fn open() -> Result<(), Errno> {
     Ok(())
 }
 
-/// Reads a queue's figures in this network namespace. Fails with ENOENT if the queue is not bound, or with the errno of
-/// reading.
+/// Reads the kernel's counters of a queue in this network namespace. Fails with ENOENT if the queue is not bound, or
+/// with the errno of reading.
 pub fn figures(number: u16) -> Result<QueueFigures, Errno> {
     let text = match QUEUES_FILE.get() {
         Some(file) => read_all(file)?,

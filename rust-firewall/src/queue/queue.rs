@@ -85,8 +85,8 @@ fn fail_capability() -> Failure {
     )
 }
 
-/// Returns the failure for an errno of BIND. EPERM means that a capability is missing or that another process owns the
-/// queue.
+/// Returns the failure for an errno of the request to bind a queue. EPERM means that a capability is missing or that
+/// another process owns the queue.
 fn fail_bind(queue: &Queue, error: Errno) -> Failure {
     let owner = match queue::proc::figures(queue.settings.number) {
         Ok(figures) if figures.portid != queue.portid => Some(figures.portid),
@@ -196,8 +196,8 @@ fn must_request(queue: &mut Queue, what: QueueRequest) -> Result<(), Failure> {
     request(queue, what).map_err(|error| failure_set_start(request_name(what), error))
 }
 
-/// Requests flags. For a queue that this process does not own, only checks that the kernel has the flags: the kernel
-/// examines the flags before the owner.
+/// Requests flags of the queue (NFQA_CFG_F_*). If this process does not own the queue, only checks that the kernel
+/// supports the flags: the kernel examines the flags before the owner.
 fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     queue.flags = flags;
     if flags == 0 {
@@ -250,8 +250,8 @@ fn set_flags(queue: &mut Queue) -> Result<(), Failure> {
     result.map_err(|error| failure_set_start(request_name(QueueRequest::Flags), error))
 }
 
-/// Checks that this process may configure queues, by a socket that owns no queue. Returns the flags that the settings
-/// request and the kernel has. Fails as `open` does.
+/// Checks that this process may configure queues. Uses a new socket that owns no queue. Returns the flags
+/// (NFQA_CFG_F_*) that the settings request and the kernel supports. Fails as `open` does.
 pub fn probe(settings: &QueueSettings) -> Result<u32, Failure> {
     let own = QueueSettings {
         kind: QueueKind::Raw,
@@ -283,8 +283,8 @@ pub fn open(settings: &QueueSettings) -> Result<Queue, Failure> {
     Ok(queue)
 }
 
-/// Parses the readable parts of a malformed message and counts it. If its type is a packet, adds the packet, with its
-/// ID if that is readable.
+/// Parses the readable parts of a malformed message and counts it. If the message contains a packet, adds the packet to
+/// the queue's packets, with its ID if that is readable.
 fn take_spoiled(bytes: &[u8], packet: &mut QueuePacket, received: &mut QueueReceived) {
     let nameless = truncated(bytes, packet) != QueueParsed::Packet;
     received.malformed += 1;
@@ -304,7 +304,8 @@ fn take_spoiled(bytes: &[u8], packet: &mut QueuePacket, received: &mut QueueRece
     received.ids += u32::from(!nameless);
 }
 
-/// Parses a message of the arena and counts it.
+/// Parses a received message and counts it.
+/// - index: slot of the message.
 fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
     let message = queue::socket::message(&queue.socket, index);
     let Some(packet) = queue.packets.get_mut(received.packets as usize) else {
@@ -334,8 +335,8 @@ fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
     }
 }
 
-/// Returns the number of messages in the arena: first the messages that arrived during configuration, later newly
-/// received messages.
+/// Returns the number of messages in the receive slots: in the first call the messages that arrived during
+/// configuration, later newly received messages.
 fn next_messages(queue: &mut Queue) -> Result<u32, Errno> {
     match std::mem::take(&mut queue.pending) {
         0 => queue::socket::receive(&mut queue.socket, false),

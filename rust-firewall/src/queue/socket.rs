@@ -11,23 +11,23 @@ use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, recv, setsockopt, sockopt, MsgFlags};
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// Size of the space in a slot for headers and all attributes except payload and NFQA_CT, in bytes.
+/// Size of the space in a receive slot for headers and all attributes except payload and NFQA_CT, in bytes.
 pub const OVERHEAD_BYTES: u64 = 512;
 /// Alignment of a slot in bytes: the size of a cache line.
 pub const SLOT_ALIGN: u64 = 64;
 /// Time limit for the answer to a configuration request (SO_RCVTIMEO), in seconds.
 pub const ACK_SECONDS: i64 = 1;
 
-/// Message in the arena. It is valid until the next receive call.
+/// Message in its receive slot. It is valid until the next receive call.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueMessage<'a> {
-    /// Part of the message that is in the arena.
+    /// Part of the message that fitted into the slot.
     pub bytes: &'a [u8],
     /// True if the message was longer than its slot (MSG_TRUNC).
     pub truncated: bool,
 }
 
-/// Socket, arena, and the headers for recvmmsg that point into the arena.
+/// Netlink socket, receive slots (the arena), and the headers for recvmmsg that point into them.
 pub struct QueueSocket {
     /// Descriptor of the socket, which the backend closes; -1 = none.
     fd: RawFd,

@@ -12,7 +12,7 @@ use sys_bindings::{
 use crate::queue::socket::QueueSocket;
 pub use crate::spec::option::QueueKind;
 
-/// Size of the space for NFQA_CT in a slot of the arena, in bytes; only slots of queues that request NFQA_CT have it.
+/// Size of the space for NFQA_CT in a receive slot, in bytes; only slots of queues that request NFQA_CT have it.
 pub const CONNTRACK_BYTES: u64 = 1024;
 /// Size of nlmsghdr and nfgenmsg, with which every message begins, in bytes.
 pub const MESSAGE_BYTES: usize = 20;
@@ -23,7 +23,7 @@ pub const VERDICT_BYTES: usize = 40;
 /// All flags that the firewall may request (NFQA_CFG_F_*).
 pub const FLAGS_ALL: u32 =
     NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
-/// nlmsg_seq of a verdict for a gap; other verdicts have 0.
+/// nlmsg_seq of a verdict for a gap (IDs without a message); other verdicts have 0.
 pub const GAP_SEQUENCE: u32 = 1;
 /// Duration of a pause when the kernel has no room for verdicts, in nanoseconds.
 pub const PAUSE_NS: i64 = 1_000_000;
@@ -41,7 +41,7 @@ pub struct QueueSettings {
     pub copy_bytes: u32,
     /// Maximum number of messages per receive call, 1..verdict::PACKETS_MAX.
     pub batch: u32,
-    /// Size of a slot of the arena in bytes (`queue::socket::slot_bytes`).
+    /// Size of a receive slot in bytes (`queue::socket::slot_bytes`).
     pub slot_bytes: u64,
     /// Size of the receive buffer in bytes; 0 = the kernel's default.
     pub receive_buffer: u32,
@@ -70,7 +70,7 @@ pub struct QueuePacket {
     pub ethertype: u16,
     /// Hook of netfilter (NF_INET_*).
     pub hook: u8,
-    /// True if the message did not fit into its slot of the arena: only id, ethertype and hook are known.
+    /// True if the message did not fit into its receive slot: only id, ethertype and hook are known.
     pub truncated: bool,
     /// True if the message is malformed: at most id, ethertype and hook are known.
     pub spoiled: bool,
@@ -227,7 +227,7 @@ pub struct Queue {
     pub flags: u32,
     /// Size of the receive buffer that the kernel gives, in bytes.
     pub receive_buffer: u32,
-    /// Number of messages in the arena that arrived during configuration.
+    /// Number of messages in the receive slots that arrived during configuration.
     pub pending: u32,
     /// Number of overruns (ENOBUFS) during configuration.
     pub pending_overruns: u32,
@@ -237,9 +237,9 @@ pub struct Queue {
     pub handed: bool,
     /// True if waiting packets may lack data that the settings request.
     pub refresh: bool,
-    /// Packets of the last receive call; it has room for settings.batch packets.
+    /// Packets of the last receive call; there is room for settings.batch packets.
     pub packets: Vec<QueuePacket>,
-    /// Maximum number of runs that the kernel accepts in one message.
+    /// Maximum number of runs that the kernel accepts in one datagram.
     pub verdicts_most: usize,
     /// Buffer for verdict messages, VERDICT_BYTES per run.
     pub verdicts: Vec<u8>,

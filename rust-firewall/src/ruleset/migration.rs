@@ -156,8 +156,8 @@ fn compare_words(a: &Name, b: &Name) -> Order {
     (a.0, a.1).cmp(&(b.0, b.1))
 }
 
-/// Creates the sorted search keys of rules without a partner: by their comments (then rules without a comment have no
-/// key), or by their texts. Equal keys stay in the order of the rules.
+/// Creates the sorted search keys of rules without a partner (a corresponding rule in the other policy): by their
+/// comments (then rules without a comment have no key), or by their texts. Equal keys stay in the order of the rules.
 fn make_names<'a>(
     rules: &'a [MigrationRule],
     partners: &[Option<usize>],
@@ -188,7 +188,8 @@ fn equals_at(names: &[Name], at: usize) -> usize {
     names[at..].iter().take_while(is_equal).count()
 }
 
-/// Pairs the rules of two policies with the same words (chain, and comment or text): the n-th rule with the n-th.
+/// Pairs the rules of two policies that have the same words (chain, and comment or text). If several rules have them,
+/// pairs the n-th rule with the n-th.
 /// - only_unique: true to pair only rules whose words no other rule of the same policy has.
 fn join(
     from: &[Name],
@@ -213,7 +214,7 @@ fn join(
 }
 
 /// Pairs rules by comments or by texts.
-/// - partners, origins: partners of the rules of `from` and `to`; new pairs are added.
+/// - partners, origins: in/out: partner of each rule of `from`, and of each rule of `to`; new pairs are added.
 fn pair_by(
     from: &[MigrationRule],
     to: &[MigrationRule],
@@ -291,7 +292,8 @@ fn limits_equal(a: &FlowLimit, b: &FlowLimit) -> bool {
     (a.nsecs, a.rate, a.size, a.of_bytes) == (b.nsecs, b.rate, b.size, b.of_bytes)
 }
 
-/// Sets the limits and quotas of the rules with a partner, in a policy that is not in use yet.
+/// Sets the limits and quotas of the rules with a partner (a corresponding rule in the old policy), in a policy that is
+/// not in use yet.
 fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u64) {
     for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(word), Some(place)) = (from.flow.limits.get(old), to.flow.limits.get_mut(new))
@@ -327,8 +329,8 @@ pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
     migration
 }
 
-/// Sets the limits and quotas of the rules with a partner to their state in another process. All limits must be full
-/// before.
+/// Sets the limits and quotas of the rules with a partner (a corresponding rule in another process's policy) to their
+/// state in that process. All limits must be full before.
 /// - sizes: sizes of the limits' buckets in the other process.
 pub fn refill(
     migration: &Migration,
@@ -357,7 +359,8 @@ pub fn refill(
     }
 }
 
-/// Sets the initial values of the counters and logs of rules with a partner to the final values in the previous policy.
+/// Sets the initial values of the counters and logs of rules with a partner (a corresponding rule in the previous
+/// policy) to the final values in that policy.
 /// - counters, logged: values of the previous policy.
 pub fn end(migration: &Migration, counters: &[FlowCounter], logged: &[u64], to: &Loaded) {
     let mut began = load::began(to);

@@ -32,7 +32,7 @@ pub struct Contract {
 pub struct ContractFacts {
     /// Size of the receive buffer, in bytes.
     pub receive_buffer: u32,
-    /// True if the kernel's counters can be read, so that a stall can be detected.
+    /// True if the kernel's counters of the queues can be read, so that a stall can be detected.
     pub figures: bool,
     /// True if the guard runs, or if no guard is wanted.
     pub guard: bool,

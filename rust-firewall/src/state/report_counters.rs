@@ -32,7 +32,7 @@ pub fn print_malformed(out: &mut String, stats: &Stats) {
     out.push_str(if separator.is_empty() { "none\n" } else { "\n" });
 }
 
-/// Counters under one key of the ledger.
+/// Counters under one key of the ledger's JSON object.
 struct KeyObject<'a> {
     words: &'a [CounterWord],
     counts: &'a [u64],
@@ -49,7 +49,7 @@ impl Serialize for KeyObject<'_> {
     }
 }
 
-/// Serializes all counters, under the keys of the table.
+/// Serializes all counters, each under its key in the table of counters.
 pub fn object<S: Serializer>(stats: &&Stats, serializer: S) -> Result<S::Ok, S::Error> {
     let counts: Vec<u64> = stats.words().copied().collect();
     let mut rest = counts.as_slice();

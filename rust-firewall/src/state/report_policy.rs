@@ -23,7 +23,8 @@ fn malformed_name(options: &Options) -> &'static str {
     }
 }
 
-/// Returns the source from which packets get ct state: mark, or attribute, which auto stands for.
+/// Returns the name of the source from which packets get ct state: mark or attribute. The option's value auto means
+/// attribute.
 fn conntrack_name(options: &Options) -> &'static str {
     options::conntrack_name(match options.conntrack {
         OptionsConntrack::Mark => OptionsConntrack::Mark,

@@ -32,7 +32,7 @@ pub struct State {
     inner: Mutex<StateInner>,
 }
 
-/// Part of the state that changes.
+/// Part of the state that changes while the firewall runs.
 pub struct StateInner {
     /// Policy that decides, if there is one.
     pub loaded: Option<Arc<Loaded>>,

@@ -59,15 +59,15 @@ const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
-/// Offset of the attributes in a message about an element, in bytes.
+/// Offset of the attributes in a message about set elements, in bytes.
 const ATTRIBUTES_AT: usize = 20;
 /// Maximum size of a message from the kernel (about one element, or the result of a batch), in bytes.
 const ANSWER_BYTES: usize = 2048;
 /// Maximum number of attempts to execute a batch. Before Linux 6.9 an element may expire during the batch.
 const TRIES_MAX: u32 = 4;
 const IPV4_BYTES: usize = 4;
-/// Margin of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. With it the next answers need no
-/// transaction.
+/// Additional time of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. Because of it, the next
+/// DNS answers with the same address need no transaction.
 const MARGIN_PART: u64 = 10;
 const MARGIN_MAX_MS: u64 = 60_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -77,7 +77,7 @@ const BATCHES_BITS: u32 = 8;
 /// Time of the last transaction in seconds, and the number of transactions in that second (low bits).
 static BATCHES: AtomicU64 = AtomicU64::new(0);
 
-/// Result of adding an element.
+/// Result of adding a learned address to the kernel's set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementsResult {
     Added,
@@ -87,12 +87,12 @@ pub enum ElementsResult {
 
 pub const RESULT_COUNT: usize = ElementsResult::Failed as usize + 1;
 
-/// Netlink socket of a worker for elements, closed when dropped.
+/// Netlink socket of a worker, through which it adds elements to the kernel's sets. Closed when dropped.
 pub struct Elements {
     socket: OwnedFd,
 }
 
-/// Batch that is being written: its buffer and current length.
+/// Batch of netlink messages that is being written: its buffer and current length.
 struct Batch<'a> {
     bytes: &'a mut [u8; BATCH_BYTES],
     length: usize,

@@ -48,7 +48,8 @@ const LOOPBACK: u32 = 1;
 const NF_INET_PRE_ROUTING: u8 = 0;
 const NF_INET_POST_ROUTING: u8 = 4;
 
-/// Policy with the counters of one worker. Only the worker writes the counters; any thread may read them.
+/// Policy as one worker uses it, with the worker's counters. Only the worker writes the counters; any thread may read
+/// them.
 pub struct EvaluationSource {
     /// Policy, shared by all workers.
     pub loaded: Arc<Loaded>,
@@ -57,7 +58,7 @@ pub struct EvaluationSource {
     pub counters: FlowCounters,
 }
 
-/// State of one worker's evaluation.
+/// State of a worker that decides packets.
 pub struct Evaluation {
     /// Policy by which the worker decides; None if there is no policy.
     pub source: Option<Arc<EvaluationSource>>,
@@ -80,13 +81,13 @@ pub struct Evaluation {
     pub connections: Option<Box<Connections>>,
     /// Pending DNS queries of clients, if the policy reads names.
     asked: Option<Asked>,
-    /// Numbers of connections by result that the worker's counters already include.
+    /// Numbers of connections, as `named::results` returned them when they were last added to the worker's counters.
     counted: [u64; named::RESULT_COUNT],
     /// Time at which the current batch was received (CLOCK_MONOTONIC).
     pub now_ns: u64,
 }
 
-/// Creates the source of a loaded policy, with zeroed counters.
+/// Creates a policy for one worker, with zeroed counters.
 pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
     Arc::new(EvaluationSource {
         loaded: Arc::clone(loaded),
@@ -100,7 +101,7 @@ fn make_connections(options: &Options) -> Box<Connections> {
     Box::new(follow::make(&options::connections(options)))
 }
 
-/// Creates a worker's evaluation.
+/// Creates the state of a worker that decides packets.
 /// - reject: sockets for the replies of `reject`, if the policy can reject.
 /// - elements: socket for the kernel's sets, with --stage.
 pub fn init(
@@ -289,6 +290,7 @@ fn connection_input(
         sink_interface: sink_of(packet),
         generation: source.loaded.generation.into(),
         asks_requests: source.requirement.requests,
+        is_directed: false,
         now_ns,
     }
 }
@@ -341,7 +343,8 @@ fn learn(
         return true;
     };
     let now_ns = evaluation.now_ns;
-    let how = connection_input(source, packet, now_ns);
+    let mut how = connection_input(source, packet, now_ns);
+    how.is_directed = evaluation.stage != 0;
     let mut lesson = evaluation.elements.as_ref().map(|elements| Lesson {
         elements,
         stats,
@@ -402,7 +405,8 @@ fn learn_only(
     }
 }
 
-/// Updates the counters of a decided packet except for its verdict: missing connection state, undecidable, undecided.
+/// Increments the counters without_ct_state, undecidable and undecided if they apply to a packet. The verdict is not
+/// counted here.
 fn count(
     stats: &LiveStats,
     source: Option<&EvaluationSource>,
@@ -435,7 +439,8 @@ fn told<'a>(
     told
 }
 
-/// Returns true if the names of a packet's connection are final.
+/// Returns true if the names of a packet's connection are final, and the server has acknowledged the bytes that they
+/// were read from.
 fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     let (Some(named), Some(connections)) = (named, connections) else {
         return false;
@@ -581,8 +586,8 @@ pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     }
 }
 
-/// Adds the numbers of connections by result since the last call to the worker's counters. Returns the current number
-/// of connections.
+/// Adds the changes of the numbers of connections (`named::results`) since the last call to the worker's counters.
+/// Returns the current number of connections.
 pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) -> u32 {
     let Some(connections) = &evaluation.connections else {
         return 0;

@@ -81,7 +81,7 @@ pub struct EventBell {
     pub lost: AtomicU64,
 }
 
-/// Producer's end of a ring.
+/// Producer's end of a ring of events.
 pub struct EventRing {
     /// Classes of packets for which the consumer wants events; the consumer writes it.
     wanted: Arc<AtomicU32>,
@@ -92,7 +92,7 @@ pub struct EventRing {
     bell: Arc<EventBell>,
 }
 
-/// Consumer's end of a ring.
+/// Consumer's end of a ring of events.
 pub type EventRecords = Consumer<Event>;
 
 /// Returns the bits of the classes that a packet belongs to.
@@ -116,7 +116,7 @@ pub fn wanted(
     wanted != 0 && wanted & classes(status, truncated, outcome) != 0
 }
 
-/// Creates a bell. Its initial state is that the consumer is awake.
+/// Creates the wake-up of an event consumer. Its initial state is that the consumer is awake.
 pub fn bell_make() -> Result<EventBell, Errno> {
     Ok(EventBell {
         asleep: AtomicBool::new(false),
@@ -125,7 +125,7 @@ pub fn bell_make() -> Result<EventBell, Errno> {
     })
 }
 
-/// Creates a ring, and returns its producer's and its consumer's end.
+/// Creates a ring of events, and returns its producer's and its consumer's end.
 /// - wanted: classes for which the consumer wants events; all rings share it.
 /// - records: capacity in events.
 pub fn ring_make(
@@ -214,7 +214,7 @@ fn make(
     }
 }
 
-/// Adds lost events to the bell's counter and to the process's counter.
+/// Adds lost events to the consumer's counter and to the process's counter.
 pub fn lose(bell: &EventBell, events: u64) {
     bell.lost.fetch_add(events, Ordering::Relaxed);
     counts::add(Count::EventsLost, events);

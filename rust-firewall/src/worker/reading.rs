@@ -13,15 +13,15 @@ use crate::queue;
 use crate::worker::stats::{self, Ledger, StatsReading};
 use crate::worker::types::Shared;
 
-/// Returns true if packets that the guard answered are still in the socket: the worker receives packets in the order of
-/// their ids.
+/// Returns true if packets that the guard answered are still in the socket: the worker has not received the last of
+/// them. (It receives packets in the order of their ids.)
 fn is_behind(shared: &Shared) -> bool {
     let stalled_to = shared.stalled_to.load(Ordering::Relaxed);
     stalled_to.wrapping_sub(shared.last_id.load(Ordering::Relaxed)) as i32 > 0
 }
 
-/// Reads the worker's counters and the kernel's figures, in the order that StatsReading requires. The second value is
-/// the error if the kernel's figures could not be read.
+/// Reads the worker's counters and the kernel's counters of its queue, in the order that StatsReading requires. The
+/// second value is the error if the kernel's counters could not be read.
 fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
     let received_before = stats::received(&shared.stats);
     let figures = queue::proc::figures(shared.settings.number);
@@ -37,7 +37,8 @@ fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
 }
 
 /// Returns the number of packets that a ledger does not explain: its difference, unseen packets, and at exit packets
-/// that count twice. A packet counts twice if the kernel assigned its id while the figures were read.
+/// that it counts twice. It counts a packet twice if the kernel assigned the packet's id while the kernel's counters
+/// were read.
 fn unexplained(ledger: &Ledger, running: bool) -> u64 {
     let received = ledger.stats.received + ledger.stats.without_id;
     let seen = received + ledger.user_drop + ledger.waiting + ledger.unseen;

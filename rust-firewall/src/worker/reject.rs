@@ -101,7 +101,7 @@ fn checksum_of(mut sum: u32) -> u16 {
     !sum as u16
 }
 
-/// Returns the checksum's sum of the pseudo header (addresses, protocol and length) of a reply.
+/// Returns the sum of the 16-bit words of a reply's pseudo header (addresses, protocol and length), for its checksum.
 /// - addresses: source and destination of the packet that is answered.
 fn pseudo_sum(addresses: (&[u8], &[u8]), protocol: u8, length: usize) -> u32 {
     let sum = u32::from(protocol) + length as u32;
@@ -389,9 +389,9 @@ pub fn open() -> Result<Reject, Failure> {
     })
 }
 
-/// Returns true if an IPv4 address is a broadcast address in the kernel's routes: then a socket without SO_BROADCAST
-/// may not send to it (EACCES). With both flags the kernel checks this, but sends nothing. The raw socket is used,
-/// because a UDP socket would be bound to a port on all addresses.
+/// Returns true if an IPv4 address is a broadcast address in the kernel's routes. A socket without SO_BROADCAST may not
+/// send to such an address (EACCES). With MSG_PROBE and MSG_CONFIRM the kernel checks this, but sends nothing. The raw
+/// socket is used, because a UDP socket would be bound to a port on all addresses.
 fn is_broadcast(reject: &Reject, address: [u8; 4]) -> bool {
     let to = SockaddrIn::from(SocketAddrV4::new(address.into(), 0));
     let flags = MsgFlags::from_bits_retain(PROBE_ONLY | libc::MSG_CONFIRM);

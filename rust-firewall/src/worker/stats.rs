@@ -18,7 +18,7 @@ use crate::queue::proc::QueueFigures;
 pub use crate::spec::counter::{Stats, STATS_ALIGN};
 use crate::worker::{elements, reject};
 
-/// Maximum number of times that a queue's figures are read before a difference is reported.
+/// Maximum number of readings of a queue's counters in /proc before a difference is reported.
 pub const READINGS_MAX: u32 = 16;
 /// Pause between readings at exit, in nanoseconds.
 pub const PAUSE_NS: u64 = 2_000_000;
@@ -81,15 +81,15 @@ pub fn snapshot(live: &LiveStats) -> Stats {
     snapshot
 }
 
-/// One reading of a worker's counters and the kernel's figures of its queue. The values are read in the order of the
-/// fields.
+/// One reading of a worker's counters and of the kernel's counters of its queue. The values are read in the order of
+/// the fields.
 #[derive(Clone, Debug, Default)]
 pub struct StatsReading {
     /// Result of `received` from before the kernel's figures were read.
     pub received_before: u64,
-    /// The kernel's figures of the queue.
+    /// The kernel's counters of the queue, from /proc.
     pub figures: QueueFigures,
-    /// True if the kernel's figures could be read.
+    /// True if the kernel's counters could be read.
     pub known: bool,
     /// Counters of the worker after the kernel's figures were read.
     pub after: Stats,
@@ -106,8 +106,8 @@ pub struct Ledger {
     /// Number of the queue; meaningless in a sum.
     pub number: u16,
     pub stats: Stats,
-    /// True if the kernel's figures are known. Otherwise the fields after this one are 0, except stalled and
-    /// difference.
+    /// True if the kernel's counters of the queue could be read. Otherwise the fields after this one are 0, except
+    /// stalled and difference.
     pub known: bool,
     /// Number of packets that the kernel offered: its id_sequence, extended to 64 bits.
     pub offered: u64,
@@ -123,15 +123,16 @@ pub struct Ledger {
     pub stalled: u64,
     /// Number of packets lost for a known reason: queue_full + user_drop. They don't count as difference.
     pub lost: u64,
-    /// Number of packets for which the ledger does not account.
+    /// Number of packets for which the ledger does not account: received but not answered, answered but not received,
+    /// received but not offered, or unseen (without fail-open).
     pub difference: u64,
-    /// True if the kernel's figures are known and difference is 0.
+    /// True if the kernel's counters could be read and difference is 0.
     pub reconciled: bool,
 }
 
-/// Returns the difference from a 64-bit count to a 32-bit count near it. A negative value means that the 32-bit count
-/// is lower, by at most BEHIND_MAX. Any other difference counts as positive, because fail-open may leave most of 2^32
-/// packets unseen.
+/// Returns how far a 32-bit counter is ahead of the lower 32 bits of `near`. A negative result means that the counter
+/// is behind, by at most BEHIND_MAX. Every other difference counts as positive, because fail-open may leave most of
+/// 2^32 packets unseen.
 fn ahead_of(count: u32, near: u64) -> i64 {
     i64::from(count.wrapping_sub(near as u32).wrapping_add(BEHIND_MAX)) - i64::from(BEHIND_MAX)
 }
@@ -155,7 +156,7 @@ fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
     }
 }
 
-/// Fills in the fields of the ledger that depend on the kernel's figures.
+/// Fills in the fields of the ledger that depend on the kernel's counters.
 fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
     let kernel = &reading.figures;
     let received = reading.after.received + reading.after.without_id;

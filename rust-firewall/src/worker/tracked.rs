@@ -3,25 +3,26 @@
 //! only if a rule of the kernel requires tracking. Without tracking, a policy with `ct state established accept` drops
 //! every reply to this host.
 
-/// Number of packets without a state after which the state counts as missing, if no packet had a state.
+/// Number of packets without a connection state after which the state counts as missing, if no packet had a state.
 pub const PACKETS_LEAST: u64 = 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-/// Result of the check.
+/// Result of the check whether the kernel provides the connection state (conntrack) of packets.
 pub enum Tracked {
-    /// Too few packets were seen, or the policy does not read the state.
+    /// Too few packets were seen, or the policy does not read the connection state.
     #[default]
     Unknown,
-    /// Some packets had a state.
+    /// Some packets had a connection state.
     Seen,
-    /// No packet had a state.
+    /// No packet had a connection state.
     Missing,
 }
 
-/// State of the check. The default value is the state before the first call of `look`.
+/// State of the check whether packets have a connection state. The default value is the state before the first call of
+/// `look`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TrackedWatch {
-    /// Generation of the policy; 0 means none.
+    /// Generation of the policy to which the check belongs; 0 means none.
     pub generation: u32,
     /// Number of answered packets of all queues when the check of this policy began.
     decided: u64,
@@ -33,7 +34,8 @@ pub struct TrackedWatch {
 /// Updates the check with the current counters of all queues. Returns the check's result.
 /// - generation: generation of the policy; a new generation restarts the check.
 /// - asks: true if the policy reads the connection state.
-/// - decided, without: numbers of answered packets and of packets without a state; the caller reads them in this order.
+/// - decided, without: numbers of answered packets and of packets without a connection state; the caller reads them in
+///   this order.
 pub fn look(
     watch: &mut TrackedWatch,
     generation: u32,
@@ -62,7 +64,7 @@ pub fn look(
     watch.tracked
 }
 
-/// Returns the name of a result in the reply to `status`; None for Unknown.
+/// Returns the name of a result of the check in the reply to `status`; None for Unknown.
 pub fn name(tracked: Tracked) -> Option<&'static str> {
     match tracked {
         Tracked::Seen => Some("seen"),

@@ -101,7 +101,7 @@ pub struct Worker {
     pub handover: QueueHandover,
     /// Duplicate of the queue's socket; the thread uses the original.
     pub(super) socket: OwnedFd,
-    /// Policy that the main thread last gave to the worker.
+    /// Policy that the main thread last gave to the worker, with the worker's counters.
     pub source: Option<Arc<EvaluationSource>>,
     /// State that the thread uses; None while the thread runs and owns it.
     pub(super) own: Option<Box<Own>>,

@@ -161,7 +161,8 @@ pub fn open(
     })
 }
 
-/// Sets the counters to the final values of another process for the queue. Called before the thread starts.
+/// Sets the counters to the final values that another process had for the queue. Must be called before the thread
+/// starts.
 pub fn go_on(shared: &Shared, counted: &Stats, stalled: u64) {
     for (counter, counted) in shared.stats.words().zip(counted.words()) {
         counter.store(*counted, Ordering::Relaxed);

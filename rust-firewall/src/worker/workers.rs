@@ -15,14 +15,14 @@ use crate::worker::evaluate::EvaluationSource;
 use crate::worker::stats::Ledger;
 use crate::worker::{self, Worker, WorkerError, WorkerHandover, WorkerSetup};
 
-/// Pause between two checks whether a worker uses a new policy or has filled in a page.
+/// Pause between two checks whether a worker uses a new policy or has filled in a page of its connections.
 const TURN_PAUSE: Duration = Duration::from_micros(20);
 
 /// Maximum number of checks for a worker's page of connections before the listing fails: at least half a second in
 /// total.
 const LIST_TURNS: u32 = 25_000;
-/// Number of low bits of a listing position that hold the slot; the bits above hold the worker's
-/// index.
+/// Number of low bits of a position in the listing of connections. They contain the slot; the bits above contain the
+/// worker's index.
 const SLOT_BITS: u32 = 32;
 
 /// Page of the connection listing, from one worker.
@@ -62,8 +62,9 @@ pub fn start(workers: &mut Workers) -> Result<(), Failure> {
     started
 }
 
-/// Makes all workers switch to another policy, and waits until they use it. Returns the old sources.
-/// - sources: sources of the new policy, one per worker.
+/// Makes all workers switch to another policy, and waits until they use it. Returns the workers' old policies with
+/// their counters.
+/// - sources: the new policy for each worker.
 pub fn swap(
     workers: &mut Workers,
     sources: Vec<Arc<EvaluationSource>>,

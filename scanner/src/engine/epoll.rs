@@ -75,7 +75,7 @@ impl Epoll {
             memory,
             slots: vec![none; slots],
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
-            // Two per slot: its operation, and a failed preparation.
+            // Two completions per slot: of its operation, and of a failed preparation.
             ended: VecDeque::with_capacity(2 * slots),
             calls: 0,
         })

@@ -20,7 +20,7 @@ use sockaddr::Sockaddr;
 /// Preparation of a slot's socket before it connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// None: the socket is new or was refused.
+    /// No preparation: the socket is new, or its last connection was refused.
     Nothing,
     /// The socket is connected or was connecting: connect(AF_UNSPEC) resets it by RST, without TIME_WAIT.
     Abort,

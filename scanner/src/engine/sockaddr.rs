@@ -13,7 +13,7 @@ pub struct Sockaddr(libc::sockaddr_in6);
 const _: () = assert!(size_of::<libc::sockaddr_in>() <= size_of::<libc::sockaddr_in6>());
 
 impl Sockaddr {
-    /// The address that dissolves a connection: AF_UNSPEC.
+    /// Address of the family AF_UNSPEC. connect(2) with it dissolves (resets) the socket's connection.
     pub const NOBODY: Sockaddr = Sockaddr(libc::sockaddr_in6 {
         sin6_family: libc::AF_UNSPEC as u16,
         sin6_port: 0,

@@ -32,7 +32,8 @@ use super::{Before, Completion, Engine, Operation};
 
 /// Maximum number of entries per system call.
 const ENTRIES: u32 = 1024;
-/// Entries of the longest chain: open or abort, and connect.
+/// Number of entries of the longest chain: its first entry opens a socket or aborts a connection, its second entry
+/// connects the socket.
 const CHAIN: usize = 2;
 /// Maximum time that `drop` waits for cancelled operations.
 const END_NS: u64 = 2_000_000_000;
@@ -49,7 +50,7 @@ pub struct Uring {
     unclear: Vec<(usize, u64)>,
     pending: usize,
     socket_error: bool,
-    /// True if dissolving a socket ends its pending connect.
+    /// True if connect(AF_UNSPEC), which dissolves a socket's connection, also ends its pending connect.
     wakes: bool,
     calls: u64,
     overflows: u64,
@@ -235,7 +236,7 @@ const ABORT: u64 = 4;
 const CONNECTED: u64 = 5;
 const SOCKET_ERROR: u64 = 6;
 const CANCEL: u64 = 7;
-/// Not an entry: the pending connect was dissolved.
+/// Mark of a slot whose pending connect was dissolved; no entry has this kind.
 const CANCELLED: u64 = 8;
 /// Result of a dissolved connect.
 const RESET: i32 = -libc::ECONNRESET;

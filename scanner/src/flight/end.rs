@@ -16,7 +16,7 @@ impl<E: Engine> Flight<'_, E> {
     /// Handles a shortage: the target is paused, and the number in flight is reduced.
     pub(super) fn put_off(&mut self, slot: usize, errno: i32) {
         add(&self.counts.shortages, 1);
-        // Attempts begun before the slow-down meet the same shortage: they count once.
+        // Attempts that began before the slow-down meet the same shortage, which counts once.
         if self.slots[slot].started_ns >= self.slowed_ns {
             self.window = (self.in_flight / 2).max(FEWEST_IN_FLIGHT.min(self.slots.len()));
             self.slowed_ns = self.now_ns;
@@ -103,7 +103,7 @@ impl<E: Engine> Flight<'_, E> {
             let gone = |completion: &&Completion| completion.operation != Operation::Spoilt;
             waiting -= ended.iter().filter(gone).count();
             if ended.is_empty() {
-                // A connect behind its preparation was not pending yet, so the first cancellation missed it.
+                // A connect that waited for its preparation was not pending yet, so the first cancellation missed it.
                 for slot in (0..self.used).filter(|&slot| busy(self.slots[slot].phase)) {
                     self.engine.cancel(slot);
                 }

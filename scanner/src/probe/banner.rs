@@ -18,7 +18,7 @@ impl Scan for Banner {
         Step::Receive
     }
 
-    /// A whole line is a banner; other bytes are a banner at the time-out.
+    /// Accepts a whole line, or a full buffer, as the banner. Other bytes become the banner at the time-out.
     fn received(&mut self, talk: &mut Talk) -> Step {
         match talk.heard().contains(&b'\n') || *talk.filled == talk.input.len() {
             true => Step::Done(Finding::Answer),

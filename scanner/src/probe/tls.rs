@@ -25,7 +25,7 @@ pub struct Https {
     http: Http,
     config: Arc<ClientConfig>,
     sessions: Vec<Option<Box<Session>>>,
-    /// The head that was requested last.
+    /// Head of the response that `answer` returned last.
     answer: Vec<u8>,
 }
 

@@ -27,7 +27,7 @@ pub struct Asker<'a> {
 }
 
 impl Asker<'_> {
-    /// Asks all targets, then those without an answer; waits for the last answers.
+    /// Sends SYNs to all targets, then to those without an answer. Waits for the last answers.
     pub fn run(&mut self) -> Result<()> {
         let (shared, plan) = (self.shared, self.shared.job.plan);
         for round in 0..=shared.job.retries {

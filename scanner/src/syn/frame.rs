@@ -12,7 +12,7 @@ use crate::state::{Reason, State};
 const ICMP: u8 = 1;
 const ICMPV6: u8 = 58;
 
-/// SYN cookies: sequence numbers that only a receiver of the question can acknowledge.
+/// Key of SYN cookies: sequence numbers that only a receiver of the SYN can acknowledge.
 pub struct Cookies {
     keys: (u64, u64),
 }
@@ -53,7 +53,7 @@ pub struct Answer {
     pub reason: Reason,
 }
 
-/// Decodes an IP packet. None: it answers none of our questions. Accepts arbitrary bytes.
+/// Decodes an IP packet. Returns None if it answers none of our SYNs. Accepts arbitrary bytes.
 pub fn answer(packet: &[u8], from_port: u16, cookies: &Cookies) -> Option<Answer> {
     let (sender, _, protocol, body) = ip(packet)?;
     match protocol {

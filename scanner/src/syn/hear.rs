@@ -32,7 +32,7 @@ pub fn listen(
             outbox.flush();
         }
         if over {
-            // After the end it reads the ring's content once, however much unrelated traffic continues.
+            // After the end the thread reads the ring's content once, however much unrelated traffic continues.
             left -= 1;
             if !heard || left == 0 {
                 break;

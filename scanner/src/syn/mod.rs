@@ -2,9 +2,9 @@
 //! Scan by bare SYNs: one thread sends, one listens, and no connection is established. The kernel resets peers that answer
 //! SYN-ACK, since the local port has no listener; a socket bound to the port keeps other programs from using it.
 //!
-//! Questions are not stored: the sequence number is a keyed hash of addresses and ports, so an answer that acknowledges it
-//! belongs to a question of ours. One byte per target records whether it has answered, so that the others can be asked
-//! again, also by a later scan.
+//! SYNs are not stored: the sequence number is a keyed hash of addresses and ports, so an answer that acknowledges it
+//! belongs to a SYN of this scan. One byte per target records whether it has answered, so that the other targets can be
+//! asked again, also by a later scan.
 
 mod ask;
 mod capture;
@@ -39,14 +39,15 @@ const MOST_TARGETS: u64 = 1 << 31;
 /// Interval between two readings of the counts.
 const WATCH: Duration = Duration::from_millis(5);
 
-/// State of a target: not asked yet by this scan; asked and silent; answered, or no answer is awaited.
+/// States of a target. LEFT: not asked yet by this scan. ASKED: asked, without an answer so far. ANSWERED: answered, or
+/// no answer is awaited.
 const LEFT: u8 = 0;
 const ASKED: u8 = 1;
 const ANSWERED: u8 = 2;
 
 pub struct Job<'a> {
     pub plan: &'a Plan,
-    /// Unanswered targets of an interrupted scan; None: all.
+    /// Unanswered targets of an interrupted scan; None means all targets.
     pub unanswered: Option<&'a Runs>,
     pub timeout: Duration,
     pub retries: u8,
@@ -60,9 +61,9 @@ struct Shared<'a> {
     job: &'a Job<'a>,
     cookies: Cookies,
     port: u16,
-    /// States by index.
+    /// State of each target, by its index in the plan.
     answered: Vec<AtomicU8>,
-    /// The sender is done and the last answers have had their time.
+    /// True if the sender is done and the time for the last answers is over.
     over: AtomicBool,
 }
 
@@ -81,7 +82,7 @@ impl Shared<'_> {
         );
     }
 
-    /// Marks a target as answered; returns whether this is its first answer.
+    /// Marks a target as answered. Returns true if this is its first answer.
     fn take(&self, index: u64) -> bool {
         self.answered[index as usize].swap(ANSWERED, Ordering::Relaxed) != ANSWERED
     }
@@ -256,7 +257,7 @@ mod tests {
         for ranges in [
             &[range(2, 1, 1), range(3, 1, 1)][..],
             &[v4, range(2, 0, 9), range(3, 1, 19)],
-            // Also if one of them is the interface of the route.
+            // The check also fails if one of the two interfaces is that of the route (scope 0).
             &[range(0, 0, 99), range(2, 1, 1), range(3, 70, 70)],
         ] {
             let refused = check(ranges).unwrap_err().text;

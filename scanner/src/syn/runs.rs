@@ -16,7 +16,8 @@ const BITS_A_LETTER: u32 = 6;
 pub struct Runs(String);
 
 impl Runs {
-    /// Encodes the set from a flag per number, from 0 on; there must be at least one.
+    /// Encodes a set.
+    /// - inside: flag of each number, beginning with number 0; at least one flag.
     pub fn of(inside: impl Iterator<Item = bool>) -> Runs {
         let mut bits = Writer::default();
         let mut run: Option<(bool, u64)> = None;
@@ -39,8 +40,8 @@ impl Runs {
         Runs(bits.end())
     }
 
-    /// Passes each run of numbers inside to `take`. None: the text does not encode a set below `len`; some runs may have
-    /// been passed before this is detected.
+    /// Passes each run of numbers inside to `take`. Returns None if the text does not encode a set below `len`; some
+    /// runs may have been passed before.
     pub fn each(&self, len: u64, mut take: impl FnMut(Range<u64>)) -> Option<()> {
         let mut bits = Reader {
             letters: self.0.as_bytes().iter(),
@@ -59,7 +60,7 @@ impl Runs {
         bits.is_at_end().then_some(())
     }
 
-    /// Returns the number of members.
+    /// Returns the number of members; None if the text does not encode a set below `len`.
     pub fn count(&self, len: u64) -> Option<u64> {
         let mut count = 0;
         self.each(len, |run| count += run.end - run.start)?;

@@ -18,7 +18,7 @@ const SEND_BUFFER: libc::c_int = 4 << 20;
 pub struct Sender {
     raw: [Option<OwnedFd>; 2],
     port: u16,
-    /// Reserves the port; it never listens.
+    /// Socket that reserves the port; it never listens.
     _reserved: OwnedFd,
     waiting: Vec<Waiting>,
     /// Number of waiting packets that were sent or given up.

@@ -7,7 +7,7 @@ use super::set::subtract;
 use super::{Address, Family, Range};
 use crate::failure::{Failure, Result};
 
-/// RFC 1918, RFC 1122 (loopback), RFC 3927 (link-local).
+/// Private networks (address, prefix length): RFC 1918, RFC 1122 (loopback), RFC 3927 (link-local).
 const PRIVATE_V4: [([u8; 4], u32); 5] = [
     ([10, 0, 0, 0], 8),
     ([127, 0, 0, 0], 8),
@@ -15,7 +15,7 @@ const PRIVATE_V4: [([u8; 4], u32); 5] = [
     ([172, 16, 0, 0], 12),
     ([192, 168, 0, 0], 16),
 ];
-/// Loopback, RFC 4193 (unique local), RFC 4291 (link-local).
+/// Private networks (address, prefix length): loopback, RFC 4193 (unique local), RFC 4291 (link-local).
 const PRIVATE_V6: [(u128, u32); 3] = [(1, 128), (0xfc00 << 112, 7), (0xfe80 << 112, 10)];
 
 /// Addresses that no host has: "this network", multicast, reserved and broadcast. They are never asked.

@@ -70,7 +70,8 @@ fn prefix(address: &str, length: &str) -> Result<Bounds, String> {
     Ok((family, value & !hosts, value | hosts))
 }
 
-/// Parses one address, or two with a dash; the second may be the last octet only. None: it looks like a name.
+/// Parses one address, or two with a dash; the second may be the last octet only. Returns None if the text looks like a
+/// host name.
 fn span(text: &str) -> Result<Option<Bounds>, String> {
     if let Ok(ip) = text.parse::<IpAddr>() {
         let (family, value) = number(ip);

@@ -9,7 +9,7 @@ pub mod set;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address to connect to; link-local addresses have an interface, too (0: none).
+/// An address to connect to; a link-local address also has an interface (`scope`, an index; 0 means none).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Address {
     pub ip: IpAddr,
@@ -74,7 +74,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Returns the index of an existing interface, or the given number.
+/// Returns the index of an interface by its name, or a number as it is. None if there is no such name, or for 0.
 pub fn interface_index(name: &str) -> Option<u32> {
     if let Ok(index) = name.parse::<u32>() {
         return (index != 0).then_some(index);

@@ -40,6 +40,8 @@ impl Set {
         self.len == 0
     }
 
+    /// Returns the member with a number.
+    ///
     /// # Panics
     /// If there is no such member.
     pub fn get(&self, member: u64) -> Address {
@@ -115,7 +117,7 @@ fn without(range: &Range, out: &Range) -> Vec<Range> {
     left
 }
 
-/// Returns the number of addresses in ranges that do not overlap, for a message.
+/// Returns the number of addresses in some ranges, for a message. The ranges must not overlap.
 pub fn count(ranges: &[Range]) -> u128 {
     ranges.iter().fold(0, |sum: u128, range| {
         sum.saturating_add((range.last - range.first).saturating_add(1))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Expected state of each port by a policy: the question must get in, and its answer out.
+//! Expected state of each port by a policy. The policy must accept the question (a SYN) on its way in, and the answer
+//! on its way out.
 
 use super::explain::{Decision, Firewall, Packets, Verdict};
 use super::pcap::Kind;

@@ -42,7 +42,7 @@ pub struct Firewall<'a> {
     pub policy: &'a str,
     pub from: IpAddr,
     pub to: IpAddr,
-    /// Time between two packets.
+    /// Time between two packets of the capture.
     pub apart: Duration,
 }
 

@@ -120,7 +120,7 @@ pub fn run(arguments: &Arguments, policy: &str) -> Result<u8> {
     })
 }
 
-/// Returns state and reason of each port, in order; None if it was interrupted.
+/// Returns state and reason of each port, in order; None if the scan was interrupted.
 fn ask(
     arguments: &Arguments,
     plan: &Plan,

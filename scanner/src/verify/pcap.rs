@@ -16,11 +16,11 @@ const FROM_PORT: u16 = 40000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The question.
+    /// SYN of the scanner, the question.
     Syn,
-    /// The answer of an open port.
+    /// Answer of an open port.
     SynAck,
-    /// The answer of a closed port.
+    /// Answer of a closed port.
     Reset,
 }
 

@@ -72,7 +72,7 @@ fn reasons_are_told() {
          tcp dport 4 reject with icmpx type port-unreachable;
          tcp dport 5 reject with icmpx type admin-prohibited;",
     );
-    // One slot: state that an answer leaves on a socket meets the next target.
+    // With one slot, the state that an answer leaves on a socket would affect the next target.
     // The server sends an ICMP error for each refusal: no rate limit.
     server
         .feed("sh", &[], "echo 0 >/proc/sys/net/ipv4/icmp_ratelimit")
@@ -153,7 +153,7 @@ fn shortages_slow_down_and_lose_nothing() {
     assert_eq!(results[0]["errno"], libc::EADDRNOTAVAIL);
 }
 
-/// A limit of a hundred descriptors, and two hundred sockets at once.
+/// Tests 200 simultaneous sockets with a limit of 100 descriptors.
 #[test]
 fn few_descriptors_are_enough() {
     let place = namespace();

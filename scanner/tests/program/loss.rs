@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More questions than the network can carry: reports stay correct, and every target is reported.
+//! More SYNs than the network can carry: reports stay correct, and every target is reported.
 
 use std::collections::BTreeSet;
 
@@ -57,7 +57,7 @@ fn a_network_that_loses_most_makes_no_state_wrong() {
         let once = format!("{words} --retries 0");
         let (right, silent) = told(&results(&client, &once).0, &once);
         assert!(right >= 20 && silent >= 20, "{once}: {right} {silent}");
-        // With repeated questions all are found.
+        // With retries the scan finds the state of every target.
         let again = format!("{words} --retries 20");
         let (right, silent) = told(&results(&client, &again).0, &again);
         assert_eq!((right, silent), (512, 0), "{again}");

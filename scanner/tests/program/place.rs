@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use testbed::netns::Namespace;
 
-/// Time limit; a run that takes longer hangs.
+/// Time limit of a run; a longer run counts as a hang.
 const LIMIT: Duration = Duration::from_secs(400);
 
 /// Creates an empty namespace. Fails with a message unless run as root: a skipped test must not pass.

@@ -111,7 +111,7 @@ fn an_interrupted_scan_goes_on_and_asks_all() {
     assert!(!file.0.exists(), "a scan that is done leaves no file");
 }
 
-/// One in four never answers; the scan is interrupted while it asks, and while it waits for answers.
+/// One target in four never answers. The scan is interrupted while it sends, and while it waits for answers.
 #[test]
 fn an_interrupted_scan_by_syns_goes_on_and_asks_all() {
     let place = namespace();
@@ -170,7 +170,7 @@ fn a_file_of_another_scan_is_refused() {
     }
 }
 
-/// Half of a scan with one expression or request says nothing about a different one.
+/// A half scan with one expression or request can't be continued with a different one.
 #[test]
 fn a_file_of_another_question_is_refused() {
     let place = namespace();
@@ -227,7 +227,7 @@ fn an_interrupted_scan_of_silent_hosts_ends() {
     for engine in ["io_uring", "epoll"] {
         for results in [300, 700, 1500, 2100] {
             let (file, mut told) = (File::new("silent"), Told::default());
-            // Some are in their second attempt at the interruption.
+            // Some targets are in their second attempt at the interruption.
             let words = format!(
                 "127.0.0.0/20 -p 24,25 --rate 3000 --timeout 300 --rings 2 --engine {engine} --show all -o json --resume {}",
                 file.name()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! SYNs over a veth pair and over loopback, both families: the same states as by connections.
+//! Scans by SYNs over a veth pair and over loopback, in both families, find the same states as scans by connections.
 
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 

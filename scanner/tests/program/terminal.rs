@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use crate::place::{namespace, Bound};
 
-/// Opens a terminal of `columns` columns: the program's end, and the other end.
+/// Opens a terminal of `columns` columns. Returns the program's end and the test's end.
 fn terminal(columns: u16) -> (File, File) {
     let (mut ours, mut theirs) = (-1, -1);
     // SAFETY: openpty(3) writes two descriptors and reads the size; null stands for no name and the usual settings. The
@@ -52,7 +52,7 @@ fn results_and_the_bar_do_not_meet() {
             .unwrap();
         let _bound = Bound::new(&child);
         let mut written = Vec::new();
-        // EIO once the other end is closed.
+        // Reading fails with EIO after the other end was closed.
         let _ = ours.read_to_end(&mut written);
         assert!(child.wait().unwrap().success());
         let written = String::from_utf8_lossy(&written);

@@ -98,7 +98,7 @@ fn a_signal_before_the_scan_ends_the_program() {
     }
     // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its process id is not reused.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
-    // Its stdin stays open until it has ended.
+    // The program's stdin stays open until the program has ended.
     let stdin = child.stdin.take();
     let status = child.wait().unwrap();
     drop(stdin);

@@ -128,7 +128,7 @@ fn a_web_server_behind_the_c_twin() {
     behind("c-firewall");
 }
 
-/// Questions get in, and answers get out or not; nothing listens at odd ports.
+/// Policy that filters questions and their answers. Nothing listens at odd ports.
 const BOTH_WAYS: &str = "table ip both {
 	chain in {
 		type filter hook input priority filter; policy drop;
@@ -227,7 +227,7 @@ fn answers_behind(name: &str) {
     ] {
         assert!(told.contains(wanted), "{wanted}: {told}");
     }
-    // Without the firewall all answers get out, and each that should not have is reported.
+    // Without the firewall all answers get out, and each answer that the policy would have dropped is reported.
     drop(firewall);
     let output = scan_with(&client, &words);
     let told = text(&output.stdout);

@@ -20,7 +20,8 @@ from aioquic.quic.events import HandshakeCompleted
 from aioquic.quic.packet import QuicProtocolVersion
 
 VERSIONS = {"1": QuicProtocolVersion.VERSION_1, "2": QuicProtocolVersion.VERSION_2}
-# A client's ways: the first digit is its first version; all digits are the accepted ones, the best first.
+# Kinds of clients, with the versions that they accept, the preferred one first. The first digit of a kind's name is the
+# version of its first packet.
 WAYS = {"1": "1", "2": "2", "1-2": "21"}
 # The first is the protocol of the tests' clients, the other that of browsers.
 PROTOCOLS = ["spoken", "h3"]

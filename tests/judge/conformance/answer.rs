@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that `reject` sends: the packet that each responds to, and its content.
+//! Parses the packets that `reject` sends: their content, and the packet that caused them.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -51,7 +51,7 @@ fn view(packet: &[u8]) -> Option<View<'_>> {
     }
 }
 
-/// Returns the number that the judge stored in a packet.
+/// Returns the number that the judge stored in a packet's IPv4 identification or IPv6 flow label.
 fn number_in(packet: &[u8]) -> Option<u32> {
     match packet.first()? >> 4 {
         4 => Some(u32::from(u16::from_be_bytes([
@@ -106,7 +106,8 @@ fn is_unreachable(seen: &View) -> bool {
     matches!((seen.version, seen.layer4[0]), (4, 3) | (6, 1))
 }
 
-/// Returns the response in a packet that left the cell because of one packet. None for any other packet.
+/// Parses a response that left the cell (a subject's namespace) after one packet was sent. Returns None for any other
+/// packet.
 pub fn of(packet: &[u8]) -> Option<Answer> {
     let seen = view(packet)?;
     match seen.protocol {
@@ -120,11 +121,11 @@ pub fn of(packet: &[u8]) -> Option<Answer> {
     }
 }
 
-/// Bits of a sequence number below the packet's number.
+/// Bits of a sequence number below those with the packet's number.
 const BELOW_NUMBER: u32 = 0xfff;
 
-/// Returns the response in a packet that left the cell, and the number of the packet that caused it. None for any other
-/// packet.
+/// Parses a response that left the cell. Returns the number of the packet that caused it, and the response. Returns
+/// None for any other packet.
 pub fn read(packet: &[u8], shots: &[Shot]) -> Option<(u32, Answer)> {
     let seen = view(packet)?;
     let shot = |number: u32| shots.iter().find(|shot| shot.number == number);

@@ -26,11 +26,11 @@ use crate::options::Options;
 use crate::subject::{Subject, Told, Who, STATE_BITS};
 
 const JUDGE: &str = "certify";
-/// One in this number of random policies tests the connection state and needs cells without remembered connections.
+/// One in this number of random policies tests the connection state. It needs new cells, which remember no connections.
 const TRACKED_EVERY: u64 = 16;
-/// Start of a line in a policy that explains why nft does not accept it.
+/// Beginning of the comment in a policy that explains why nft rejects the policy.
 const NFT_NOTE: &str = "\n# nft: ";
-/// Number of bytes that copies every packet whole.
+/// Value of --copy-bytes that copies every packet whole.
 const COPY_ALL: u32 = 65535;
 /// Time limit for shrinking a disagreement.
 pub const SHRINK: Duration = Duration::from_secs(90);
@@ -38,10 +38,10 @@ pub const SHRINK: Duration = Duration::from_secs(90);
 /// Number of disagreements after which the search ends: each takes time to shrink.
 const DISAGREEMENTS_MAX: u64 = 10;
 
-/// Result of a policy with packets.
+/// Result of running a policy with packets on all subjects.
 enum Finding {
     Agreed,
-    /// A subject does not load the policy, with its reason.
+    /// A subject rejects the policy. The text is its reason.
     Refused(Who, String),
     Differ(Vec<Difference>),
 }
@@ -73,7 +73,9 @@ pub fn is_tracked(text: &str) -> bool {
     code.any(|line| line.contains("ct state"))
 }
 
-/// Makes packets for a policy's hooks, on every way through one of the hooks. `tracked`: with replies to some of them.
+/// Makes packets for a policy's hooks, on every way (path through the cell) that leads through one of the hooks. If the
+/// policy tests the connection state, adds replies to some of the packets.
+/// - count: number of packets for each way, without replies.
 fn shots(random: &mut Random, scanned: &Scanned, count: usize) -> Vec<Shot> {
     let (groups, hooks) = (&scanned.groups, &scanned.hooks);
     let tracked = is_tracked(&scanned.text);
@@ -109,7 +111,8 @@ fn shots(random: &mut Random, scanned: &Scanned, count: usize) -> Vec<Shot> {
     shots
 }
 
-/// Returns the features that the policies of a run may use. `tracked`: the connection state, in hooks where it is known.
+/// Returns the features that the policies of a run may use.
+/// - tracked: the policies may test the connection state, and have only hooks where it is known.
 fn profile(tracked: bool) -> Profile {
     Profile {
         hooks: match tracked {
@@ -125,7 +128,7 @@ fn profile(tracked: bool) -> Profile {
     }
 }
 
-/// Judges everything that the options select; returns true if there is no disagreement.
+/// Judges all policies that the options select. Returns true if there is no disagreement.
 pub fn sit(options: &Options) -> anyhow::Result<bool> {
     let folder = root().join("build/certify");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -158,7 +161,7 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
     Ok(bench.disagreements == 0)
 }
 
-/// Makes the cells in parallel.
+/// Creates the subjects with their cells in parallel.
 fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
     thread::scope(|scope| {
         let makers: Vec<_> = who
@@ -172,7 +175,8 @@ fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
     })
 }
 
-/// Returns the policy with limits that hardly refill while the packets pass, since the judge does not control their times.
+/// Returns the policy with limits that hardly refill while the packets pass, since the judge does not control the times
+/// of packets.
 pub fn without_refill(text: &str) -> String {
     text.replace("/second", "/hour").replace("/minute", "/hour")
 }
@@ -314,8 +318,8 @@ impl Bench {
         self.judge_file(&path, text, hooks, shots, counted)
     }
 
-    /// Runs all subjects. Packets that match listed deviations are removed, and the rest is run again, since counters and
-    /// limits do not distinguish packets.
+    /// Runs all subjects. Packets that match listed deviations are removed, and the other packets are run again, since
+    /// counters and limits do not distinguish packets.
     fn judge_file(
         &mut self,
         path: &Path,
@@ -393,7 +397,7 @@ impl Bench {
         }
     }
 
-    /// Returns true if the subjects still disagree.
+    /// Returns true if the subjects still disagree; false after the time `end`.
     fn differs(&mut self, text: &str, hooks: &[Hook], shots: &[Shot], end: Instant) -> bool {
         Instant::now() < end
             && !shots.is_empty()
@@ -416,7 +420,7 @@ impl Bench {
         self.keep(name, &text, &hooks, &shots)
     }
 
-    /// Does the same for a handwritten policy, line by line.
+    /// Shrinks a disagreement about a handwritten policy line by line, and saves it.
     fn shrink_text(
         &mut self,
         name: &str,
@@ -464,7 +468,7 @@ impl Bench {
 }
 
 impl Told {
-    /// Formats the settings; 0 bytes means those that the policy requires.
+    /// Formats the settings. `copy 0` stands for the number of bytes that the policy requires.
     fn text(self) -> String {
         let copied = self.copy_bytes.unwrap_or(0);
         let fail = if self.open { "open" } else { "closed" };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A separate namespace for each subject, with three ways for packets:
+//! Cell: a separate namespace for each subject, with three ways (paths) for packets:
 //!
 //!     pin0 --> in0   delivered locally, whatever the address: prerouting, input
 //!     pfwd0 -> fwd0 ----------------> out0 --> pout0   prerouting, forward, postrouting
@@ -29,13 +29,14 @@ use crate::socket::{
 };
 
 pub const INTERFACES: [&str; 4] = ["in0", "fwd0", "out0", "lo"];
-/// Number of owners whose sockets stay open.
+/// Number of raw sockets that stay open.
 const OWNERS_KEPT: usize = 100;
 pub const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
 const OUT0: [u8; 6] = [2, 0, 0, 0, 3, 1];
-/// Addresses of this host: sources of connections that it opens; packets of their servers return to it.
+/// Addresses of this host: sources of the connections that it opens. Packets of their servers return to these
+/// addresses.
 pub const OWN: (u128, u128) = (0x0a4d_0001, 0xfd77 << 112 | 1);
 const ETH_P_ALL: u16 = 0x0003;
 /// Time in which new interfaces send their own initial packets.
@@ -55,7 +56,7 @@ pub enum Way {
     OutBack,
 }
 
-/// Ways of single packets and clients.
+/// Ways of single packets, and of the client's packets in a connection.
 pub const WAYS: [Way; 3] = [Way::In, Way::Forward, Way::Out];
 /// All ways.
 const ALL_WAYS: [Way; 6] = [
@@ -113,11 +114,11 @@ pub struct Shot {
     pub way: Way,
     pub bytes: Vec<u8>,
     pub mark: u32,
-    /// User and group; only for `Way::Out`.
+    /// User and group ID of the sender; only for `Way::Out`.
     pub owner: u32,
 }
 
-/// Packets that passed a cell.
+/// Packets observed at a cell.
 #[derive(Default)]
 pub struct Seen {
     pub logged: Vec<Logged>,
@@ -146,19 +147,19 @@ const SYSCTLS: &[(&str, &str)] = &[
     ("ipv6/conf/default/accept_ra", "0"),
     ("ipv6/conf/default/addr_gen_mode", "1"),
     ("ipv6/conf/default/router_solicitations", "0"),
-    // Accept any source address, and answer ARP for none.
+    // Accept any source address.
     ("ipv4/conf/all/rp_filter", "0"),
     ("ipv4/conf/default/rp_filter", "0"),
     ("ipv4/conf/all/accept_local", "1"),
     ("ipv4/conf/default/accept_local", "1"),
     ("ipv4/conf/all/send_redirects", "0"),
     ("ipv4/conf/default/send_redirects", "0"),
-    // The kernel's own rate limits on responses are not the policy's.
+    // The kernel does not limit the rate of responses: only the policy may.
     ("ipv4/icmp_ratelimit", "0"),
     ("ipv4/icmp_msgs_per_sec", "1000000"),
     ("ipv4/icmp_msgs_burst", "1000000"),
     ("ipv6/icmp/ratelimit", "0"),
-    // No fragment waits, so that there is no later response to it.
+    // No fragment waits for others, so that the kernel sends no later response to it.
     ("ipv4/ipfrag_low_thresh", "0"),
     ("ipv4/ipfrag_high_thresh", "0"),
     // Multicast reports are sent at once.
@@ -206,8 +207,8 @@ rule add iif out0 to fd77::1 lookup local pref 7
 rule add iif out0 lookup 77 pref 8
 ";
 
-/// Returns the chains after all other chains. `tracked`: an unreachable chain enables connection tracking for both families,
-/// whatever the policy uses.
+/// Returns a table with a chain for each hook, after all other chains, as described above.
+/// - tracked: adds an unreachable chain that enables connection tracking for both families, whatever the policy uses.
 pub fn late_chains(tracked: bool) -> String {
     let chains = HOOKS.map(|hook| {
         let end = if hook == Hook::Input { "\n\t\tdrop" } else { "" };
@@ -260,8 +261,9 @@ impl Cell {
         })
     }
 
-    /// Sends packets in order. `one_by_one`: each after the previous packet has passed all hooks; otherwise each after the
-    /// previous packet has reached its queue.
+    /// Sends packets in order.
+    /// - one_by_one: sends each packet after the previous packet has passed all hooks; otherwise after the previous
+    ///   packet has reached its queue.
     pub fn send(&self, shots: &[Shot], one_by_one: bool) -> anyhow::Result<()> {
         for run in shots.chunk_by(|a, b| a.way == b.way && !one_by_one) {
             for shot in run {
@@ -275,9 +277,9 @@ impl Cell {
         Ok(())
     }
 
-    /// Sends packets, each after the previous one is decided. Returns the packets that passed because of each.
+    /// Sends packets, each after the verdict on the previous packet. Returns the observed packets for each sent packet.
     pub fn observe(&self, shots: &[Shot]) -> anyhow::Result<Vec<Seen>> {
-        // Earlier packets belong to none of these.
+        // Discards earlier packets.
         self.settle()?;
         let one = |shot: &Shot| {
             self.send_one(shot)?;
@@ -291,8 +293,8 @@ impl Cell {
         shots.iter().map(one).collect()
     }
 
-    /// Waits until no packet waits for a verdict. A packet with a verdict is in its next queue, or at its end, before its
-    /// program continues.
+    /// Waits until no packet waits for a verdict. The kernel moves a packet with a verdict to its next queue, or to its
+    /// end, before the program that sent the verdict continues.
     fn wait_for_queue(&self) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
         let mut quiet = 0;
@@ -349,7 +351,7 @@ impl Cell {
         Ok(())
     }
 
-    /// Returns a socket that belongs to a user and a group.
+    /// Opens a raw socket as a user and group with the ID `owner`.
     fn raw(&self, owner: u32, version: u8, way: Way) -> anyhow::Result<Raw> {
         self.namespace.enter(|| {
             // The thread ends with this closure, and its file system ids with it.
@@ -366,8 +368,8 @@ impl Cell {
         })
     }
 
-    /// Waits for a marker frame. A link's frames are handled in order: once the marker arrives, earlier frames have passed
-    /// the hooks or wait in a queue. A packet from a socket has done so when the call returns.
+    /// Waits for a marker frame. A link's frames are handled in order: once the marker arrives, earlier frames have
+    /// passed the hooks or wait in a queue. A packet from a raw socket has done so when the sending call returns.
     fn wait_for_marker(&self, way: Way) -> anyhow::Result<()> {
         let (link, to, marker) = match way {
             Way::In => (&self.inward, IN0, &self.markers[0]),
@@ -384,7 +386,7 @@ impl Cell {
         Ok(())
     }
 
-    /// Returns the packets that have passed, once no packet waits in a queue.
+    /// Waits until no packet waits in a queue. Returns the packets observed until then.
     pub fn settle(&self) -> anyhow::Result<Seen> {
         let mut seen = Seen::default();
         let end = Instant::now() + PATIENCE;
@@ -426,8 +428,9 @@ impl Cell {
         }
     }
 
-    /// Sends the packets of some hooks to queue 0 and lets all other packets bypass it. `tracked`: with the connection state
-    /// in their mark, as the shipped rules set it. before: table of prerouting.
+    /// Loads rules that send the packets of some hooks to queue 0. Packets of other hooks bypass the queue.
+    /// - tracked: the rules store the connection state in the packets' mark, like the shipped rules.
+    /// - before: table for the hook prerouting.
     pub fn queue_hooks(&self, hooks: &[Hook], tracked: bool, before: &str) -> anyhow::Result<()> {
         let rules = match tracked {
             true => tracking_rules()?,

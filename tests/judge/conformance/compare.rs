@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Differences between outcomes, one line each.
+//! Differences between the outcomes of subjects, each with a line of text.
 
 use std::collections::HashMap;
 
@@ -20,13 +20,13 @@ pub struct Difference {
 /// Result of a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
-    /// Hooks that it passed, in order, with its mark at that time.
+    /// Hooks that the packet passed, in order, with its mark at that time.
     pub passed: Vec<(Hook, u32)>,
     pub answers: Vec<Answer>,
 }
 
 impl Fate {
-    /// True if the packet did not pass its last hook.
+    /// Returns true if the packet did not pass its last hook.
     pub fn is_stopped(&self) -> bool {
         let is_last = |hook: &Hook| matches!(hook, Hook::Input | Hook::Postrouting);
         !self.passed.iter().any(|(hook, _)| is_last(hook))
@@ -61,7 +61,7 @@ fn fate_text(fate: &Fate) -> String {
     words.join(", ")
 }
 
-/// Formats as `a and b: WHAT; c: WHAT`.
+/// Formats the subjects' results as `a and b: WHAT; c: WHAT`.
 fn by_what(names: &[&str], what: &[String]) -> String {
     let mut groups: Vec<(&String, Vec<&str>)> = Vec::new();
     for (name, what) in names.iter().zip(what) {
@@ -81,7 +81,8 @@ fn all_equal<T: PartialEq>(items: &[T]) -> bool {
     items.windows(2).all(|pair| pair[0] == pair[1])
 }
 
-/// Returns all differences, those of packets first. names: names of the subjects, in the order of their outcomes.
+/// Returns all differences; those of packets come first.
+/// - names: names of the subjects, in the order of their outcomes.
 pub fn differences(names: &[&str], outcomes: &[Outcome], shots: &[Shot]) -> Vec<Difference> {
     let mut found = Vec::new();
     for shot in shots {
@@ -142,7 +143,7 @@ pub fn differences(names: &[&str], outcomes: &[Outcome], shots: &[Shot]) -> Vec<
     found
 }
 
-/// Counts of packet results, for the closing line.
+/// Numbers of policies, packets, and packets by result, for the last line of output.
 #[derive(Default)]
 pub struct Tally {
     pub policies: u64,

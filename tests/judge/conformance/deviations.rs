@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Known and intended deviations from the kernel: tests/judge/conformance/deviations.txt lists them, this file recognises
-//! them. An unlisted deviation, or one listed for another kernel, counts as a disagreement.
+//! Known and intended deviations of the twins from the kernel: tests/judge/conformance/deviations.txt lists them, this
+//! file recognises them. An unlisted deviation, or one listed for another kernel, counts as a disagreement.
 
 use std::fs;
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::bench::is_tracked;
 use crate::cell::Shot;
 use crate::expected::{self, Expected};
 
-/// A packet with a different decision.
+/// A packet that the twins and the kernel decide differently.
 pub struct Case<'a> {
     /// Text of the policy.
     pub policy: &'a str,
     pub shot: &'a Shot,
-    /// Bytes that the twins copy; None means those that the policy requires.
+    /// Number of bytes that the twins copy. None means the number that the policy requires.
     pub copy_bytes: Option<u32>,
 }
 
@@ -40,7 +40,7 @@ const RECOGNISERS: &[(&str, Recognise)] = &[
     (ERRORS, |_| false),
 ];
 
-/// Words for fields after the network header.
+/// Words in policies for fields after the network header.
 const TRANSPORT: [&str; 6] = ["sport", "dport", "tcp flags", "icmp", "icmpv6", "tcp reset"];
 
 fn looks_behind_the_header(policy: &str) -> bool {
@@ -139,7 +139,7 @@ const NEIGHBOURS: [(&str, &str); 5] = [
     ("icmpv6 type", "icmpv6 code"),
 ];
 
-/// Returns true if a rule tests adjacent fields with an effective statement between them, or both with `!=`.
+/// Returns true if a rule tests adjacent fields with a statement between them that has an effect, or both with `!=`.
 fn nft_merges(policy: &str) -> bool {
     const EFFECTS: [&str; 5] = ["counter", "limit", "quota", "log", " set "];
     policy.lines().any(|rule| {
@@ -160,8 +160,8 @@ fn nft_merges(policy: &str) -> bool {
 const ANSWERS: &str = "answers-in-own-chains";
 const ERRORS: &str = "errors-of-tracked-packets";
 
-/// Returns the hook of the base chain that contains a rule, `FILE:LINE`. None for other chains, and if it is unknown:
-/// the rule is in another file, or is added to a chain from outside.
+/// Returns the hook of the base chain that contains the rule at `FILE:LINE`. None for other chains, and if the chain is
+/// unknown: the rule is in another file, or a command adds it to a chain.
 fn hook_of<'a>(file: &Path, policy: &'a str, rule: &str) -> Option<&'a str> {
     let (of, line) = rule.rsplit_once(':')?;
     let line: usize = line.parse().ok().filter(|_| Path::new(of) == file)?;
@@ -180,8 +180,8 @@ fn hook_of<'a>(file: &Path, policy: &'a str, rule: &str) -> Option<&'a str> {
     words.nth(1)
 }
 
-/// Returns true if a rule's chain can see the host's own packets: the chains of its hooks, and all chains reachable
-/// from them.
+/// Returns true if a rule's chain can see the host's own packets: the base chains of output and postrouting, and all
+/// chains without a known hook.
 pub fn sees_own(file: &Path, policy: &str, rule: &str) -> bool {
     matches!(
         hook_of(file, policy, rule),
@@ -189,8 +189,10 @@ pub fn sees_own(file: &Path, policy: &str, rule: &str) -> bool {
     )
 }
 
-/// Returns true if a known deviation affects the counters under a policy: it sees the host's own packets, and rejects
-/// or tests the connection state. `own`: the counters that differ are in chains that see such packets.
+/// Counts the deviation that explains different counters under a policy. Returns true if there is such a deviation: nft
+/// merges tests of adjacent fields, or the policy sees the host's own packets, and rejects packets or tests the
+/// connection state.
+/// - own: the counters that differ are in chains that see own packets.
 pub fn counts_own(deviations: &mut [Deviation], policy: &str, own: bool) -> bool {
     let sees = ["hook output", "hook postrouting"]
         .iter()
@@ -206,8 +208,8 @@ pub fn counts_own(deviations: &mut [Deviation], policy: &str, own: bool) -> bool
     found.map(|one| one.met += 1).is_some()
 }
 
-/// Computes the result of nf_reject_verify_csum and nf_ip_checksum, nf_ip6_checksum: all protocols except some are assumed
-/// to have an Internet checksum over everything after the IP header.
+/// Returns the result of the kernel's nf_reject_verify_csum, which calls nf_ip_checksum or nf_ip6_checksum. All
+/// protocols except EXEMPT are assumed to have an Internet checksum over everything after the IP header.
 fn checksum_verified(packet: &[u8]) -> bool {
     const EXEMPT: [u8; 5] = [47, 51, 50, 132, 136];
     // ipv6_skip_exthdr does not skip the mobility header.
@@ -235,7 +237,7 @@ fn checksum_verified(packet: &[u8]) -> bool {
     folded(so_far) == 0
 }
 
-/// Returns the end of a later fragment's headers: the IPv4 header, the IPv6 fragment header.
+/// Returns the offset of the data in a later fragment: after the IPv4 header, or after the IPv6 fragment header.
 pub fn end_of_headers(packet: &[u8]) -> usize {
     match packet[0] >> 4 {
         4 => usize::from(packet[0] & 15) * 4,
@@ -257,8 +259,8 @@ fn be16(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]])
 }
 
-/// Iterates over the extension headers of an IPv6 packet: kind, bytes from there on, and offset of the next header. Empty
-/// for IPv4.
+/// Iterates over the extension headers of an IPv6 packet: type, bytes from the header on, and offset of the next
+/// header. Empty for IPv4.
 fn extensions(packet: &[u8]) -> impl Iterator<Item = (u8, &[u8], usize)> {
     let mut kind = if packet[0] >> 4 == 6 {
         packet[6]
@@ -287,7 +289,7 @@ pub struct Deviation {
     kernel: String,
     recognise: Recognise,
     pub expected: Expected,
-    /// Number of packets that matched it.
+    /// Number of packets that matched the deviation.
     pub met: u64,
 }
 

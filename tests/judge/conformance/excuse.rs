@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Checks whether differing packets behave as deviations.txt expects. Each is sent again alone; undecidable packets also in
-//! the other --fail mode; the kernel receives their stand-ins.
+//! Checks whether differing packets behave as deviations.txt expects. The packets are sent again without the other
+//! packets. Undecidable packets are also sent in the other --fail mode. Packets in which the kernel finds no field are
+//! also sent as stand-ins (see below).
 
 use std::path::Path;
 
@@ -34,10 +35,10 @@ struct Suspect<'a> {
 /// Outcomes of the suspects, by subject.
 type Outcomes = Vec<(Who, Outcome)>;
 
-/// Returns the packet without the bytes after its IP header or, for a later fragment, after its last extension header, which
-/// is the fragment header: the kernel finds no field there. In IPv6 it becomes a first fragment: for a later fragment
-/// ipv6_find_hdr returns no transport offset, and nft_payload_fast_eval treats it as 0 and reads the fields of the IPv6
-/// header itself.
+/// Returns the packet's stand-in: the packet without the bytes after its IP header or, for a later fragment, after its
+/// last extension header, which is the fragment header. The kernel finds no field in the missing bytes. In IPv6 the
+/// packet becomes a first fragment: for a later fragment ipv6_find_hdr returns no transport offset, and
+/// nft_payload_fast_eval treats it as 0 and reads the fields of the IPv6 header itself.
 fn stand_in(shot: &Shot) -> Shot {
     let mut shot = shot.clone();
     let end = deviations::end_of_headers(&shot.bytes);
@@ -67,7 +68,8 @@ fn reads_length(policy: &str) -> bool {
         .any(|word| policy.contains(word))
 }
 
-/// Sends packets to some subjects; a policy that was loaded before must not be refused.
+/// Sends packets to the subjects that `whom` selects. Fails if a subject refuses the policy, which it has loaded
+/// before.
 fn run(
     subjects: &mut [Subject],
     again: &Again,
@@ -85,7 +87,7 @@ fn run(
     Ok(outcomes)
 }
 
-/// Returns the fates of a packet: the kernel's, and those of the twins.
+/// Returns the results of a packet: the kernel's, and those of the twins.
 fn fates(outcomes: &Outcomes, number: u32) -> (Option<Fate>, Vec<Fate>) {
     let of = |kernel: bool| {
         outcomes
@@ -96,7 +98,8 @@ fn fates(outcomes: &Outcomes, number: u32) -> (Option<Fate>, Vec<Fate>) {
     (of(true).next(), of(false).collect())
 }
 
-/// Returns true if each twin's count of undecidable packets equals the number of packets that differ from the kernel.
+/// Returns true if each twin's count of undecidable packets is at least the number of packets that differ from the
+/// kernel.
 fn are_counted(outcomes: &Outcomes, suspects: &[Suspect]) -> bool {
     let differ = suspects.iter().filter(|suspect| {
         let (kernel, twins) = fates(outcomes, suspect.shot.number);
@@ -108,7 +111,7 @@ fn are_counted(outcomes: &Outcomes, suspects: &[Suspect]) -> bool {
         .all(|(who, outcome)| *who == Who::Kernel || outcome.undecidable >= differ)
 }
 
-/// Sends suspects together. Returns those that behave as expected: their numbers and the deviation.
+/// Sends suspects together. Returns those that behave as expected: (number of the packet, index of the deviation).
 fn judge(
     subjects: &mut [Subject],
     again: &Again,
@@ -153,8 +156,8 @@ fn judge(
                     && are_counted(&otherwise, suspects)
             }
             Expected::Absent => {
-                // All agree on the stand-in; the twins agree on both, unless the policy can distinguish them, and they send
-                // no response to a later fragment.
+                // All subjects agree on the stand-in. The twins agree on the packet, and send no response to it. The
+                // twins treat both alike, unless the policy can distinguish them.
                 let (_, twins) = fates(&outcomes, number);
                 let (_, of_stand_in) = fates(&stood_in, number);
                 let same_way = twins
@@ -179,8 +182,9 @@ fn judge(
     Ok(found)
 }
 
-/// Returns the differing packets that behave as deviations expect, and counts them. If packets are limited, each is sent
-/// alone, since its result depends on the others. Packets that did not behave as expected together are also sent alone.
+/// Returns the numbers of the differing packets that behave as deviations expect, and counts these deviations. If the
+/// policy limits packets, each packet is sent alone, since its result depends on the others. If packets do not behave
+/// as expected together, each is sent alone, too.
 pub fn excused(
     subjects: &mut [Subject],
     again: &Again,

@@ -8,8 +8,8 @@ use crate::compare::Fate;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
-    /// At the first differing hook the twins act as --fail truncated specifies, in both modes, and the packets count as
-    /// undecidable.
+    /// At the first differing hook the twins act as --fail truncated specifies, in both modes of --fail, and the
+    /// packets count as undecidable.
     Fail,
     /// The twins treat the packet as the kernel treats the same packet without the bytes after its IP header; no reject
     /// response is sent.
@@ -46,10 +46,10 @@ pub fn read(column: &str) -> anyhow::Result<Expected> {
     }
 }
 
-/// Mode of --fail: whether undecidable packets pass.
+/// Mode of --fail: true if undecidable packets pass.
 pub type Open = bool;
 
-/// Returns true if a packet's fates are as expected. For `Absent`, `kernel` is the kernel's fate of the stand-in.
+/// Returns true if a packet's results are as expected. For `Absent`, `kernel` is the kernel's result for the stand-in.
 pub fn holds(expected: Expected, kernel: &Fate, twins: &[Fate], open: Open) -> bool {
     twins.windows(2).all(|pair| pair[0] == pair[1])
         && twins
@@ -70,7 +70,7 @@ fn differs_as_expected(expected: Expected, kernel: &Fate, twin: &Fate, open: Ope
     }
 }
 
-/// Returns true if the fates agree up to some hook, where the twin accepted the packet if open and dropped it
+/// Returns true if the results agree up to some hook, where the twin accepted the packet if open and dropped it
 /// otherwise. Hooks are in the order of a packet's path.
 fn fails(kernel: &Fate, twin: &Fate, open: Open) -> bool {
     let same = kernel

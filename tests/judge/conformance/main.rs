@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The judge: sends the same packets through nf_tables, the Rust twin and the C twin, in separate namespaces; with
-//! --split through each twin with the whole policy, and through nf_tables with the split one, for which a twin reads
-//! names.
+//! The judge: sends the same packets through nf_tables, the Rust twin and the C twin, in separate namespaces, and
+//! compares the results. With --split it sends them through each twin with the whole policy, and through nf_tables with
+//! the split policy, for which a twin reads names.
 //!     certify [--split] [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
-//! Policies are the given files; without files all shipped and kept ones, and then random ones from the seed until the
-//! time is over. A disagreement is one line; it is shrunk and kept in tests/corpus/crashes, and the exit code is 1.
-//! Packets that match a line of tests/judge/conformance/deviations.txt are counted.
+//! Policies are the given files; without files, all shipped policies and those saved from earlier disagreements. Random
+//! policies from the seed follow until the time is over. Each disagreement is printed as one line, shrunk, and saved in
+//! tests/corpus/crashes; the exit code is then 1. Packets that match a line of tests/judge/conformance/deviations.txt
+//! are counted instead.
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ pub struct Logged {
     pub hook: u8,
     pub mark: u32,
     pub packet: Vec<u8>,
-    /// Prefix of the statement; empty without one.
+    /// Prefix of the statement; empty if the statement has none.
     pub prefix: Vec<u8>,
 }
 
@@ -52,7 +52,8 @@ fn attribute(message: &mut Vec<u8>, kind: u16, value: &[u8]) {
     message.resize(aligned(message.len()), 0);
 }
 
-/// Sends a request of netfilter and reads the kernel's acknowledgement. body: from struct nfgenmsg on.
+/// Sends a request to netfilter and reads the kernel's acknowledgement.
+/// - body: bytes of the request from struct nfgenmsg on.
 fn acknowledged(socket: &OwnedFd, kind: u16, body: &[u8]) -> anyhow::Result<()> {
     let mut message = ((NETLINK_HEADER_BYTES + body.len()) as u32)
         .to_ne_bytes()
@@ -129,7 +130,7 @@ impl Nflog {
         .context("nflog")
     }
 
-    /// Returns the packets logged so far.
+    /// Returns the packets logged since the last call.
     pub fn received(&self) -> anyhow::Result<Vec<Logged>> {
         let mut logged = Vec::new();
         let mut buffer = vec![0_u8; READ_BYTES];

@@ -12,7 +12,7 @@ pub struct Options {
     /// Seconds for random policies; 0 means none.
     pub seconds: u64,
     pub seed: u64,
-    /// True if whole policies are compared with split ones.
+    /// True if whole policies are compared with split policies (see `split`).
     pub split: bool,
     /// Number of packets per policy and way.
     pub packets: usize,

@@ -16,7 +16,7 @@ const NFTA_EXPR_NAME: u16 = 1;
 const NFTA_EXPR_DATA: u16 = 2;
 const NFTA_COUNTER_BYTES: u16 = 1;
 const NFTA_COUNTER_PACKETS: u16 = 2;
-/// NLA_F_NESTED and NLA_F_NET_BYTEORDER.
+/// Flags in an attribute's type: NLA_F_NESTED and NLA_F_NET_BYTEORDER.
 const FLAGS: u16 = 0xc000;
 const NETLINK_HEADER_BYTES: usize = 16;
 const NFGEN_BYTES: usize = 4;
@@ -44,7 +44,7 @@ fn value(attributes: &[(u16, &[u8])], kind: u16) -> u64 {
     bytes.map_or(0, u64::from_be_bytes)
 }
 
-/// Appends the (packets, bytes) of a rule message's counters; none for the tables `without`.
+/// Appends (packets, bytes) of each counter in the message of a rule. Skips rules of the tables `without`.
 fn counters_of(message: &[u8], without: &[&str], counters: &mut Vec<(u64, u64)>) {
     let rule = attributes(message);
     let is_left_out = |table: &[u8]| {
@@ -76,7 +76,8 @@ fn counters_of(message: &[u8], without: &[&str], counters: &mut Vec<(u64, u64)>)
     }
 }
 
-/// Returns the counters of all rules in the calling thread's namespace, in order, without those of some tables.
+/// Returns (packets, bytes) of each counter in the calling thread's namespace, in the order of the rules. Skips the
+/// tables `without`.
 pub fn counters(without: &[&str]) -> anyhow::Result<Vec<(u64, u64)>> {
     let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER)?;
     let mut request = ((NETLINK_HEADER_BYTES + NFGEN_BYTES) as u32)

@@ -11,7 +11,8 @@ use testbed::packets::{force_receive_buffer, socket};
 
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
 pub const ETHERTYPE_IPV6: u16 = 0x86dd;
-/// Local experimental ethertype (IEEE 802) of marker frames: all frames before the marker have been handled.
+/// Ethertype of marker frames, reserved for local experiments (IEEE 802). Once a marker arrives, all frames before it
+/// have been handled.
 pub const ETHERTYPE_MARKER: u16 = 0x88b5;
 const ETHERNET_BYTES: usize = 14;
 pub const BUFFER_BYTES: i32 = 64 << 20;
@@ -135,7 +136,7 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the IP packets of the frames received so far.
+    /// Returns the IP packets of the frames received since the last call.
     pub fn received(&self) -> anyhow::Result<Vec<Vec<u8>>> {
         let mut packets = Vec::new();
         let mut buffer = vec![0_u8; READ_BYTES];
@@ -168,7 +169,7 @@ impl Link {
         }
     }
 
-    /// Waits for data to receive.
+    /// Waits until a frame can be received. Returns false after the timeout.
     pub fn wait(&self, timeout_ms: i32) -> bool {
         readable(&self.socket, timeout_ms)
     }
@@ -202,7 +203,7 @@ impl Raw {
         Ok(Raw { socket, version })
     }
 
-    /// Sends a packet to its own destination address. Returns false if the kernel refuses the packet.
+    /// Sends a packet to the destination address in its header. Returns false if the kernel refuses the packet.
     pub fn send(&self, packet: &[u8]) -> bool {
         // SAFETY: all zeros is valid for both; the kernel reads the packet and an address of the size given.
         unsafe {

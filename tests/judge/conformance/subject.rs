@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A subject decides in a cell: the kernel's nf_tables, or a twin on NFQUEUE. Also the result of each packet.
+//! A subject decides packets in its own cell: the kernel's nf_tables, or a twin on NFQUEUE. Its outcome is the result
+//! of each packet.
 
 use std::collections::HashMap;
 use std::fs;
@@ -41,7 +42,7 @@ pub struct Outcome {
     pub counters: Vec<(u64, u64)>,
     /// Number of packets that a twin could not decide.
     pub undecidable: u64,
-    /// The rule of each of a twin's counters, `FILE:LINE`.
+    /// The rule of each counter, `FILE:LINE`; only for a twin.
     pub counter_rules: Vec<String>,
 }
 
@@ -67,7 +68,8 @@ pub struct Told {
 pub struct Refused(pub String);
 
 impl Subject {
-    /// Makes a subject. `tracked`: with connection tracking, which remembers connections and reassembles fragments.
+    /// Creates a subject.
+    /// - tracked: enables connection tracking, which remembers connections and reassembles fragments.
     pub fn new(who: Who, tracked: bool) -> anyhow::Result<Subject> {
         let cell = Cell::new().with_context(|| format!("the cell of {}", who.name()))?;
         if who != Who::Kernel {
@@ -142,7 +144,7 @@ impl Subject {
         }
         let path = policy.to_str().context("a path that is no text")?;
         let copied = told.copy_bytes.map(|bytes| bytes.to_string());
-        // As root, since the file may be unreadable for other users, which would cause a warning.
+        // The twin runs as root, since the file may be unreadable for other users, which would cause a warning.
         let mut arguments = vec!["--policy", path, "--malformed", "policy"];
         arguments.extend(["--queue", "0", "--user", "root"]);
         if self.tracked {
@@ -199,7 +201,8 @@ pub fn normal(packet: &[u8]) -> Vec<u8> {
 /// Bits of a mark that contain the connection state.
 pub const STATE_BITS: u32 = 0x4f00_0000;
 
-/// Collects the outcome. `tracked`: the mark may still contain the connection state for the twin.
+/// Collects the results of the packets.
+/// - tracked: removes the connection state that the mark may still contain for the twin.
 fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
     let known: HashMap<Vec<u8>, u32> = shots
         .iter()
@@ -228,7 +231,8 @@ fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
         if known.contains_key(&normal(packet)) {
             continue;
         }
-        // Errors of the stack itself, which are the same without tracking, depend on the connection that was tracked first.
+        // Responses are ignored with tracking: errors of the stack itself then depend on the connection that was
+        // tracked first.
         let answer = answer::read(packet, shots).filter(|_| !tracked);
         if let Some((number, answer)) = answer {
             outcome.answers.entry(number).or_default().push(answer);
@@ -237,7 +241,7 @@ fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
     outcome
 }
 
-/// Packets and bytes.
+/// Packets and bytes of a counter.
 pub type Counter = (u64, u64);
 
 /// Returns the counters of the last ledger, and their rules.

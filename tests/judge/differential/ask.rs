@@ -32,7 +32,7 @@ pub struct Asker {
     folder: PathBuf,
 }
 
-/// The common output, or the difference in one line.
+/// The output that both twins have in common, or the difference in one line.
 pub type Answer = Result<Said, String>;
 
 impl Asker {
@@ -89,7 +89,7 @@ impl Asker {
         })
     }
 
-    /// Runs both twins at once.
+    /// Runs both twins at once and compares their output.
     pub fn ask(&self, arguments: &[&str]) -> anyhow::Result<Answer> {
         let arguments: Vec<String> = arguments
             .iter()
@@ -114,7 +114,7 @@ impl Drop for Asker {
     }
 }
 
-/// Returns the common output if it is equal and both ended by themselves.
+/// Returns the common output if the outputs are equal and both twins ended by themselves.
 fn compare(rust: &Said, c: &Said) -> Answer {
     if rust.end != c.end || rust.code.is_none() {
         let words = |said: &Said| format!("{} {}", said.end, line(&said.stderr, 0));
@@ -137,13 +137,13 @@ fn compare(rust: &Said, c: &Said) -> Answer {
     Ok(rust.clone())
 }
 
-/// Returns the number of the first line that differs.
+/// Returns the number of the first line that differs, from 0.
 fn first_difference(a: &[u8], b: &[u8]) -> usize {
     let same = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     a[..same].iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Returns a line of the output, truncated for a message.
+/// Returns the line with a number, from 0, truncated for a message.
 pub fn line(bytes: &[u8], number: usize) -> String {
     const LONGEST: usize = 400;
     let line = bytes

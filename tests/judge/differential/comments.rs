@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `explain --json` on comments with a packet's metadata, and on texts that are almost such comments.
+//! Runs `explain --json` on captures whose packets have comments with metadata, some of them malformed.
 
 use twinwall_judge::random::Random;
 use twinwall_judge::{pcap, shrink};
@@ -111,10 +111,10 @@ const FIELDS: [(&str, &[&str]); 13] = [
 fn comment(random: &mut Random) -> Vec<u8> {
     let mut text = BEGIN.to_owned();
     for (name, values) in FIELDS {
-        // Some appear twice, some not at all.
+        // Some fields appear twice, some not at all.
         let times = random.weighted(&[40, 58, 2]);
         for _ in 0..times {
-            // The first values are valid.
+            // The first half of the values is valid.
             let good = values.len().div_ceil(2);
             let end = if random.percent(90) {
                 good
@@ -136,7 +136,7 @@ fn comment(random: &mut Random) -> Vec<u8> {
     bytes
 }
 
-/// Returns None if the twins agree; otherwise the difference.
+/// Returns None if the twins agree, otherwise the difference.
 fn judge(asker: &Asker, comments: &[Vec<u8>]) -> anyhow::Result<Option<String>> {
     asker.write(POLICY, TELLING.as_bytes())?;
     asker.write(PACKETS, &pcap::write_commented(&PACKET, comments))?;
@@ -152,7 +152,8 @@ fn judge(asker: &Asker, comments: &[Vec<u8>]) -> anyhow::Result<Option<String>> 
     }))
 }
 
-/// Judges the comments of a run. A disagreement is one comment, which belongs into tests/corpus/vectors/comments.txt.
+/// Judges a part of a run: random comments. If the twins disagree, prints the fewest comments that show it, for
+/// tests/corpus/vectors/comments.txt.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(!seed, part);
     let comments: Vec<Vec<u8>> = (0..PER_PART).map(|_| comment(&mut random)).collect();

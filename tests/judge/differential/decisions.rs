@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `explain --json` on random policies and packets. explain itself compares the decision of the compiled policy with a walk
-//! over its rules, and exits with 1 if they differ.
+//! Runs `explain --json` on random policies and packets. explain itself compares the decision of the compiled policy
+//! with a walk over its rules, and exits with 1 if they differ.
 
 use twinwall_judge::boundary::{mangled, packets, told};
 use twinwall_judge::field::{interface_name, write, Field, Kind};
@@ -13,7 +13,7 @@ use twinwall_judge::{keep, pcap, shrink};
 use crate::ask::{line, name, Asker, PACKETS, POLICY};
 use crate::Tally;
 
-/// Many packets, since starting a program takes longer than deciding them.
+/// Number of packets; large, since starting a program takes longer than deciding them.
 const PACKETS_PER_POLICY: usize = 2000;
 const JUDGE: &str = "explain";
 
@@ -69,7 +69,7 @@ fn told_words(
     words
 }
 
-/// Returns None if both print the same and found no fault; otherwise the difference.
+/// Returns None if both twins print the same and find no fault, otherwise the difference.
 fn judge(
     asker: &Asker,
     words: &[String],
@@ -140,7 +140,7 @@ fn shrink_policy(
     text: &str,
     mut packets: Vec<Vec<u8>>,
 ) -> anyhow::Result<()> {
-    // Removing parts must not turn it into another fault: a policy that both refuse.
+    // Removing parts must not turn the fault into a different one: a policy that both twins refuse.
     let refused = |difference: &str| difference.starts_with("both end");
     let first = judge(asker, words, text, &packets)?.unwrap_or_default();
     let fails = |words: &[String], text: &str, packets: &[Vec<u8>]| match judge(
@@ -150,7 +150,7 @@ fn shrink_policy(
         _ => false,
     };
     packets = shrink::list(&packets, |fewer| fails(words, text, fewer));
-    // The plain text, unless the fault depends on the style of the text.
+    // Shrinks the plain text, unless the fault depends on the style of the text.
     let mut small = text.to_string();
     if fails(words, &made.to_string(), &packets) {
         small = shrink::policy(made, |smaller| fails(words, &smaller.to_string(), &packets))

@@ -3,8 +3,8 @@
 //! `explain` on random policies and packets, some with names, and on comments of captures. Every byte of their output
 //! must be equal.
 //!     differential [--seconds N] [--seed N] [--decisions N]
-//! Continues until the time is over and the number of packets is decided. Disagreements kept in tests/corpus/crashes
-//! come first. A new one is one line; it is shrunk and kept there, and the exit code is 1.
+//! Continues until the time is over and the number of packets is decided. Disagreements saved in tests/corpus/crashes
+//! are judged first. A new disagreement is printed as one line, shrunk, and saved there; the exit code is then 1.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

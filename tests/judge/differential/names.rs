@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Model of unknown names: a match on an unknown name may hold or not. A packet may pass if it passes with some of
-//! these matches removed and the remaining ones never true. Such policies contain no names; certify compares `explain`
-//! for them with the kernel.
+//! Model of unknown names: a match on an unknown name may hold or not. A packet may pass if some variant of the policy
+//! accepts it: a variant lacks some of these matches, as if they held, and the others never hold. Variants contain no
+//! names. For such policies, certify compares the twins with the kernel.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use twinwall_judge::{keep, pcap};
 use crate::ask::{line, Asker, PACKETS, POLICY};
 use crate::Tally;
 
-/// Number of matches on names; two to the power of this many variants are run.
+/// Maximum number of matches on names. Two to the power of their number variants are run.
 const MATCHES_MAX: usize = 4;
 const PACKETS_PER_POLICY: usize = 300;
 const JUDGE: &str = "names";
@@ -27,7 +27,7 @@ const NEVER: &str = "meta length 0";
 /// Position of a match: table, chain, rule, statement.
 type Place = (usize, usize, usize, usize);
 
-/// Returns positions for matches: each before a statement of a rule, so that none follows a verdict.
+/// Returns positions for one or more matches, each before a statement of a rule, so that no match follows a verdict.
 fn places(random: &mut Random, made: &Policy) -> Vec<Place> {
     let mut all = Vec::new();
     for (table, tables) in made.tables.iter().enumerate() {
@@ -62,7 +62,7 @@ fn with(made: &Policy, places: &[Place], statement: impl Fn(usize) -> Option<Str
     policy.to_string()
 }
 
-/// Returns the explanation of each packet; Err: the difference between the twins, or the error of both.
+/// Returns the explanation of each packet. Err: the difference between the twins, or the error of both.
 fn explain(asker: &Asker, hook: Hook, text: &str) -> anyhow::Result<Result<Vec<Value>, String>> {
     asker.write(POLICY, text.as_bytes())?;
     let arguments = [
@@ -98,16 +98,18 @@ fn is_open(told: &Value) -> bool {
     })
 }
 
-/// Results of a packet's variants.
+/// Results of a packet under all variants.
 #[derive(Clone, Copy, Default)]
 struct Ways {
-    /// True if a variant accepts it.
+    /// True if a variant accepts the packet.
     passes: bool,
-    /// True if a --fail mode decided a variant: fewer bytes are copied for a policy without names.
+    /// True if --fail decided the packet under a variant: fewer bytes are copied for a policy without names.
     failed: bool,
 }
 
-/// Returns an error in the verdicts, given the results of each packet's variants.
+/// Returns the first wrong verdict, given the results of each packet under all variants. None if all verdicts are
+/// right.
+/// - opens: in/out: incremented for each packet with an unknown name.
 fn compare(told: &[Value], ways: &[Ways], opens: &mut u64) -> Option<String> {
     for (number, (told, &Ways { passes, failed })) in told.iter().zip(ways).enumerate() {
         if failed || told["status"] != "ok" {
@@ -162,8 +164,8 @@ fn judge(
     })
 }
 
-/// Judges a policy of a run, with its packets. All base chains have one hook, so that later chains have names, too.
-/// Limits and quotas are excluded: each variant would use them up separately.
+/// Judges a policy of a run, with its packets. All base chains have the same hook, so that later chains test names,
+/// too. Limits and quotas are excluded: each variant would use them up separately.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(seed, part);
     let hook = *random.pick(&HOOKS);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `check --print` on policies and on texts that are almost policies.
+//! Runs `check --print` on policies and on texts that are almost policies.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ use twinwall_judge::{keep, shrink};
 use crate::ask::{line, name, Asker, POLICY};
 use crate::Tally;
 
-/// Number of texts for each policy with packets.
+/// Number of texts for each policy that is judged with packets.
 pub const PER_PART: u64 = 6;
 /// Expectation for a text: it must be accepted, or either result is allowed.
 #[derive(Clone, Copy, PartialEq)]
@@ -40,7 +40,7 @@ pub fn corpus() -> anyhow::Result<Vec<String>> {
                 .extension()
                 .is_some_and(|end| end == "nft" || end == "ok");
             match fs::read_to_string(&path) {
-                // Every mutation of a long text would take long.
+                // Long texts are left out: every mutation of them would take long.
                 Ok(text) if wanted && text.len() < 20_000 => texts.push(text),
                 _ => {}
             }
@@ -49,8 +49,8 @@ pub fn corpus() -> anyhow::Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Checks that both print the same for a text, and that the printed policy is accepted and printed identically again.
-/// Returns true if they accept it, or the difference.
+/// Checks that both twins print the same for a text, and that they accept the printed policy and print it identically
+/// again. Returns true if they accept the text, false if they refuse it; Err contains the difference.
 fn judge(asker: &Asker, text: &[u8], meant: Meant) -> anyhow::Result<Result<bool, String>> {
     asker.write(POLICY, text)?;
     let said = match asker.ask(&["check", "--print", POLICY])? {
@@ -132,8 +132,8 @@ pub fn part(
     Ok(())
 }
 
-/// Shrinks a text on which the twins differ. A text that both refuse wrongly is saved as it is: every part of it would be
-/// refused as well.
+/// Shrinks a text on which the twins differ. A text that both refuse wrongly is saved unchanged: every part of it would
+/// be refused as well.
 fn shrink_text(asker: &Asker, name: &str, text: &[u8], meant: Meant) -> anyhow::Result<()> {
     let differs = |text: &[u8]| matches!(judge(asker, text, Meant::Any), Ok(Err(_)));
     let (mut small, mut word) = (text.to_vec(), "any");

@@ -226,7 +226,7 @@ fn set_ports(packet: &mut Packet, to_source: Option<u16>, to_destination: Option
             *destination = to_destination.unwrap_or(*destination);
         }
         Layer4::Icmp { kind, code } => {
-            // The field that `th sport` would read.
+            // Type and code are the bytes that `th sport` would read.
             if let Some(port) = to_source {
                 [*kind, *code] = port.to_be_bytes();
             }
@@ -281,7 +281,7 @@ fn disturb(random: &mut Random, packet: &mut Packet) {
     }
 }
 
-/// Returns TCP options: padding, with others in it, some of which have a wrong length.
+/// Returns TCP options: padding that contains some other options, some of them with a wrong length.
 fn tcp_options(random: &mut Random) -> Vec<u8> {
     let mut options = vec![NOP; *random.pick(&[4, 12, 20, 40])];
     for _ in 0..random.below(4) {
@@ -335,7 +335,7 @@ fn options(random: &mut Random, packet: &mut Packet) {
             ..Extension::new(kind)
         });
     }
-    // In its regular position; elsewhere the kernel's walk and that of the RFC classify it differently.
+    // Moves the hop-by-hop header to its regular position; elsewhere the kernel and the RFC classify it differently.
     if random.percent(80) {
         packet
             .extensions
@@ -364,7 +364,8 @@ pub fn mangled(random: &mut Random, packet: &Packet) -> Vec<u8> {
     bytes
 }
 
-/// Returns the values of fields outside packets, from the rules: interfaces, marks and owners for a run.
+/// Returns a value for a field outside of packets (interface, mark, owner or connection state), mostly near the rules'
+/// values.
 pub fn told(
     random: &mut Random,
     groups: &[Group],

@@ -21,7 +21,7 @@ pub struct Step {
     pub packet: Packet,
 }
 
-/// Addresses, ports and fields of all packets of a connection.
+/// Addresses, ports, hop limit and traffic class of all packets of a connection.
 #[derive(Clone, Debug)]
 pub struct Ends {
     pub version: u8,
@@ -32,7 +32,7 @@ pub struct Ends {
     pub traffic_class: u8,
 }
 
-/// Protocol above TCP or UDP, and its client's host.
+/// Protocol that a client and a server speak over TCP or UDP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speech {
     Tls,
@@ -59,7 +59,7 @@ fn is_host(version: u8, address: u128) -> bool {
 }
 
 impl Ends {
-    /// Returns the ends of a packet, changed if a connection can't have them.
+    /// Returns the ends of a packet. Replaces those that a connection can't have.
     pub fn of(packet: &Packet, random: &mut Random) -> Ends {
         let (client, server) = match packet.version {
             4 => IPV4_DEFAULT,
@@ -84,7 +84,7 @@ impl Ends {
             } => (port(source, ephemeral), port(destination, 443)),
             _ => (ephemeral, 443),
         };
-        // Packets have port 40000 unless a rule tests another.
+        // Replaces 40000, the source port of packets if no rule tests another one.
         let ports = (if ports.0 == 40000 { ephemeral } else { ports.0 }, ports.1);
         Ends {
             version: packet.version,
@@ -151,8 +151,8 @@ impl Tcp<'_> {
     }
 }
 
-/// Returns the first bytes of a server: a ServerHello of TLS 1.3 (RFC 8446, section 4.1.3), an HTTP response, or
-/// others.
+/// Returns the first bytes of a server: a ServerHello of TLS 1.3 (RFC 8446, section 4.1.3), an HTTP response, or other
+/// data.
 fn answer(speech: Speech) -> Vec<u8> {
     match speech {
         Speech::Tls => {
@@ -173,7 +173,8 @@ fn answer(speech: Speech) -> Vec<u8> {
     }
 }
 
-/// Returns a DNS query (RFC 1035, section 4.1). kind: queried record type.
+/// Returns a DNS query (RFC 1035, section 4.1).
+/// - kind: queried record type.
 pub fn question(host: &str, kind: u16) -> Vec<u8> {
     let mut message = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in host.split('.').filter(|label| !label.is_empty()) {
@@ -212,7 +213,8 @@ fn datagram(ends: &Ends, is_servers: bool, payload: Vec<u8>) -> Step {
     Step { is_servers, packet }
 }
 
-/// Returns the packets of a connection of QUIC: a hello in one or two Initial packets, the rest of the handshake, and others.
+/// Returns the packets of a QUIC connection: a hello in one or two Initial packets, Handshake packets, and packets with
+/// a short header.
 fn datagrams(random: &mut Random, ends: &Ends, hello: &[u8]) -> Vec<Step> {
     let ids = Ids::new(ends.ports.0);
     let cut = match random.percent(40) {
@@ -248,7 +250,8 @@ fn datagrams(random: &mut Random, ends: &Ends, hello: &[u8]) -> Vec<Step> {
     steps
 }
 
-/// Returns the packets of a connection, in order. host: empty for a hello without a name.
+/// Returns the packets of a connection, in order.
+/// - host: name that the client shows; empty for none.
 pub fn steps(random: &mut Random, ends: &Ends, speech: Speech, host: &str) -> Vec<Step> {
     let said = opening(random, speech, host);
     match speech {

@@ -300,7 +300,7 @@ pub fn names(kind: Kind) -> &'static [(&'static str, u128)] {
     }
 }
 
-/// Formats a value. With `random`, in one of the language's formats; otherwise in the plainest.
+/// Formats a value. With `random`, in any of the language's formats; otherwise in the plainest format.
 pub fn write(kind: Kind, value: u128, random: Option<&mut Random>) -> String {
     let way = random.map_or(usize::MAX, |random| random.below(100));
     let by_name = || {

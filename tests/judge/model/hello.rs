@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! First data of a client: a ClientHello (RFC 8446, section 4.1.2) that current servers answer, and an HTTP request.
 
-/// Bytes of the client, with offsets of their parts.
+/// First bytes of a client, with offsets of their parts.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub bytes: Vec<u8>,
@@ -27,10 +27,10 @@ const ALPN: &[u8] = b"\x08http/1.1";
 
 /// Returns the handshake message without a record.
 /// - host: empty for a hello that shows no name.
-/// - padding: bytes of a padding extension before the name, which moves the name to its place in a hello with a
+/// - padding: bytes of a padding extension before the name. It moves the name as far back as in a hello with a
 ///   post-quantum key share.
-/// - share: key share; empty: the server requests another hello.
-/// - alpn: protocols, each after its length.
+/// - share: key share. If it is empty, the server requests another hello.
+/// - alpn: protocols, each preceded by its length.
 fn handshake(host: &str, padding: usize, share: &[u8], alpn: &[u8]) -> Vec<u8> {
     let name = [&[0][..], &with_length16(host.as_bytes())].concat();
     let shown = match host {
@@ -97,12 +97,16 @@ pub fn tls_records(host: &str, padding: usize, cuts: &[usize]) -> Opening {
     }
 }
 
-/// Returns a hello in one record that offers protocols, each after its length. host: empty for no name.
+/// Returns a hello in one record.
+/// - host: empty for a hello that shows no name.
+/// - alpn: offered protocols, each preceded by its length.
 pub fn tls_offering(host: &str, alpn: &[u8]) -> Vec<u8> {
     record(&handshake(host, 0, &share(), alpn))
 }
 
-/// Returns the bytes of a hello in CRYPTO frames of QUIC that offers protocols. host: empty for one without a name.
+/// Returns a hello without records, for CRYPTO frames of QUIC.
+/// - host: empty for a hello that shows no name.
+/// - alpn: offered protocols, each preceded by its length.
 pub fn quic_offering(host: &str, alpn: &[u8]) -> Vec<u8> {
     handshake(host, 0, &share(), alpn)
 }
@@ -119,7 +123,8 @@ pub fn name_in_handshake(host: &str, padding: usize) -> usize {
     parts.position(|part| part == host.as_bytes()).unwrap_or(0)
 }
 
-/// Returns an HTTP request. line_end: end of its lines.
+/// Returns an HTTP request.
+/// - line_end: end of each of its lines.
 pub fn http(host: &str, line_end: &str) -> Opening {
     let start = format!("GET / HTTP/1.1{line_end}Host: ");
     Opening {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Saves disagreements in tests/corpus/crashes: NAME.nft, which begins with comments on the observation and the arguments,
-//! and NAME.pcap. The judge that wrote them runs them again.
+//! Saves disagreements in tests/corpus/crashes: NAME.nft, which begins with comments on the observation and the
+//! arguments, and NAME.pcap. The judge that saved a disagreement runs it again.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct Kept {
     pub path: PathBuf,
     /// Description in one sentence.
     pub note: String,
-    /// Arguments of the judge; one line per packet, or one for all.
+    /// Arguments of the judge: one line per packet, or one line for all packets.
     pub asked: Vec<String>,
     pub packets: Vec<Vec<u8>>,
 }
@@ -46,7 +46,7 @@ pub fn write(
     Ok(path)
 }
 
-/// Returns a judge's cases in a folder, sorted by name.
+/// Returns the cases that a judge has saved in a folder, sorted by name.
 pub fn read_all(folder: &Path, judge: &str) -> anyhow::Result<Vec<Kept>> {
     let mut kept = Vec::new();
     let Ok(entries) = fs::read_dir(folder) else {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Texts that are almost policies, which both parsers must either refuse or accept.
+//! Texts that are almost policies. The parsers of both twins must treat them alike: refuse or accept them.
 
 use super::random::Random;
 use super::style::tokens;

@@ -16,7 +16,7 @@ pub fn without_comments(text: &str) -> String {
     text.lines().map(code).collect()
 }
 
-/// Returns the offsets of a line's rule and of its last verdict. None if the line is no whole rule.
+/// Returns the offsets of a line's rule and of the rule's last verdict. None if the line is no whole rule.
 fn places(line: &str) -> Option<(usize, usize)> {
     let start = line.len() - line.trim_start().len();
     let rule = line.trim_end();

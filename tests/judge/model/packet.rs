@@ -18,7 +18,7 @@ pub struct Extension {
     pub kind: u8,
     /// Offset (in bytes) and flags of a fragment header, as on the wire.
     pub fragment: u16,
-    /// Length in units of 8 bytes beyond the first 8 (for AH: 4 bytes beyond the first 8).
+    /// Length after the first 8 bytes, in units of 8 bytes (for AH: 4 bytes).
     pub units: u8,
 }
 
@@ -71,7 +71,8 @@ pub struct Packet {
     pub bad_checksum: bool,
     /// TCP sequence and acknowledgement numbers; None: derived from `number`.
     pub sequence: Option<(u32, u32)>,
-    /// IPv4 identification or IPv6 flow label, and TCP's sequence numbers: identifies packets where no rule tests it.
+    /// Number that identifies the packet. It is stored where no rule tests it: in the IPv4 identification or IPv6 flow
+    /// label, and in TCP's sequence numbers.
     pub number: u32,
 }
 

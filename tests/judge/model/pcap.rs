@@ -10,7 +10,7 @@ const SNAPLEN: u32 = 262_144;
 const FILE_HEADER_BYTES: usize = 24;
 const RECORD_HEADER_BYTES: usize = 16;
 
-/// Returns a file of packets, a millisecond apart.
+/// Returns a pcap file with packets, whose times are a millisecond apart.
 pub fn write(packets: &[Vec<u8>]) -> Vec<u8> {
     let mut file = Vec::new();
     file.extend(MAGIC.to_le_bytes());
@@ -30,7 +30,7 @@ pub fn write(packets: &[Vec<u8>]) -> Vec<u8> {
     file
 }
 
-/// Returns a pcapng block: its body, padded.
+/// Returns a pcapng block with a body, padded to a multiple of 4 bytes.
 fn block(kind: u32, body: &[u8]) -> Vec<u8> {
     let padded = body.len().next_multiple_of(4);
     let length = (padded as u32 + 12).to_le_bytes();

@@ -23,7 +23,7 @@ const TAG_BYTES: usize = 16;
 /// Minimum length of a packet's plain text, so that it has enough bytes for a sample.
 const PLAIN_BYTES_MIN: usize = 4;
 
-/// First byte of a long header (RFC 9000, section 17.2).
+/// Bits of the first byte of a long header (RFC 9000, section 17.2).
 const LONG: u8 = 0x80;
 const FIXED: u8 = 0x40;
 const TYPE_SHIFT: u8 = 4;
@@ -35,7 +35,7 @@ const ZERO_RTT: u8 = 1;
 const HANDSHAKE: u8 = 2;
 const RETRY: u8 = 3;
 
-/// The client's own connection ids: of the tested connection, and of another one.
+/// The client's own connection IDs: of the tested connection, and of another connection.
 pub const SOURCES: [&[u8]; 2] = [b"true", b"other"];
 
 /// Returns rustls' name of a version.
@@ -47,24 +47,24 @@ pub fn version_of(number: u32) -> Version {
     }
 }
 
-/// Returns the form bit of a long header, and its type as version 1 numbers it. Version 2 numbers them one higher (RFC
-/// 9369, section 3.2).
+/// Returns the form bit and the type bits of a long header.
+/// - packet_type: number of the type in version 1. The numbers of version 2 are one higher (RFC 9369, section 3.2).
 fn first_byte(version: u32, packet_type: u8) -> u8 {
     let more = u8::from(version == VERSION_2);
     LONG | ((packet_type + more) & TYPE_MASK) << TYPE_SHIFT
 }
 
-/// Initial packet.
+/// Initial packet of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Packet {
     pub version: u32,
-    /// True if it belongs to another connection of the same client.
+    /// True if the packet belongs to another connection of the same client.
     pub other: bool,
     pub number: u16,
     pub frames: Vec<u8>,
-    /// True if its authentication tag is invalid: no receiver accepts it.
+    /// True if the packet's authentication tag is invalid: no receiver accepts the packet.
     pub broken: bool,
-    /// True if its fixed bit is 0 (RFC 9287).
+    /// True if the packet's fixed bit is 0 (RFC 9287).
     pub greased: bool,
     /// Token in the packet, although the server has sent none.
     pub token: Vec<u8>,
@@ -78,7 +78,7 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Returns the initial ids of a client.
+    /// Returns the server's two connection IDs for a client's port, with an empty token.
     pub fn new(port: u16) -> Ids {
         let id = |last: u8| [&port.to_be_bytes()[..], &[7; 5], &[last]].concat();
         Ids {
@@ -96,7 +96,7 @@ pub fn variable(number: usize) -> Vec<u8> {
     }
 }
 
-/// Returns CRYPTO frames of the handshake's bytes between two offsets.
+/// Returns a CRYPTO frame with the handshake's bytes between two offsets.
 pub fn crypto(bytes: &[u8], from: usize, to: usize) -> Vec<u8> {
     [
         vec![6],
@@ -108,6 +108,7 @@ pub fn crypto(bytes: &[u8], from: usize, to: usize) -> Vec<u8> {
 }
 
 /// Returns an encrypted packet.
+/// - padding: number of padding bytes after the frames.
 fn seal(ids: &Ids, packet: &Packet, padding: usize) -> anyhow::Result<Vec<u8>> {
     let server = &ids.servers[usize::from(packet.other)];
     let source = SOURCES[usize::from(packet.other)];
@@ -149,7 +150,8 @@ fn seal(ids: &Ids, packet: &Packet, padding: usize) -> anyhow::Result<Vec<u8>> {
     Ok(sealed)
 }
 
-/// Returns packets in one datagram, the last one padded. behind: bytes after them.
+/// Returns a datagram with packets, the last one padded.
+/// - behind: bytes after the packets.
 pub fn datagram(ids: &Ids, packets: &[Packet], behind: &[u8]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for (index, packet) in packets.iter().enumerate() {
@@ -190,7 +192,7 @@ pub fn zero_rtt(ids: &Ids, version: u32) -> Vec<u8> {
     .concat()
 }
 
-/// Returns a Handshake packet of an end.
+/// Returns a Handshake packet that an end sends. No receiver can decrypt it.
 pub fn handshake(ids: &Ids, is_servers: bool) -> Vec<u8> {
     let mut names = [&ids.servers[0][..], SOURCES[0]];
     if is_servers {
@@ -210,7 +212,7 @@ pub fn handshake(ids: &Ids, is_servers: bool) -> Vec<u8> {
     .concat()
 }
 
-/// Returns a packet with a short header, of an end (RFC 9000, section 17.3).
+/// Returns a packet with a short header that an end sends (RFC 9000, section 17.3). No receiver can decrypt it.
 pub fn short(ids: &Ids, is_servers: bool) -> Vec<u8> {
     let to = match is_servers {
         true => SOURCES[0],

@@ -17,7 +17,7 @@ use super::tree::{Group, Hook, HOOKS};
 const ELEMENTS: usize = 12;
 const INCLUDES: u32 = 16;
 
-/// Contents of a text.
+/// Policy text, with the hooks and the groups of values that were extracted from it.
 pub struct Scanned {
     /// The whole text, with its includes.
     pub text: String,
@@ -169,7 +169,7 @@ fn value(kind: Kind, text: &str) -> Option<(u128, u128)> {
     Some((one(low)?, one(high)?)).filter(|(low, high)| low <= high)
 }
 
-/// Returns the elements in the words of a set, without the values of a map.
+/// Returns the values of the elements in the words of a set. Ignores the right sides of a map.
 fn elements(words: &[String], key: &[Field]) -> Vec<Group> {
     let mut groups = Vec::new();
     let all: Vec<&[String]> = words.split(|word| word == ",").collect();
@@ -205,7 +205,7 @@ fn braced(words: &[String]) -> Option<(&[String], usize)> {
     Some((&words[1..end], end + 1))
 }
 
-/// Scans a text.
+/// Extracts the hooks and values from a policy's text.
 pub fn scan(text: &str) -> Scanned {
     let words = words(text);
     let mut sets: HashMap<&str, &[String]> = HashMap::new();
@@ -243,7 +243,7 @@ pub fn scan(text: &str) -> Scanned {
     }
 }
 
-/// Returns the words between line ends that are outside the braces of sets.
+/// Splits words at line ends and semicolons that are outside the braces of sets: each part may be a rule.
 fn rules(words: &[String]) -> Vec<&[String]> {
     let mut rules = Vec::new();
     let mut start = 0;

@@ -63,7 +63,7 @@ fn cut_tables(policy: &Policy, at: usize) -> Option<Policy> {
     })
 }
 
-/// Applies a cut to the item with that number, counted over all tables.
+/// Removes the item with number `at`, counted over the lists `of` of all tables. Returns None if there are fewer items.
 fn cut_nth<T>(
     policy: &Policy,
     at: usize,
@@ -90,7 +90,8 @@ fn cut_sets(policy: &Policy, at: usize) -> Option<Policy> {
     cut_nth(policy, at, |table| &mut table.sets)
 }
 
-/// Changes the rule with that number; None if there is none.
+/// Calls `change` with each rule (its chain's rules and its index) until it returns true. Returns the changed policy,
+/// or None if `change` never returns true.
 fn with_rules(
     policy: &Policy,
     mut change: impl FnMut(&mut Vec<Rule>, usize) -> bool,
@@ -155,7 +156,7 @@ fn cut_elements(policy: &Policy, at: usize) -> Option<Policy> {
     None
 }
 
-/// Removes comments, `flush ruleset`, or the policies of chains.
+/// Removes `flush ruleset`, policy and priority of a base chain, or a rule's comment.
 fn cut_words(policy: &Policy, at: usize) -> Option<Policy> {
     let mut smaller = policy.clone();
     if at == 0 {

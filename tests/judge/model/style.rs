@@ -4,7 +4,7 @@
 use super::random::Random;
 use super::tree::{Policy, Table};
 
-/// Returns a text equivalent to the plain text.
+/// Returns a policy's text in a random style.
 pub fn styled(policy: &Policy, random: &mut Random) -> String {
     let text = match random.percent(25) {
         true => added(policy),
@@ -20,7 +20,7 @@ pub fn styled(policy: &Policy, random: &mut Random) -> String {
     }
 }
 
-/// Returns one line per table, set, chain and rule.
+/// Returns a policy as commands: one `add` line per table, set, chain and rule.
 fn added(policy: &Policy) -> String {
     let mut text = String::new();
     if policy.flush {
@@ -80,7 +80,7 @@ fn defined(text: &str, random: &mut Random) -> String {
     for token in tokens(text) {
         let number = token.starts_with(|first: char| first.is_ascii_digit());
         let whole = number && !token.contains(['-', '/']);
-        // Only where nft accepts a name as well, not in counters, limits and the like.
+        // Defined names are used only where nft accepts them as well, not in counters, limits and the like.
         let value = matches!(
             before,
             "{" | "," | "." | "dport" | "sport" | "saddr" | "daddr"
@@ -100,7 +100,7 @@ fn defined(text: &str, random: &mut Random) -> String {
     defines + &out
 }
 
-/// Splits the text into strings, runs of blanks, single signs, and words.
+/// Splits a text into strings, comments, runs of blanks, single signs, and words.
 pub fn tokens(text: &str) -> Vec<&str> {
     let mut tokens = Vec::new();
     let mut rest = text;

@@ -65,7 +65,7 @@ pub struct Statement {
     pub elements: Vec<Element>,
     pub tail: String,
     pub ranges: Vec<Range>,
-    /// Name of the set or map in it.
+    /// Name of the named set or map that the statement uses.
     pub set: Option<String>,
 }
 
@@ -194,7 +194,7 @@ impl fmt::Display for Policy {
 }
 
 impl Policy {
-    /// Returns the hooks of its base chains, without duplicates, in order.
+    /// Returns the hooks of the policy's base chains, without duplicates, in order.
     pub fn hooks(&self) -> Vec<Hook> {
         let chains = self.tables.iter().flat_map(|table| &table.chains);
         let mut hooks: Vec<Hook> = chains
@@ -205,8 +205,8 @@ impl Policy {
         hooks
     }
 
-    /// Returns the values of each rule. For a set, each group has the values of one element; more than `MAX_ELEMENTS` of
-    /// them would outweigh the other rules.
+    /// Returns the values of each rule. A rule with a set has further groups, each with the values of one element. Only
+    /// the first `MAX_ELEMENTS` elements count, so that they don't outweigh the other rules.
     pub fn groups(&self) -> Vec<Group> {
         const MAX_ELEMENTS: usize = 12;
         let mut groups = Vec::new();

@@ -13,14 +13,15 @@ pub const ROWS: &[Row] = &[
     ("stopped-in-the-middle", 60, stopped_in_the_middle),
 ];
 
-/// System calls that separate the steps: renaming and writing files, starting programs.
+/// System calls before which an apply is killed, one group after another: renaming files, writing files, starting
+/// programs.
 const STEPS: [&str; 3] = ["rename", "fsync", SPAWN];
 const SPAWN: &str = "clone,clone3,fork,vfork";
 const WAIT: &str = "wait4,waitid";
-/// Limit beyond the number of calls in an apply.
+/// Number that exceeds that of the calls in an apply.
 const CALLS_MAX: u32 = 100;
 
-/// Applies a policy and kills fwctl in its nth call. Returns true if it was killed.
+/// Applies a policy, and kills fwctl at its nth system call of a kind. Returns true if fwctl was killed.
 fn kill_in(place: &Place, policy: &str, call: &str, nth: u32) -> anyhow::Result<bool> {
     let inject = format!("inject={call}:signal=KILL:when={nth}");
     let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", &inject];
@@ -35,7 +36,8 @@ fn killed_at_every_step() -> anyhow::Result<()> {
     kill_everywhere(&place, &other, &|place| place.rules())
 }
 
-/// Kills fwctl in every step of an apply, and checks that each time the state is restored.
+/// Kills fwctl at every step of an apply. Checks that each time the previous state is restored.
+/// - other: path of the policy to apply.
 /// - look: returns the state to compare.
 pub fn kill_everywhere(
     place: &Place,
@@ -48,8 +50,8 @@ pub fn kill_everywhere(
         for nth in 1..CALLS_MAX {
             let is_killed = kill_in(place, other, call, nth)?;
             kills += u32::from(is_killed);
-            // Before the timer is started no process waits for the deadline, and no rules are loaded: the next command
-            // reverts it.
+            // If fwctl is killed before it starts the timer, no process waits for the deadline, and no rules are
+            // loaded. The next command then reverts the generation.
             let is_armed = look(place)? != before;
             if is_armed {
                 place.wait_settled()?;
@@ -76,7 +78,7 @@ pub fn kill_everywhere(
     Ok(())
 }
 
-/// Returns the number of programs for which an apply waits. The last one loads the rules.
+/// Returns the number of waits for a program in an apply. The last program loads the rules.
 fn waits(place: &Place, policy: &str) -> anyhow::Result<usize> {
     let (trace, filter) = (place.folder.file("trace"), format!("trace={WAIT}"));
     let wrapper = ["strace", "--quiet=all", "--output", &trace, "-e", &filter];
@@ -90,7 +92,8 @@ fn waits(place: &Place, policy: &str) -> anyhow::Result<usize> {
         .count())
 }
 
-/// Ctrl-Z while nft loads the rules: the lock is held, and no confirmation comes.
+/// Stops fwctl, as by Ctrl-Z, while nft loads the rules: the rules must be restored, although fwctl holds the lock and
+/// no confirmation is given.
 fn stopped_in_the_middle() -> anyhow::Result<()> {
     let (place, _) = Place::applied()?;
     let before = place.rules()?;

@@ -30,7 +30,7 @@ pub const ROWS: &[Row] = &[
 const SSH: u16 = 22;
 const WEB: u16 = 80;
 const OTHER: u16 = 5000;
-/// Time after which an attempt counts as unanswered.
+/// Time after which an attempt to connect or read counts as unanswered.
 const SOON: Duration = Duration::from_millis(700);
 
 /// Host to be protected, and a client.
@@ -46,7 +46,7 @@ impl Hosts {
             client: Namespace::new()?,
         };
         Namespace::veth_pair(&hosts.host.namespace, &hosts.client)?;
-        // The kernel ends duplicate address detection in a work item, even if it is disabled.
+        // The kernel ends duplicate address detection asynchronously, even if it is disabled.
         for (namespace, address) in [
             (&hosts.host.namespace, VETH_IPV6.0),
             (&hosts.client, VETH_IPV6.1),
@@ -62,12 +62,13 @@ impl Hosts {
         self.host.folder.file("policy.nft")
     }
 
-    /// Runs fwctl init with the policy's path.
+    /// Runs fwctl init with the policy's path, without SSH_CONNECTION.
     fn init(&self, arguments: &[&str]) -> anyhow::Result<Output> {
         self.init_in("", arguments)
     }
 
-    /// Runs it with a value of SSH_CONNECTION.
+    /// Runs fwctl init with the policy's path.
+    /// - claim: value of SSH_CONNECTION; empty = none.
     fn init_in(&self, claim: &str, arguments: &[&str]) -> anyhow::Result<Output> {
         let policy = self.policy();
         let words = [&["init", policy.as_str()], arguments].concat();
@@ -106,14 +107,14 @@ impl Connection {
         Ok(Connection { client, server })
     }
 
-    /// Returns its value of SSH_CONNECTION, as set by sshd.
+    /// Returns the value of SSH_CONNECTION that sshd would set for this connection.
     fn claim(&self) -> anyhow::Result<String> {
         let (client, server) = (self.server.peer_addr()?, self.server.local_addr()?);
         let (from, to) = (client.ip(), server.ip());
         Ok(format!("{from} {} {to} {}", client.port(), server.port()))
     }
 
-    /// Sends bytes to the client, then to the server; fails unless both arrive.
+    /// Sends bytes to the client, then to the server. Fails unless both arrive.
     fn check(&mut self) -> anyhow::Result<()> {
         let mut bytes = [0; 4];
         self.server.write_all(b"down")?;
@@ -152,7 +153,8 @@ fn check_refused(output: &Output, words: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sessions of both families continue, with the server sending first; ports that were not opened are closed.
+/// Checks that sessions of both address families continue, where the server sends first, and that ports that were not
+/// opened are closed.
 fn init_protects_a_host() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
@@ -184,7 +186,7 @@ fn init_protects_a_host() -> anyhow::Result<()> {
     for address in addresses {
         ensure!(connect(&hosts.client, address, OTHER).is_err(), "{address}");
     }
-    // Answers to the host arrive.
+    // Answers to connections of the host arrive.
     for address in [VETH_IPV4.1, VETH_IPV6.1] {
         let listener = listen(&hosts.client, address, OTHER)?;
         Connection::new(host, &listener)?.check()?;
@@ -205,7 +207,7 @@ fn init_protects_a_host() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The kernel's table of sockets identifies the session, whatever the environment says.
+/// Checks that the kernel's table of sockets identifies the session, whatever SSH_CONNECTION says.
 fn init_knows_its_session() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let address = VETH_IPV6.0;
@@ -226,13 +228,13 @@ fn init_knows_its_session() -> anyhow::Result<()> {
         "{}",
         said(&output)
     );
-    // A closed connection is not a session.
+    // A connection that has ended is not a session.
     drop(session);
     drop(ssh);
     check_done(&hosts.init_in(&claim, &from)?)
 }
 
-/// Returns true if a request for a host reaches a server.
+/// Returns true if a request for a host name reaches the server within SOON.
 fn asks(client: &Namespace, listener: &TcpListener, name: &str) -> anyhow::Result<bool> {
     let mut connection = Connection::new(client, listener)?;
     connection.server.set_read_timeout(Some(SOON))?;
@@ -244,7 +246,8 @@ fn asks(client: &Namespace, listener: &TcpListener, name: &str) -> anyhow::Resul
         .is_ok_and(|length| length > 0))
 }
 
-/// The session's server sends first, and the connection has no state: none of its packets was tracked before.
+/// Checks a policy with allowed names. The session's server sends first, and the kernel has no state of the connection:
+/// none of its packets was tracked before.
 fn init_allows_names() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
@@ -280,7 +283,7 @@ fn init_allows_names() -> anyhow::Result<()> {
     session.check()
 }
 
-/// Returns true if bytes of one end reach the other.
+/// Returns true if bytes that one end sends reach the other end within SOON.
 fn arrives(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<bool> {
     from.write_all(b"1")?;
     to.set_read_timeout(Some(SOON))?;
@@ -289,7 +292,8 @@ fn arrives(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<bool> {
     Ok(arrived)
 }
 
-/// Connections that this host opened before the policy, to ports that are no longer allowed, and to all addresses.
+/// Checks connections that this host opened before the policy was loaded: with a policy that allows all outgoing
+/// connections, and with a policy that allows only a name.
 fn init_meets_older_connections() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
@@ -327,7 +331,7 @@ fn init_meets_older_connections() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a confirmation the rules are restored, and the next boot does not load the file.
+/// Checks that without a confirmation the rules are restored, and that the next boot does not load the file.
 fn init_goes_back() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let before = hosts.host.rules()?;
@@ -345,7 +349,7 @@ fn init_replaces_no_file() -> anyhow::Result<()> {
     std::os::unix::fs::symlink(&own, hosts.policy())?;
     check_refused(&hosts.init(&["--yes"])?, "is there: change it")?;
     check_refused(&hosts.init(&[])?, "stdin is no terminal")?;
-    // The policy can't be applied, so the file is unchanged.
+    // This policy can't be applied, so the existing file must stay unchanged.
     let taken = "table inet host {\n}\n";
     hosts.host.namespace.feed("nft", &["-f", "-"], taken)?;
     check_refused(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn from DNS: what they hold stays if the set of the next policy is the same, there and back.
+//! Sets that learn addresses from DNS: their addresses stay if the next policy has the same set, in an apply and in a
+//! revert.
 
 use std::net::{Ipv6Addr, UdpSocket};
 
@@ -30,7 +31,7 @@ const POLICY: &str = r#"table inet host {
 }
 "#;
 
-/// A client of the namespace asks a server there, and receives its answer: 192.0.2.LAST or 2001:db8::LAST.
+/// Makes a client in the namespace query a server there, which answers with 192.0.2.LAST or 2001:db8::LAST.
 fn ask(place: &Place, last: u8, is_ipv6: bool) -> anyhow::Result<()> {
     let kind = if is_ipv6 { 28 } else { 1 };
     let question = [&b"\x01a\x03cdn\x07example\0"[..], &[0, kind, 0, 1]].concat();
@@ -72,7 +73,7 @@ fn ask(place: &Place, last: u8, is_ipv6: bool) -> anyhow::Result<()> {
     })
 }
 
-/// Checks whether a set of the kernel has an address.
+/// Checks that a set in the kernel has an address, or does not have it.
 fn check_in(place: &Place, set: &str, address: &str, is_there: bool) -> anyhow::Result<()> {
     let listed = run(
         &place.namespace,
@@ -101,7 +102,7 @@ fn learned_stay() -> anyhow::Result<()> {
         ask(&place, 1, false)?;
         ask(&place, 1, true)?;
         check(&place, 1, true)?;
-        // The same set beside another rule.
+        // The set is the same; another rule has changed.
         place
             .folder
             .replace("policy.nft", POLICY.replace("7777", "8888"))?;
@@ -110,7 +111,7 @@ fn learned_stay() -> anyhow::Result<()> {
         check_in(&place, "cdn6", "2001:db8::1", true)?;
         ask(&place, 2, false)?;
         check(&place, 2, true)?;
-        // Other names are another set, which is empty.
+        // A set that learns from other names is another set, which is empty.
         place
             .folder
             .replace("policy.nft", POLICY.replace("*.cdn", "a.cdn"))?;
@@ -122,7 +123,7 @@ fn learned_stay() -> anyhow::Result<()> {
         check(&place, 1, true)?;
         check(&place, 2, true)?;
         check(&place, 3, false)?;
-        // An address learned before the way back stays, too.
+        // An address that was learned before the revert stays, too.
         place.folder.replace("policy.nft", POLICY)?;
         place.done(&["apply", "--confirm", "600", &policy])?;
         ask(&place, 4, false)?;
@@ -135,7 +136,7 @@ fn learned_stay() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The policy with its set for IPv4 alone, which is now for IPv6.
+/// Returns the policy without its IPv6 set; the other set now has the type ipv6_addr.
 fn of_ipv6() -> String {
     let lines = POLICY.lines().filter(|line| !line.contains("cdn6"));
     let text: String = lines.map(|line| format!("{line}\n")).collect();
@@ -143,7 +144,8 @@ fn of_ipv6() -> String {
         .replace("ip daddr", "ip6 daddr")
 }
 
-/// A set of the same name and names, but another type, gets none of its addresses, there and back.
+/// Checks that a set with the same name and DNS names, but another type, gets no addresses of the old set, in an apply
+/// and in a revert.
 fn learned_have_a_type() -> anyhow::Result<()> {
     for twin in TWINS {
         let place = Place::with_twin(twin)?;
@@ -162,26 +164,26 @@ fn learned_have_a_type() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Adds an address to the set, in nft's words.
+/// Adds elements in nft's syntax to the set `cdn`.
 fn add(place: &Place, elements: &str) -> anyhow::Result<()> {
     let text = format!("add element inet host cdn {{ {elements} }}\n");
     place.namespace.feed("nft", &["-f", "-"], &text)
 }
 
-/// Returns the milliseconds since the boot.
+/// Returns the time since boot in milliseconds.
 fn boot_ms() -> anyhow::Result<f64> {
     let text = std::fs::read_to_string("/proc/uptime")?;
     let seconds: f64 = text.split(' ').next().context("a time")?.parse()?;
     Ok(seconds * 1000.0)
 }
 
-/// Time passes for the addresses that the way back has.
+/// Checks that saved addresses age while another policy is loaded: a revert restores their remaining time.
 fn learned_age() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let policy = place.folder.write("policy.nft", POLICY)?;
     place.done(&["apply", "--now", &policy])?;
     add(&place, "192.0.2.1 timeout 5m30s, 192.0.2.2 timeout 3s")?;
-    // Other names: another set, which does not get the addresses.
+    // A set that learns from other names is another set, which does not get the addresses.
     let other = place
         .folder
         .write("other.nft", POLICY.replace("*.cdn", "a.cdn"))?;
@@ -203,7 +205,8 @@ fn learned_age() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Addresses from before and from since are more than a set holds: the way back takes as many as it does.
+/// Checks a revert if the saved addresses and those learned since are more than a set holds: it restores as many as
+/// fit.
 fn learned_too_many() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let policy = place.folder.write("policy.nft", POLICY)?;
@@ -217,7 +220,7 @@ fn learned_too_many() -> anyhow::Result<()> {
         .folder
         .replace("policy.nft", POLICY.replace("7777", "8888"))?;
     place.done(&["apply", "--confirm", "600", &policy])?;
-    // As if all had expired.
+    // The set is emptied, as if all addresses had expired.
     place
         .namespace
         .feed("nft", &["-f", "-"], "flush set inet host cdn\n")?;
@@ -233,7 +236,7 @@ fn learned_too_many() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// If nft refuses the way back, the firewall goes on with the names of the rules that stay.
+/// Checks that, if nft refuses a revert, the firewall continues with the names of the rules that stay loaded.
 fn failed_way_back() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let policy = place.folder.write("policy.nft", POLICY)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies with names: the kernel and a firewall change together, in an apply and in a revert.
+//! Policies with host names: the rules in the kernel and a firewall change together, in an apply and in a revert.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -42,7 +42,7 @@ const NAMES: &str = r#"table inet host {
 	}
 }
 "#;
-/// Another name, and so many classes that other mark bits are used.
+/// Policy with another name, and with so many classes that it uses other mark bits.
 const OTHER_NAMES: &str = r#"table inet host {
 	chain input {
 		type filter hook input priority filter; policy accept;
@@ -53,10 +53,10 @@ const OTHER_NAMES: &str = r#"table inet host {
 }
 "#;
 
-/// Time limit of an arrival.
+/// Time to wait for a packet.
 const SOON: Duration = Duration::from_millis(500);
 
-/// Returns the rules without their counts, which change while packets pass.
+/// Returns the rules without their packet and byte counts, which change while packets pass.
 fn rules(place: &Place) -> anyhow::Result<String> {
     let mut words: Vec<String> = Vec::new();
     for word in place.rules()?.split(' ') {
@@ -78,11 +78,11 @@ fn check_rules(place: &Place, before: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if a request for a host reaches a server of the namespace.
+/// Returns true if a request for a host name reaches a server in the namespace.
 fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
     place.namespace.enter(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
-        // If the SYN has no answer, no packet passes.
+        // Without an answer to the SYN, no packet passes.
         let Ok(mut client) = TcpStream::connect_timeout(&listener.local_addr()?, SOON) else {
             return Ok(false);
         };
@@ -93,7 +93,7 @@ fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
     })
 }
 
-/// Checks that one name is denied and another is not.
+/// Checks that requests for one name are denied, and for the other are not.
 fn check_denied(place: &Place, denied: &str, allowed: &str) -> anyhow::Result<()> {
     ensure!(passes(place, allowed)?, "{allowed} does not pass");
     ensure!(!passes(place, denied)?, "{denied} passes");
@@ -126,7 +126,7 @@ fn names_decide() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Reverts from other names, and from a policy without any.
+/// Checks reverts from a policy with other names, and from a policy without names.
 fn names_go_back() -> anyhow::Result<()> {
     let (place, _) = applied(Twin::Rust)?;
     let before = rules(&place)?;
@@ -169,13 +169,13 @@ fn names_leave_no_trace() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A confirmation of a policy without names is killed behind its commit: the next command ends the firewall.
+/// Kills a confirmation of a policy without names after its commit. Checks that the next command ends the firewall.
 fn names_end_behind_a_kill() -> anyhow::Result<()> {
     for next in ["confirm", "unapply"] {
         let (place, _) = applied(Twin::Rust)?;
         let plain = place.folder.write("plain.nft", POLICY)?;
         place.done(&["apply", "--confirm", "600", &plain])?;
-        // The second fsync is the folder's, behind the rename of the state.
+        // The second fsync is that of the folder, after the rename of the state file.
         let inject = "inject=fsync:signal=KILL:when=2";
         let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", inject];
         let output = place.command_under(&wrapper, &["confirm"]).output()?;
@@ -207,13 +207,13 @@ fn names_need_their_firewall() -> anyhow::Result<()> {
         status.status.code() == Some(1) && said.contains("NO FIREWALL NAMES FOR IT"),
         "{said}"
     );
-    // Closed by --fail.
+    // --fail is closed, so no packet passes.
     ensure!(!passes(&place, "denied.example")?, "it passes");
     place.done(&["revert"])?;
     check_denied(&place, "denied.example", "other.example")
 }
 
-/// Returns the rules, the firewall's policy, and `denies: true` if only denied.example is denied.
+/// Returns the rules, the firewall's policy, and `denies: true` if denied.example is denied and other.example is not.
 fn look(place: &Place) -> anyhow::Result<String> {
     let names = fs::read_to_string(place.folder.file("run/stage/names.nft"));
     let names = names.unwrap_or_default();
@@ -238,7 +238,7 @@ fn names_boot() -> anyhow::Result<()> {
         .feed("nft", &["-f", "-"], "flush ruleset\n")?;
     place.done(&["boot", &policy])?;
     check_denied(&place, "denied.example", "other.example")?;
-    // The last good policy is used if the file can't be split.
+    // If the file can't be split into rules and names, boot loads the last good policy.
     place.folder.replace(
         "policy.nft",
         NAMES.replace("filter hook input", "nat hook input"),
@@ -247,7 +247,8 @@ fn names_boot() -> anyhow::Result<()> {
     check_denied(&place, "denied.example", "other.example")
 }
 
-/// With mark bits for two generations, each apply uses the bits of the generation before the last.
+/// Checks that, with mark bits for two generations only, each apply uses the bits of the generation before the last,
+/// and clears them in connections before.
 fn names_of_few_generations() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let config = fs::read_to_string(place.folder.file("twinwall.conf"))? + "MARKS=0x1f0\n";
@@ -272,7 +273,7 @@ fn names_of_few_generations() -> anyhow::Result<()> {
             let is_clear =
                 !marked.is_empty() && marked.lines().all(|line| line.contains(" mark=0 "));
             ensure!(is_clear, "connections keep classes: {marked}");
-            // Its next packets give it a class again.
+            // The connection's next packets set its class again.
             client.write_all(b"SSH-2.0-nameless\r\n")?;
             server.read_exact(&mut [0; 18])?;
         }
@@ -316,7 +317,7 @@ fn names_are_refused() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Lines without a name are reported; a list without any name is refused before any change.
+/// Checks that lines without a name are reported, and that a list without any name is refused before any change.
 fn little_of_lists() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let listed = NAMES.replace(
@@ -346,7 +347,7 @@ fn little_of_lists() -> anyhow::Result<()> {
     check_denied(&place, "one.example", "two.example")
 }
 
-/// A revert restores its generation's list, although the list's file was changed and deleted.
+/// Checks that a revert restores the list of its generation, although the list's file was changed and deleted.
 fn lists_come_back() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let listed = NAMES.replace(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A network namespace with another program's rules, a state folder, and fwctl.
+//! Place of a case: a network namespace with another program's rules, a folder for fwctl's state, and fwctl.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ use testbed::proc;
 use testbed::twin::{built, Twin, USER};
 use testbed::wait::{until, PATIENCE};
 
-/// Name, limit in seconds and body of a case.
+/// Name, time limit in seconds and body of a case.
 pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
 
 /// Rules loaded by another program.
@@ -51,7 +51,7 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> anyhow::Result<Place> {
-        let (namespace, folder) = (Namespace::new()?, Folder::new()?);
+        let (namespace, folder) = (Namespace::new()?, Folder::of_root()?);
         let state = folder.file("state");
         namespace.feed("nft", &["-f", "-"], FOREIGN)?;
         Ok(Place {
@@ -82,7 +82,7 @@ impl Place {
             .then_some(pid)
     }
 
-    /// Creates a place with a confirmed policy; returns it with the path of the policy.
+    /// Creates a place with a confirmed policy. Returns the place and the path of the policy.
     pub fn applied() -> anyhow::Result<(Place, String)> {
         let place = Place::new()?;
         let policy = place.folder.write("policy.nft", POLICY)?;
@@ -90,7 +90,8 @@ impl Place {
         Ok((place, policy))
     }
 
-    /// Returns fwctl with arguments and the state folder, run by a wrapper.
+    /// Returns a command that runs fwctl with arguments and the place's folders.
+    /// - wrapper: program and arguments that run fwctl; may be empty.
     pub fn command_under(&self, wrapper: &[&str], arguments: &[&str]) -> Command {
         let program = built("fwctl").to_string_lossy().into_owned();
         let words = [wrapper, &[program.as_str()]].concat();
@@ -108,7 +109,7 @@ impl Place {
         Ok(self.command_under(&[], arguments).output()?)
     }
 
-    /// Runs fwctl; fails unless it succeeds. Returns its stdout.
+    /// Runs fwctl, and fails unless it succeeds. Returns its stdout.
     pub fn done(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(arguments)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -120,7 +121,7 @@ impl Place {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Runs fwctl; fails unless it ends with this exit code and one line with these words on stderr.
+    /// Runs fwctl, and fails unless it ends with this exit code and one line on stderr that contains these words.
     pub fn refused(&self, arguments: &[&str], code: i32, words: &str) -> anyhow::Result<()> {
         let output = self.run(arguments)?;
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -136,7 +137,7 @@ impl Place {
         Ok(())
     }
 
-    /// Returns all rules of the namespace, with counters and elements.
+    /// Returns all rules of the namespace, with counters and elements, as nft lists them.
     pub fn rules(&self) -> anyhow::Result<String> {
         let output = self
             .namespace
@@ -147,7 +148,7 @@ impl Place {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Returns the state; null before the first apply.
+    /// Returns the contents of fwctl's state file; null before the first apply.
     pub fn state(&self) -> anyhow::Result<Value> {
         match std::fs::read_to_string(format!("{}/state.json", self.state)) {
             Ok(text) => Ok(serde_json::from_str(&text)?),
@@ -189,7 +190,7 @@ impl Place {
     }
 }
 
-/// The place's firewall ends with it.
+/// Ends the place's firewall.
 impl Drop for Place {
     fn drop(&mut self) {
         if self.firewall().is_some() {

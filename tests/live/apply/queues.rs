@@ -12,7 +12,8 @@ pub const ROWS: &[Row] = &[(
     packets_in_queues_survive,
 )];
 
-/// The chain of POLICY with another policy, rules, set and chain, preceded by lines like those of the name stage.
+/// Policy with the table, the set's name and the chain of POLICY, but with other contents. The first lines are like
+/// those that the name stage adds.
 const CHANGED: &str = "table inet host
 delete table inet host
 table inet host {
@@ -42,7 +43,7 @@ const ONE_MORE: &str = "table inet host {
 }
 ";
 
-/// No packet is lost while base chains stay or are added, in an apply and in a revert.
+/// Checks that no waiting packet is lost while base chains stay or are added, in an apply and in a revert.
 fn packets_in_queues_survive() -> anyhow::Result<()> {
     let place = Place::new()?;
     let held = Held::send(&place.namespace)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies that `fwctl apply` refuses, without a change of the rules.
+//! Policies that `fwctl apply` refuses without changing the rules.
 
 use std::fs::{create_dir, set_permissions, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -169,7 +169,8 @@ fn status_says_what_differs() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Apply and check refuse it alike; an expectation that holds does not prevent an apply.
+/// Checks that apply and check refuse a broken expectation with the same message, and that an expectation that holds
+/// does not prevent an apply.
 fn a_broken_expectation_is_refused() -> anyhow::Result<()> {
     let (place, policy) = Place::applied()?;
     let before = place.rules()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An adversary in a cage: each way out that works for root outside fails inside.
+//! An adversary in a cage: every way out that root has outside a cage must fail inside.
 
 use std::collections::BTreeMap;
 use std::os::linux::net::SocketAddrExt;
@@ -25,18 +25,19 @@ pub const ROWS: &[Row] = &[
 
 const ADVERSARY: &str = include_str!("adversary.py");
 const TUNNEL: &str = include_str!("tunnel.py");
-/// The system's interpreter, which an ordinary user may run.
+/// The system's Python, which an ordinary user may run.
 const PYTHON: &str = "/usr/bin/python3";
 const PORT: &str = "8765";
-/// Accepts all packets, so that the cage prevents the ways, not a policy.
+/// Policy that accepts all packets: the cage must close the ways out, not the policy.
 const OPEN: &str = "table inet open {
 	chain output { type filter hook output priority filter; policy accept; }
 }
 ";
-/// Ways that fail for the user outside any cage, too, and that no policy concerns: root tries them there.
+/// Ways that fail also outside a cage for an ordinary user, so only root's cage shows that the cage closes them. No
+/// policy concerns them.
 const FOR_ROOT: [&str; 3] = ["terminal", "io_uring", "vsock"];
 
-/// Returns each way with its result: `through` or the error.
+/// Returns the result of each way out: `through`, or the error.
 fn ways(said: &Said) -> anyhow::Result<BTreeMap<String, String>> {
     let lines = said
         .code(0)?
@@ -55,7 +56,7 @@ fn ways(said: &Said) -> anyhow::Result<BTreeMap<String, String>> {
     Ok(lines.map(split).collect())
 }
 
-/// Resources of the host that a command must not reach.
+/// Resources of the host that a command in a cage must not reach.
 struct Lures {
     _abstract: UnixListener,
     _path: UnixListener,
@@ -105,7 +106,7 @@ impl Drop for Lures {
     }
 }
 
-/// Runs the adversary in a cage, with the cage's process ids.
+/// Runs the adversary in a cage, with the process ids of the cage's processes as arguments.
 fn try_in_cage(scene: &Scene, lures: &Lures, is_root: bool) -> anyhow::Result<Said> {
     let script = scene.folder.write("adversary.py", ADVERSARY)?;
     let policy = scene.folder.write("open.nft", OPEN)?;
@@ -146,7 +147,7 @@ fn try_both(twin: Twin, is_root: bool) -> anyhow::Result<()> {
         through.is_empty(),
         "came through: {through:?}; all: {inside:#?}"
     );
-    // Outside, root succeeds in these ways: the script tests what it claims.
+    // Outside the cage, root gets through by these ways: otherwise the script would prove nothing.
     let mut words = vec![PYTHON.to_owned(), scene.folder.file("adversary.py")];
     words.extend([
         std::process::id().to_string(),
@@ -174,7 +175,7 @@ fn root(twin: Twin) -> anyhow::Result<()> {
     try_both(twin, true)
 }
 
-/// The caller's options allow what they name.
+/// Checks that --host-loopback and --host-socket allow exactly what they name.
 fn host_loopback(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let lures = Lures::new(&scene)?;
@@ -192,7 +193,7 @@ fn host_loopback(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A connection of the host that the command would inherit is refused; a pipe is allowed.
+/// Checks that a command does not inherit a connection of the host (fwctl refuses), but inherits a pipe.
 fn descriptors(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let (fwctl, twin) = (scene.folder.file("fwctl"), twin.name());
@@ -265,7 +266,7 @@ fn tunnels(twin: Twin) -> anyhow::Result<()> {
         "it came out: {asked}"
     );
     ensure!(asked.contains("data0000"), "no question came out");
-    // --ech allows an encrypted ClientHello.
+    // With --ech an encrypted ClientHello is allowed.
     let said = scene.run(&[&["--ech"], &options[..]].concat())?;
     ensure!(
         said.code(0)?.contains("hello with ECH: answered\n"),

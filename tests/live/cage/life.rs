@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A cage's command runs as by env(1); a cage leaves nothing behind, and fails closed.
+//! A command in a cage runs as with env(1). A cage leaves nothing behind, and without its firewall or uplink no packet
+//! passes.
 
 use std::io::Write;
 use std::process::{Child, Stdio};
@@ -36,7 +37,7 @@ fn exit_codes(twin: Twin) -> anyhow::Result<()> {
     let said = scene.run(&["--", "/etc/passwd"])?;
     said.code(126)?;
     said.says("error: /etc/passwd: Permission denied\n")?;
-    // Arguments after the command's name belong to the command.
+    // Arguments after the command's name belong to the command, not to fwctl.
     ensure!(scene.run(&["echo", "--verbose", "-x"])?.code(0)? == "--verbose -x\n");
     // A command ended by a signal ends fwctl by the same signal.
     let status = scene
@@ -49,7 +50,8 @@ fn exit_codes(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a cage whose command has run the lines `lines`, and continues with `then`.
+/// Starts a cage whose command runs the shell lines `lines`. Returns when they have ended; the command then continues
+/// with `then`.
 fn start(scene: &Scene, lines: &str, then: &str) -> anyhow::Result<Child> {
     let marker = scene.folder.file("home/runs");
     let lines = format!("{lines}\n: > {marker}\n{then}");
@@ -67,7 +69,7 @@ fn start(scene: &Scene, lines: &str, then: &str) -> anyhow::Result<Child> {
     Ok(child)
 }
 
-/// Lines that only a signal ends.
+/// Shell lines that end only by a signal.
 const WAITS: &str = "while :; do sleep 0.05; done";
 
 fn kill(pid: u32, signal: i32) -> anyhow::Result<()> {
@@ -92,7 +94,7 @@ fn end(mut child: Child) -> anyhow::Result<Said> {
     Ok(Said::of(child.wait_with_output()?))
 }
 
-/// The command receives signals sent to fwctl.
+/// Checks that the command receives the signals that are sent to fwctl.
 fn signals(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     for (signal, code) in [
@@ -144,7 +146,8 @@ fn streams(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a command on a separate terminal, waits for a word, types Ctrl-C, and prints the output and the end status.
+/// Python script that runs a command on a separate terminal, waits for the word "ready", types Ctrl-C, and prints the
+/// output and the exit status.
 const TERMINAL: &str = r#"
 import os, pty, sys
 pid, terminal = pty.fork()
@@ -162,8 +165,8 @@ except OSError:
 print(shown.decode().replace("\r", ""), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
-/// On a terminal a command behaves the same in a cage and outside: Ctrl-C ends it or is handled by it, and a shell has
-/// job control.
+/// Checks that a command on a terminal behaves in a cage as outside: Ctrl-C ends it, or it handles Ctrl-C, and a shell
+/// has job control.
 fn terminal(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let script = scene.folder.write("terminal.py", TERMINAL)?;
@@ -173,7 +176,7 @@ fn terminal(twin: Twin) -> anyhow::Result<()> {
         let command = [cage, &["/bin/bash", "--norc"], lines].concat();
         let words = [&["/usr/bin/python3", script.as_str()], &command[..]].concat();
         let said = Said::of(scene.on_host(false, &words).output()?);
-        // The job's process id differs.
+        // This line has the process id of the job, which differs.
         let lines = said
             .code(0)?
             .lines()
@@ -212,7 +215,7 @@ fn terminal(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns all processes with their command lines.
+/// Returns the pids of all processes, with their command lines.
 fn processes() -> anyhow::Result<Vec<(u32, String)>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
@@ -229,8 +232,8 @@ fn processes() -> anyhow::Result<Vec<(u32, String)>> {
     Ok(found)
 }
 
-/// Returns the processes of one scene that contain a word: their command line contains its folder, or their parent is
-/// one of them.
+/// Returns the processes of a scene whose command lines contain a word. A process belongs to the scene if its command
+/// line contains the scene's folder, or if its parent belongs to the scene.
 pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
     let folder = scene.folder.path().display().to_string();
     let mut own: Vec<u32> = Vec::new();
@@ -253,7 +256,7 @@ pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
         .collect())
 }
 
-/// All processes that fwctl has started end, even if it is killed.
+/// Checks that all processes that fwctl has started end, even if fwctl is killed.
 fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let child = start(&scene, "setsid sleep 1000 &", WAITS)?;
@@ -266,7 +269,7 @@ fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command waits until its network is gone, and prints the result of another connection.
+/// Shell lines that wait until the cage has no network, and print the result of another connection.
 const WITHOUT: &str = "while curl -s --max-time 5 -o /dev/null http://good.example/; do :; done; curl -sS --max-time 5 http://203.0.113.10/; \
     echo; echo code $?; exit 5";
 
@@ -294,7 +297,7 @@ fn end_of(twin: Twin, word: &str, said: &str) -> anyhow::Result<()> {
 }
 
 fn end_of_firewall(twin: Twin) -> anyhow::Result<()> {
-    // This includes the guard, which is a process of the firewall.
+    // The guard, which is a process of the firewall, is killed, too.
     end_of(twin, &format!("{} --queue", twin.program()), "the firewall")
 }
 
@@ -302,7 +305,7 @@ fn end_of_uplink(twin: Twin) -> anyhow::Result<()> {
     end_of(twin, "--netns /proc/self/fd/0", "the uplink")
 }
 
-/// Processes that a command leaves running are in the cage and end with it.
+/// Checks that processes that a command leaves running are still in the cage, and end with it.
 fn daemons(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let file = scene.folder.file("home/daemon");
@@ -324,11 +327,11 @@ fn daemons(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// If namespaces are refused, one line reports the reason, and the command does not run.
+/// Checks that, if the kernel refuses namespaces, one line says why, and the command does not run.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let fwctl = scene.folder.file("fwctl");
-    // The test's user namespace has its own limit.
+    // The user namespace has its own limit.
     let limited = "echo 0 > /proc/sys/user/max_user_namespaces; exec \"$@\"";
     let words = [
         "unshare",
@@ -355,7 +358,8 @@ fn refused(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A cage works in namespaces of an ordinary user, like those of a container without root, and in another cage.
+/// Checks that a cage works in the namespaces of an ordinary user, like those of a rootless container, and inside
+/// another cage.
 fn in_a_container(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let fwctl = scene.folder.file("fwctl");

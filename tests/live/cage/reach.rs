@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Destinations that a command in a cage reaches, and the errors for all others.
+//! Destinations that a command in a cage reaches, and the errors for all other destinations.
 
 use std::process::Stdio;
 use std::time::Instant;
@@ -29,7 +29,8 @@ pub const ROWS: &[Row] = &[
 
 const ALLOW: [&str; 2] = ["--allow", "good.example"];
 
-/// Returns the command of an HTTPS or HTTP request, which prints the answer or fails at once.
+/// Returns a shell command that sends an HTTPS or HTTP request, prints the answer, and otherwise fails at once.
+/// - more: options and URL.
 fn curl(more: &str) -> String {
     format!("curl -sS --max-time 20 {more}")
 }
@@ -47,7 +48,7 @@ fn allow(twin: Twin) -> anyhow::Result<()> {
             ensure!(said.stderr.is_empty(), "nothing was denied: {}", said.all());
         }
     }
-    // A denied host by its name in DNS, by its name in a connection, and by its address.
+    // The denied host is named in DNS, in a connection, and by its address.
     let denied = [
         (
             "https://bad.example/",
@@ -119,7 +120,8 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
         &curl(&format!("-g http://[{}]/", SHARED[1])),
     )?;
     said.code(0)?;
-    // A wildcard allows the names below it; with a given port, the address alone decides.
+    // A wildcard allows the names below it, but not the name itself. With a port after a name, only the address
+    // decides.
     let said = scene.shell(
         &["--allow", "*.wild.example"],
         &curl("https://a.wild.example/"),
@@ -135,7 +137,8 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
         &curl("http://good.example/"),
     )?;
     said.code(7)?;
-    // An address is known for at least a minute, even if its TTL is shorter; some addresses are refused for all names.
+    // A learned address is valid for at least a minute, even if its TTL is shorter. Some addresses are refused for
+    // every name.
     let said = scene.shell(
         &ALLOW,
         &format!(
@@ -153,7 +156,7 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
     )?;
     said.code(7)?;
     said.says("denied: tcp 169.254.169.254:80: no address of a name\n")?;
-    // Without allowed destinations, nothing passes.
+    // Without --allow nothing passes.
     for words in ["https://good.example/", &format!("http://{}/", GOOD[0])] {
         let said = scene.shell(&[], &curl(words))?;
         ensure!(said.code != Some(0), "{words} came through: {}", said.all());
@@ -161,7 +164,7 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The command's own addresses don't change while it runs: a browser aborts its requests when one does.
+/// Checks that the command's own addresses don't change while it runs, since a browser then aborts its requests.
 fn final_addresses(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let tentative = "ip address show dev uplink; echo; ip address show dev uplink tentative";
@@ -172,7 +175,8 @@ fn final_addresses(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A DNS server at an allowed address answers for an allowed name with an address of its choice.
+/// Checks that a command can't use another DNS server, at an allowed address, that answers with an address of its
+/// choice.
 fn other_resolvers(twin: Twin) -> anyhow::Result<()> {
     let mut scene = Scene::new(twin)?;
     let answer = format!("--address=/good.example/{}", SHARED[0]);
@@ -227,7 +231,8 @@ fn slirp(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Root's cage maps all users, so that programs can change to them; it can't reach the kernel's settings.
+/// Checks root's cage: it maps all users, so that programs can change to them, but it can't change the kernel's
+/// settings.
 fn root(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let said = |lines: &str| -> anyhow::Result<Said> {
@@ -271,7 +276,7 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
     let said = scene.shell(&options, &curl("-4 https://bad.example/"))?;
     said.code(35)?;
     said.says("denied: tls sni bad.example (203.0.113.11:443): by build.nft:4\n")?;
-    // An error in a policy is reported with its place, and the command does not run.
+    // An error in a policy is reported with file and line, and the command does not run.
     let wrong = scene
         .folder
         .write("wrong.nft", "table inet a {\n\tchain b { acept; }\n}\n")?;
@@ -285,7 +290,7 @@ fn policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the shipped policy with the scene's name. It needs no change for the cage's resolver.
+/// Writes the shipped policy egress-names with the scene's name in place of its example. Returns its path.
 fn egress_names_of(scene: &Scene) -> anyhow::Result<String> {
     let shipped = std::fs::read_to_string(repository().join("rules/policy/egress-names.nft"))?;
     ensure!(shipped.contains("api.example.com"), "another example");
@@ -305,8 +310,9 @@ fn egress_names(twin: Twin) -> anyhow::Result<()> {
     denied.says("dns name bad.example (169.254.53.53:53): other names, or none")
 }
 
-/// Downloads 50 MB over a connection, waits for a file, and with `again` opens other connections between the same ends,
-/// with a denied name. These wait for a minute until the kernel removes the first.
+/// Python script that downloads 50 MB over a connection and waits for a file. With `again` it then opens other
+/// connections between the same addresses and ports, with a denied name. They wait up to a minute, until the kernel
+/// removes the first connection.
 const SETTLED: &str = r#"
 import errno, os, socket, ssl, sys, time
 def connect(name, is_reset):
@@ -347,7 +353,7 @@ for is_reset in (False, True) if sys.argv[1:] == ["again"] else ():
     print("carried:", carry(is_reset))
 "#;
 
-/// Runs the script above in a cage; returns the number of queued packets in its first download.
+/// Runs SETTLED in a cage. Returns the number of queued packets during its first download.
 fn queued_while_carrying(scene: &Scene, options: &[&str], more: &[&str]) -> anyhow::Result<u64> {
     let script = scene.folder.write("settled.py", SETTLED)?;
     for name in ["home/carried", "home/go"] {
@@ -381,8 +387,8 @@ fn queued_while_carrying(scene: &Scene, options: &[&str], more: &[&str]) -> anyh
     Ok(queued)
 }
 
-/// Once the names of a connection are final, its packets are not queued until another connection begins between the
-/// same ends; the same holds with a caller's own policy, unless the policy must see each packet.
+/// Checks that the packets of a connection are not queued after its names are final, until another connection begins
+/// between the same addresses and ports. The same holds with the caller's own policy, unless that must see each packet.
 fn settled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let big = std::fs::File::create(scene.folder.file("www/big"))?;
@@ -397,7 +403,7 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
         (&["--policy", &bounded], &[], false),
     ] {
         let queued = queued_while_carrying(&scene, options, more)?;
-        // A segment has at most 65,480 bytes, so at least 764 arrived.
+        // A segment has at most 65,480 bytes, so 50 MB are at least 764 packets.
         ensure!(
             (queued < 200) == is_settled,
             "{options:?}: {queued} packets were queued"
@@ -409,7 +415,7 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The learned policy allows a second run of the command, and nothing else.
+/// Checks that a learned policy allows a second run of the command, and nothing else.
 fn learn(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let learnt = scene.folder.file("learnt.nft");

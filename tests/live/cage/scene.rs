@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A host with an uplink, an internet with test servers, and an ordinary user with commands in cages.
+//! Scene of a case: a host with an uplink, an internet with test servers, and an ordinary user with commands in cages.
 
 use std::net::IpAddr;
 use std::process::{Child, Command, Output, Stdio};
@@ -12,7 +12,7 @@ use testbed::skip::skip;
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
-/// Addresses of the servers: of allowed names, of denied names, and of both.
+/// IPv4 and IPv6 addresses of the servers: for allowed names, for denied names, and for both.
 pub const GOOD: [&str; 2] = ["203.0.113.10", "2001:db8:2::10"];
 pub const BAD: [&str; 2] = ["203.0.113.11", "2001:db8:2::11"];
 pub const SHARED: [&str; 2] = ["203.0.113.12", "2001:db8:2::12"];
@@ -24,12 +24,12 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
     ("hidden.example", SHARED),
     ("wild.example", GOOD),
 ];
-/// Id of an ordinary user without groups or files.
+/// User id without groups and files.
 pub const USER: u32 = 65534;
 
-/// Sets up the host for cages, then runs the command: the resolver's address, a tap device that users may open, as
-/// created by udev, control groups as mounted by systemd, for containers, and a mount in a root-only folder, as the
-/// kernel makes one when debugfs is used.
+/// Shell script that prepares the host for cages and then runs a command. It sets the resolver's address, creates a tap
+/// device that users may open, as udev does, mounts control groups for containers, as systemd does, and mounts a folder
+/// in a root-only folder, as the kernel does for debugfs.
 const HOST: &str = r#"
 mount --bind "$1" /etc/resolv.conf
 mount -t tmpfs -o mode=755 none /dev/net
@@ -42,7 +42,7 @@ shift
 exec "$@"
 "#;
 
-/// nginx, whose answer names the requested host.
+/// Configuration of nginx, whose answer names the requested host.
 const NGINX: &str = "
 daemon off;
 master_process off;
@@ -67,11 +67,11 @@ http {
 }
 ";
 
-/// Server that ends with the scene.
+/// Server process, killed on drop.
 pub struct Server(Child);
 
 impl Server {
-    /// Starts a program in a namespace; its output goes to a file.
+    /// Starts a program in a namespace. Its output goes to the file `log`.
     pub fn start(namespace: &Namespace, log: &str, words: &[&str]) -> anyhow::Result<Server> {
         let log = std::fs::File::create(log)?;
         let mut command = namespace.command(words[0]);
@@ -91,7 +91,7 @@ impl Drop for Server {
     }
 }
 
-/// Result of a command.
+/// Exit code and output of a command.
 pub struct Said {
     pub code: Option<i32>,
     pub stdout: String,
@@ -134,7 +134,7 @@ impl Said {
 }
 
 pub struct Scene {
-    // Dropped in this order: the servers before their folder.
+    // Fields are dropped in this order: the servers before their folder.
     servers: Vec<Server>,
     pub host: Namespace,
     pub internet: Namespace,
@@ -246,12 +246,14 @@ impl Scene {
         self.serve("nginx", &["nginx", "-c", &file], 443)
     }
 
-    /// Starts a server on the internet, and waits until it accepts connections.
+    /// Starts a server on the internet, and waits until it accepts connections at GOOD's IPv4 address.
     pub fn serve(&mut self, name: &str, words: &[&str], port: u16) -> anyhow::Result<()> {
         self.serve_at(GOOD[0], name, words, port)
     }
 
-    /// Starts a server on the internet, and waits until it accepts connections at an address.
+    /// Starts a server on the internet, and waits until it accepts connections at this address.
+    /// - name: name of the server, for its log.
+    /// - words: program and arguments.
     pub fn serve_at(
         &mut self,
         address: &str,
@@ -280,7 +282,7 @@ impl Scene {
         })
     }
 
-    /// Returns a command on the host, as the user or as root, outside any cage.
+    /// Returns a command that runs on the host outside any cage, as root or as the user.
     pub fn on_host(&self, is_root: bool, words: &[&str]) -> Command {
         let mut command = self.host.command("unshare");
         command.args([
@@ -310,7 +312,7 @@ impl Scene {
         command
     }
 
-    /// Returns `fwctl run` with these arguments, as the user or root.
+    /// Returns a command that runs `fwctl run` with these arguments, as root or as the user.
     pub fn run_as(&self, is_root: bool, words: &[&str]) -> Command {
         let fwctl = self.folder.file("fwctl");
         self.on_host(
@@ -319,17 +321,17 @@ impl Scene {
         )
     }
 
-    /// Runs it as the user, to its end.
+    /// Runs `fwctl run` as the user until it ends.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<Said> {
         Ok(Said::of(self.run_as(false, words).output()?))
     }
 
-    /// Runs a shell's lines in a cage of the user.
+    /// Runs shell lines in a cage of the user.
     pub fn shell(&self, options: &[&str], lines: &str) -> anyhow::Result<Said> {
         self.run(&[options, &["--", "sh", "-c", lines]].concat())
     }
 
-    /// Returns the resolver's log of queries so far.
+    /// Returns the resolver's log of all queries so far.
     pub fn asked(&self) -> anyhow::Result<String> {
         Ok(std::fs::read_to_string(self.folder.file("dnsmasq.log"))?)
     }

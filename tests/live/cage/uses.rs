@@ -27,7 +27,7 @@ pub const ROWS: &[Row] = &[
     ("many-connections", 240, many),
 ];
 
-/// Runs shell lines on the machine itself, which fetch nothing.
+/// Runs shell lines outside the cage in the scene's folder. They fetch nothing.
 fn make(scene: &Scene, lines: &str) -> anyhow::Result<()> {
     let output = Command::new("sh")
         .args(["-ec", lines])
@@ -41,7 +41,7 @@ fn make(scene: &Scene, lines: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Skips the case unless a program is installed; for the user, outside root's folder.
+/// Skips the case unless a program is installed. If the user needs it, it must be outside root's folder.
 fn need(program: &str, is_root: bool) -> anyhow::Result<()> {
     let lines = format!("command -v {program}");
     let output = Command::new("sh").args(["-c", &lines]).output()?;
@@ -52,7 +52,8 @@ fn need(program: &str, is_root: bool) -> anyhow::Result<()> {
     }
 }
 
-/// Runs lines that succeed in a cage that allows a name, and fail in one that allows another.
+/// Runs shell lines in a cage that allows another name, where they must fail, and in a cage that allows `allowed`,
+/// where they must succeed.
 fn both(scene: &Scene, is_root: bool, allowed: &str, lines: &str) -> anyhow::Result<()> {
     let run = |allowed: &str| -> anyhow::Result<Said> {
         let words = ["--verbose", "--allow", allowed, "--", "sh", "-ec", lines];
@@ -82,7 +83,7 @@ fn git_https(twin: Twin) -> anyhow::Result<()> {
     both(&scene, false, "good.example", &format!("cd home; rm -rf repo; GIT_SSL_CAINFO={cert} git clone -q https://good.example/repo.git; cat repo/a"))
 }
 
-/// SSH server, with a key of the user. The server sees a test folder instead of root's keys.
+/// Tests git with an SSH server and a key of the user. The server sees a test folder in place of root's home folder.
 fn git_ssh(twin: Twin) -> anyhow::Result<()> {
     let mut scene = Scene::new(twin)?;
     make_repository(&scene)?;
@@ -142,7 +143,8 @@ fn npm(twin: Twin) -> anyhow::Result<()> {
     both(&scene, false, "good.example", &format!("cd home; rm -rf node_modules; npm_config_cafile={cert} npm install {options} tiny; ls node_modules/tiny/package.json"))
 }
 
-/// Creates root's project, whose crate comes from the test's crates.io; returns the variables for its cargo.
+/// Creates root's cargo project, whose crate comes from the test's crates.io. Returns environment variables for cargo,
+/// as shell text.
 fn make_project(scene: &Scene) -> anyhow::Result<String> {
     need("cargo", true)?;
     make(
@@ -167,7 +169,7 @@ fn cargo(twin: Twin) -> anyhow::Result<()> {
     both(&scene, true, "*.crates.io", &format!("cd home/project; rm -rf cargo Cargo.lock; env {variables} cargo fetch --quiet; ls cargo/registry/src/*/tiny-1.0.0/Cargo.toml"))
 }
 
-/// Runs the build step of the CI example, unchanged.
+/// Runs the build step of the CI example packaging/example/cage-ci.yml, changed only in the twin.
 fn ci(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let variables = make_project(&scene)?;
@@ -193,7 +195,7 @@ fn ci(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A container without root uses the cage's network.
+/// Tests a rootless container that uses the cage's network.
 fn podman(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     need("podman", false)?;
@@ -248,7 +250,7 @@ fn apt(twin: Twin) -> anyhow::Result<()> {
     both(&scene, false, "good.example", &lines)
 }
 
-/// A browser shows a page of an allowed name. Its hellos have an encrypted part, so it needs --ech.
+/// Checks that a browser shows a page of an allowed name. Its hellos have an encrypted part, so the cage needs --ech.
 fn in_browser(twin: Twin) -> anyhow::Result<()> {
     let browser = browser::find()?;
     let scene = Scene::new(twin)?;
@@ -287,7 +289,8 @@ fn in_browser(twin: Twin) -> anyhow::Result<()> {
     said.says(":443): encrypted ClientHello")
 }
 
-/// HTTP/3 by aioquic, whose environment may belong to root. On a connected socket a denied name ends it at once.
+/// Tests HTTP/3 with aioquic, as root, because only root may have access to aioquic's Python environment. For a denied
+/// name a client with a connected socket ends at once: the socket reports the refusal.
 fn http3(twin: Twin) -> anyhow::Result<()> {
     let program = programs::file(programs::HTTP3)?.display().to_string();
     let mut scene = Scene::new(twin)?;
@@ -316,7 +319,8 @@ fn http3(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Twenty concurrent clients, each with a hundred connections: all allowed ones are answered, and no denied one.
+/// Tests twenty concurrent clients, each with a hundred connections: all requests with the allowed name must be
+/// answered, and none with the denied name.
 fn many(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let lines = r#"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The cost of a packet through a ring in the machine that counts instructions, and the figures of the ring's two sides.
+//! Instructions for a packet through a ring, in the machine that counts them, and the figures that are printed for the
+//! kernel's and the program's side of the ring.
 
 use std::process::Command;
 
@@ -11,7 +12,8 @@ use testbed::twin::root;
 
 use crate::kernel::machine::{make, CANNOT_RUN};
 
-/// Rings of 32 MiB, with the page-table entries of the program and of the kernel. Each page policy has a unique pair.
+/// Rings of 32 MiB: the program, and the numbers of page-table entries of the program's and of the kernel's side. Each
+/// page policy has another pair.
 const RINGS: [(&str, u64, u64); 4] = [
     ("ring-tpacket3", 8192, 16),
     ("ring-vzalloc", 8192, 8192),
@@ -19,8 +21,8 @@ const RINGS: [(&str, u64, u64); 4] = [
     ("ring-both", 16, 16),
 ];
 
-/// Returns true if the misses fit the model for 10,000 packets of 1,100 bytes and their headers, by the number of
-/// entries.
+/// Returns true if the TLB misses per packet fit the model, for 10,000 packets of 1,100 bytes and their headers.
+/// - entries: number of page-table entries of the side.
 fn is_modelled(entries: u64, misses: f64) -> bool {
     match entries {
         16 => misses > 0.0 && misses < 0.001,
@@ -61,7 +63,7 @@ pub fn each_side_is_told() -> anyhow::Result<()> {
         }
         let part = |name: &str| ring[name].as_u64().unwrap_or_default();
         let parts = [part("kernel_ns"), part("reader_ns")];
-        // Each of them copies or hashes at least 137 words per packet.
+        // Each side copies or hashes at least 137 words per packet.
         ensure!(parts.iter().all(|part| *part > 1_370_000), "{line}");
         ensure!(told["wall_ns"] == parts[0] + parts[1], "{line}");
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! capture on both sides of a firewall: its records match what the firewall did.
+//! capture on both sides of a firewall: its records must match what the firewall did.
 
 mod costs;
 mod twinring;
@@ -23,10 +23,10 @@ use testbed::twin::{built, root, Twin};
 use testbed::wait::{wait_within, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case};
 
-/// Address of the server on the router's far side.
+/// Address of a server after the router; no such host exists.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 78, 0, 2);
 const PACKETS: u16 = 1000;
-/// Protocols and ports, some of which rules/policy/web-server.nft accepts.
+/// Protocols and destination ports; rules/policy/web-server.nft accepts some of them.
 const FLOWS: [(u8, u16); 7] = [
     (TCP, 80),
     (TCP, 443),
@@ -50,15 +50,15 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A running capture, killed on drop.
+/// Running capture, killed on drop.
 pub struct Recorder {
     child: Child,
     said: Option<JoinHandle<String>>,
 }
 
 impl Recorder {
-    /// Starts capture on an interface, for the wanted packets, and waits until it records.
-    /// - wanted: a pcap-filter expression; empty means all packets.
+    /// Starts capture on an interface, and waits until it records.
+    /// - wanted: a pcap-filter expression for the wanted packets; empty = all packets.
     pub fn start(
         namespace: &Namespace,
         interface: &str,
@@ -80,7 +80,7 @@ impl Recorder {
         ensure!(first.starts_with("capture: "), "it says {first}");
         let said = thread::spawn(move || {
             let mut rest = String::new();
-            // Output that is not text is ignored; the case then misses it.
+            // Output that is not text is ignored; the case then fails for lack of it.
             let _ = stderr.read_to_string(&mut rest);
             rest
         });
@@ -90,12 +90,12 @@ impl Recorder {
         })
     }
 
-    /// Returns its output with `-w -`.
+    /// Returns capture's stdout, for `-w -`.
     fn output(&mut self) -> anyhow::Result<ChildStdout> {
         self.child.stdout.take().context("stdout is piped")
     }
 
-    /// Ends it in order. Fails if its ledger does not reconcile.
+    /// Ends capture by SIGINT. Fails if capture's ledger does not reconcile.
     pub fn end(mut self) -> anyhow::Result<()> {
         proc::signal(self.child.id(), libc::SIGINT);
         let ended = wait_within(&mut self.child, PATIENCE).context("capture does not end")?;
@@ -112,12 +112,13 @@ impl Drop for Recorder {
     }
 }
 
-/// A visitor connected to a router by `veth`, from which packets to the server leave by `inner` and arrive at `inner-peer`.
+/// A visitor connected by `veth` to a router, from which packets to the server leave by `inner` and arrive at
+/// `inner-peer`.
 struct Place {
     visitor: Namespace,
     router: Namespace,
     folder: Folder,
-    /// The policy web-server.nft, in the router's hook.
+    /// Path of the policy web-server.nft, changed to the router's hook.
     policy: String,
 }
 
@@ -152,7 +153,7 @@ impl Place {
         })
     }
 
-    /// Sends one packet with each of these identifications.
+    /// Sends one packet for each of these IPv4 identifications.
     fn send(&self, numbers: std::ops::RangeInclusive<u16>) -> anyhow::Result<()> {
         let sender = RawSender::new(&self.visitor, SERVER.into())?;
         for number in numbers {
@@ -169,7 +170,7 @@ impl Place {
     }
 }
 
-/// Returns the filter of the recorded traffic.
+/// Returns the pcap-filter expression for the recorded traffic.
 fn to_server() -> String {
     format!("ip dst {SERVER}")
 }
@@ -189,13 +190,13 @@ fn packet(number: u16) -> Vec<u8> {
     packet
 }
 
-/// Forwards all output, and closes the input at its end.
+/// Forwards all output to an input, and closes the input at the end of the output.
 fn feed(mut from: ChildStdout, mut to: ChildStdin) -> JoinHandle<()> {
-    // The reader may have ended, which the case then detects.
+    // The reader may have ended already; the case then detects that.
     thread::spawn(move || drop(std::io::copy(&mut from, &mut to)))
 }
 
-/// Returns a field of each of a file's packets, as tshark reads it.
+/// Returns a field of each packet in a file, one a line, as tshark reads it.
 fn fields(file: &str, field: &str) -> anyhow::Result<String> {
     let output = Command::new("tshark")
         .args(["-T", "fields", "-e", field, "-r", file])
@@ -209,7 +210,7 @@ fn fields(file: &str, field: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the identifications of a file's packets.
+/// Returns the IPv4 identifications of the packets in a file.
 fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
     let text = fields(file, "ip.id")?;
     let number = |line: &str| u16::from_str_radix(line.trim_start_matches("0x"), 16);
@@ -217,7 +218,8 @@ fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
     Ok(numbers?)
 }
 
-/// Packets that went in and did not come out match the firewall's drop counter exactly, and those that `explain` drops.
+/// Checks that the packets that went in and did not come out are exactly those that `explain` drops, and as many as the
+/// firewall counts as dropped or rejected.
 fn witness(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let out = place.folder.file("out.pcapng");
@@ -271,7 +273,7 @@ fn witness(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet is explained while capture is still running.
+/// Checks that a packet is explained while capture is still running.
 fn explained_as_it_comes(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut recorder = Recorder::start(&place.router, "veth", "-", &to_server())?;
@@ -280,7 +282,7 @@ fn explained_as_it_comes(twin: Twin) -> anyhow::Result<()> {
     let feeding = feed(recorder.output()?, input);
     let mut lines = BufReader::new(explain.stdout.take().context("stdout is piped")?).lines();
     place.send(1..=1)?;
-    // Waits without a limit: the case has a limit.
+    // This waits without a limit of its own; the case has a time limit.
     let first = lines.next().context("explain has ended")??;
     ensure!(first.contains("443"), "{first}");
     recorder.end()?;

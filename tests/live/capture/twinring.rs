@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! capture, tcpdump and dumpcap on rings of the module `twinring`, in a virtual machine.
+//! capture, tcpdump and dumpcap with rings of the module `twinring`, in a virtual machine.
 
 use std::process::Command;
 
@@ -13,7 +13,7 @@ use crate::kernel::machine;
 
 const COUNT: usize = 20;
 const SCRIPT: &str = "tests/live/capture/guest/twinring";
-/// Exit code of `vm/run` where it can't run.
+/// Exit code of `vm/run` if the machine can't run here.
 const CANNOT_RUN: i32 = 77;
 const TOOLS: [&str; 5] = ["bash", "od", "tcpdump", "dumpcap", "grep"];
 const POLICIES: [&str; 9] = [
@@ -28,7 +28,7 @@ const POLICIES: [&str; 9] = [
     "VMALLOC_HUGE",
 ];
 
-/// File and output of one program.
+/// Exit code, recorded file and output of one program.
 struct Recorded<'a> {
     name: &'a str,
     code: &'a str,
@@ -37,7 +37,7 @@ struct Recorded<'a> {
 }
 
 impl Recorded<'_> {
-    /// Parses the text after `begin `.
+    /// Parses the text of one program, after `begin `.
     fn parse(text: &str) -> anyhow::Result<Recorded<'_>> {
         let (name, rest) = text.split_once('\n').context("a name")?;
         let (code, rest) = rest.split_once('\n').context("a code")?;
@@ -52,7 +52,7 @@ impl Recorded<'_> {
         })
     }
 
-    /// Returns true if each datagram's number is in the file once, in order.
+    /// Returns true if the file has the number of each datagram exactly once, in order.
     fn is_whole(&self) -> bool {
         let mut rest = self.file.as_slice();
         let whole = (0..COUNT).all(|number| {
@@ -99,7 +99,7 @@ fn run() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Figures of kernel/README.md for AF_PACKET's policy, DAX and BOTH.
+/// Expected page-table entries with the policies RX_RING (as AF_PACKET), DAX and BOTH; as in kernel/README.md.
 const PAGES: &str = "\
 twinring: 8 MiB
   program's side: 2,048 x 4K

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A killed firewall: its guard acts as the contract specifies, and has ended by the next start.
+//! A firewall that is killed: its guard does what the contract says, and has ended when the next firewall starts.
 
 use std::fs;
 use std::thread;
@@ -33,10 +33,10 @@ pub const ROWS: &[Row] = &[
     ("end-with-guard", 60, end_with_guard),
 ];
 
-/// Number of packets that pass the rules without the queue.
+/// Number of packets that pass without a firewall, by the rules or by the guard.
 const OTHERS: u64 = 5;
 
-/// Stops the firewall, sends packets that wait for it, and kills it. Returns its guard.
+/// Stops the firewall, sends packets that then wait for it, and kills it. Returns the pid of its guard.
 fn kill(scene: &Scene) -> anyhow::Result<u32> {
     let guard = scene.guard.context("there is no guard")?;
     scene.exchange(1)?;
@@ -70,7 +70,7 @@ fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
     scene.server.check_arrived(1 + OTHERS)
 }
 
-/// A stopped guard can't detect its firewall's end: the next start ends the guard.
+/// Checks a stopped guard, which can't detect that its firewall has ended: the next firewall ends the guard.
 fn closed_guard_stopped(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin, &rule(""), &[])?;
     proc::stop(scene.guard.context("there is no guard")?)?;
@@ -89,7 +89,7 @@ fn closed_next_start(twin: Twin) -> anyhow::Result<()> {
     Firewall::start(&namespace, twin, &[])?.stop().map(drop)
 }
 
-/// Kills a firewall whose guard accepts everything.
+/// Kills a firewall whose guard then accepts everything. Returns the scene and the guard's pid.
 fn crash_open(twin: Twin) -> anyhow::Result<(Scene, u32)> {
     let scene = Scene::new(
         twin,
@@ -118,7 +118,7 @@ fn open_next_start(twin: Twin) -> anyhow::Result<()> {
     next.finish()?.total.check_clean()
 }
 
-/// Each start ends the previous guard, whose queue the kernel keeps a moment longer.
+/// Checks repeated crashes: each start ends the previous guard, whose queue the kernel keeps a moment longer.
 fn again_and_again(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let arguments = ["--fail", "crash=open"];
@@ -132,13 +132,13 @@ fn again_and_again(twin: Twin) -> anyhow::Result<()> {
         crashed.push(firewall);
     }
     Firewall::start(&namespace, twin, &[])?.stop()?;
-    // Their guards, which shared their stderr, have ended.
+    // wait() returns only after the guards, which share stderr with their firewalls, have ended.
     crashed
         .into_iter()
         .try_for_each(|firewall| firewall.wait().map(drop))
 }
 
-/// Returns true if a process other than the firewall, in its network namespace, pauses (clock_nanosleep).
+/// Returns true if a process other than the firewall pauses (clock_nanosleep) in the firewall's network namespace.
 fn another_pauses(firewall: &Firewall) -> anyhow::Result<bool> {
     let place = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let own = firewall.pid.to_string();
@@ -151,7 +151,7 @@ fn another_pauses(firewall: &Firewall) -> anyhow::Result<bool> {
     Ok(processes.any(|entry| entry.file_name().to_str().is_some_and(pauses)))
 }
 
-/// A firewall that can't see the owner of the queue waits until the owner has ended.
+/// Checks that a firewall that can't see the process that owns the queue waits until that process has ended.
 fn not_seen(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let arguments = ["--deadline", "0", "--json"];
@@ -189,7 +189,7 @@ fn open_until_sigterm(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The firewall continues without its guard, and reports it.
+/// Checks that a firewall continues after its guard was killed, and reports that.
 fn of_the_guard(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin, &rule(""), &[])?;
     let guard = scene.guard.context("there is no guard")?;
@@ -214,7 +214,7 @@ fn end_with_guard(twin: Twin) -> anyhow::Result<()> {
         for signal in [libc::SIGTERM, libc::SIGINT] {
             let scene = Scene::new(twin, &rule(""), &["--fail", modes])?;
             let guard = scene.guard.context("there is no guard")?;
-            // Sent to all processes, as a terminal or a service manager does.
+            // The signal goes to both processes, as from a terminal or a service manager.
             proc::signal(guard, signal);
             let ended = scene.firewall.end_by(signal)?;
             ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
@@ -225,7 +225,8 @@ fn end_with_guard(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall replaces the guard of a crashed one though its search for the guard in /proc takes several seconds.
+/// Checks that a firewall replaces the guard of a crashed one, although its search for the guard in /proc takes several
+/// seconds.
 fn slow_search(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let crashed = Firewall::start(&namespace, twin, &["--fail", "crash=open"])?;
@@ -245,7 +246,7 @@ fn slow_search(twin: Twin) -> anyhow::Result<()> {
         "inject=readlink,readlinkat:delay_enter=5000",
     ];
     let next = Firewall::start_under(&namespace, &slowly, twin, &["--json"])?;
-    // Its guard, which shared its stderr, has ended.
+    // wait() returns only after the guard, which shares stderr with the firewall, has ended.
     crashed.wait()?;
     next.stop().map(drop)
 }

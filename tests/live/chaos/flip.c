@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A library between a firewall and its netlink socket (LD_PRELOAD): flips bits in messages about
-// packets, and truncates some, as a faulty kernel would. The selection depends only on FLIP_SEED.
-// FLIP_FROM: the first byte that may be flipped; 16 excludes the netlink header. FLIP_PAUSE_US:
-// time that each call waits first, as if the process had no CPU.
+// Library between a firewall and its netlink socket (LD_PRELOAD). It flips bits in messages about
+// packets and truncates some messages, as a faulty kernel would. The choice depends only on
+// FLIP_SEED. FLIP_FROM: offset of the first byte that may be flipped; 16 excludes the netlink
+// header. FLIP_PAUSE_US: pause before each receive in µs, as if the process had no CPU.
 #include <dlfcn.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <linux/netfilter/nfnetlink_queue.h>
@@ -43,7 +43,7 @@ static int64_t now_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/// Waits without a system call: the sandbox would forbid it.
+/// Waits without a system call, since the sandbox would forbid one.
 static void pause_call(void) {
     const int64_t end = now_ns() + pause_ns;
 
@@ -51,7 +51,8 @@ static void pause_call(void) {
         continue;
 }
 
-/// Flips a bit of some messages about packets. Returns the new length of the message.
+/// Flips a bit of some messages about packets, and truncates some. Returns the new length.
+/// - flags: in/out: MSG_TRUNC is added to them if the message is truncated; NULL = no truncation.
 static size_t spoil(uint8_t *bytes, size_t length, int *flags) {
     struct nlmsghdr header;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bit flips in messages from the kernel: a library between the firewall and its netlink socket (flip.c) corrupts one
-//! message in four. The firewall continues, and its ledger contains the number of packets that it could not read.
+//! message in four. The firewall must continue, and its ledger must count the packets that it could not read.
 
 use anyhow::ensure;
 use testbed::folder::Folder;
@@ -21,11 +21,12 @@ pub const ROWS: &[Row] = &[
 ];
 
 const SENT: u64 = 20_000;
-/// Length of a netlink header: without it the messages can't be distinguished.
+/// Length of a netlink header in bytes. Without a correct header, messages of different types can't be distinguished.
 const HEADER: &str = "16";
 
-/// Floods a firewall through a socket that corrupts bytes from `from` on, and pauses `pause_us` before each call. Returns
-/// the last ledger.
+/// Floods a firewall through a socket that corrupts messages. Returns the last ledger.
+/// - from: offset of the first byte that may be corrupted.
+/// - pause_us: pause before each receive, in µs.
 fn flood(twin: Twin, from: &str, pause_us: u32, options: &[&str]) -> anyhow::Result<Stats> {
     let folder = Folder::shared()?;
     let preload = format!("LD_PRELOAD={}", library(&folder, "flip")?);
@@ -35,7 +36,7 @@ fn flood(twin: Twin, from: &str, pause_us: u32, options: &[&str]) -> anyhow::Res
     let arguments = [&["--deadline", "200", "--fail"], options].concat();
     let mut scene = Scene::under(twin, &wrapper, &rule(""), &arguments)?;
     scene.send(SENT)?;
-    // The guard answers packets left waiting because their id was corrupted.
+    // The guard answers the packets that still wait because their ids were corrupted.
     until("nothing waits any more", PATIENCE, || {
         Ok(scene.waiting()? == Some(0))
     })?;
@@ -60,8 +61,9 @@ fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
     check_counts(&flood(twin, HEADER, 0, &[&modes])?.total, mode)
 }
 
-/// A corrupted id that is too high decides packets that were not read yet. So the firewall is ended when its socket is full
-/// of them, and of the errors for their verdicts. They may exceed the queue's length.
+/// Ends the firewall while its socket is full of unread messages. A corrupted id that is too high also decides packets
+/// that were not read yet; their messages stay in the socket, with the errors for their verdicts. They may be more than
+/// the queue's length.
 fn unread(twin: Twin, length: &str) -> anyhow::Result<()> {
     const PAUSE_US: u32 = 2_000;
     let options = [
@@ -100,7 +102,8 @@ fn check_counts(ledger: &Ledger, mode: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Corrupts the headers, too: a message then not recognised as a packet is missed, and the ledger reports it.
+/// Corrupts the headers, too. A message that is then not recognised as a packet is missed, which the ledger must
+/// report.
 fn anywhere(twin: Twin) -> anyhow::Result<()> {
     let ledger = flood(twin, "0", 0, &["closed"])?.total;
     let missed = SENT - ledger.received - ledger.without_id;

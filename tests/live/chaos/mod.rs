@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Causes each situation of the failure contract: the contract's statements must come true.
+//! Causes each situation of the failure contract (the table at the start), and checks that what the contract says
+//! happens.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

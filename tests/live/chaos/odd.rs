@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that can't be read: malformed headers, and headers beyond the copied bytes. Each situation has its own mode.
+//! Packets that can't be read: with malformed headers, or with headers after the copied bytes. --fail has a mode for
+//! each of these situations.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -25,7 +26,7 @@ pub const ROWS: &[Row] = &[
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
-/// Returns the modes, with the opposite mode for the other situation, so that a mix-up of the two shows.
+/// Returns a value of --fail: a mode for one situation and the opposite mode for the other, so that a mix-up shows.
 fn modes(situation: &str, mode: &str, other: &str) -> String {
     let opposite = if mode == "open" { "closed" } else { "open" };
     format!("{situation}={mode},{other}={opposite}")
@@ -50,7 +51,7 @@ fn malformed(twin: Twin, mode: &str) -> anyhow::Result<()> {
     let receiver = RawReceiver::new(&namespace, UDP)?;
     let sender = RawSender::new(&namespace, IpAddr::V4(Ipv4Addr::LOCALHOST))?;
     for _ in 0..SENT {
-        // A length below the header's own length.
+        // The UDP length is less than that of the UDP header.
         sender.send(&ipv4(UDP, 0, &udp(4, b"abcd")))?;
     }
     let expected = if mode == "open" { SENT } else { 0 };
@@ -63,7 +64,7 @@ fn malformed(twin: Twin, mode: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a TCP packet whose options exceed the bytes that a policy about ports copies.
+/// Returns an IPv6 packet whose TCP header is after the bytes that a policy about ports copies.
 fn behind_options() -> Vec<u8> {
     const DESTINATION_OPTIONS: u8 = 60;
     const PAD_N: u8 = 1;
@@ -86,7 +87,7 @@ fn truncated(twin: Twin, mode: &str) -> anyhow::Result<()> {
     let policy = folder.file("ports.nft");
     fs::write(&policy, POLICY)?;
     let namespace = namespace()?;
-    // Besides our packet only possible responses to it.
+    // The rule matches only this packet and possible responses to it.
     restore(
         &namespace,
         "ip6tables",

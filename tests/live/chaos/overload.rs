@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More packets than fit: the contract's statements for both kinds of room, open and closed.
+//! More packets than a queue or a socket's buffer holds: what happens must be what the contract says, with
+//! overload=open and overload=closed.
 
 use anyhow::ensure;
 use testbed::ledger::Ledger;
@@ -19,8 +20,9 @@ const SENT: u64 = 1000;
 const QUEUE: [&str; 2] = ["--queue-length", "16"];
 const BUFFER: [&str; 2] = ["--receive-buffer", "4096"];
 
-/// Sends more than fits while the firewall is stopped. Returns the ledger after the number of arrivals that `arrives`
-/// computes from it.
+/// Sends more packets than fit while the firewall is stopped, and checks how many arrive. Returns the ledger.
+/// - room: option that makes the queue or the buffer small.
+/// - arrives: computes from the ledger the number of datagrams that must arrive.
 fn overload(
     twin: Twin,
     room: [&str; 2],

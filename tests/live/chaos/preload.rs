@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Libraries between a firewall and the system (LD_PRELOAD).
+//! Libraries that replace a firewall's system calls (LD_PRELOAD).
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use testbed::folder::Folder;
 use testbed::skip::skip;
 use testbed::twin::root;
 
-/// Builds the library from a source in this folder. Returns its path.
+/// Builds a library from NAME.c in this folder. Returns its path.
 pub fn library(folder: &Folder, name: &str) -> anyhow::Result<String> {
     let path = folder.file(&format!("{name}.so"));
     let source = root().join("tests/live/chaos").join(format!("{name}.c"));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A library between a firewall and its netlink socket (LD_PRELOAD) that refuses verdicts as a
-// kernel without memory would: REFUSE_ERROR is the errno, REFUSE_TIMES the number of refusals per
-// message. REFUSE_BUFFER: the requested size of the send buffer (SO_SNDBUF); then the kernel itself
-// refuses longer messages. The guard is not affected.
+// Library between a firewall and its netlink socket (LD_PRELOAD). It refuses verdicts as a kernel
+// without memory would. REFUSE_ERROR: errno. REFUSE_TIMES: number of refusals of each message.
+// REFUSE_BUFFER: size of the send buffer to request (SO_SNDBUF), so that the kernel itself refuses
+// longer messages. The guard is not affected.
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -22,7 +22,8 @@ static ssize_t (*real_sendmsg)(int, const struct msghdr *, int);
 static int error, times, buffer;
 static _Thread_local int refused;
 
-/// True if the command line is "PROGRAM guard ...". Called before the sandbox is active.
+/// Returns true if the command line is "PROGRAM guard ...". Must be called before the sandbox is
+/// active.
 static bool is_guard(void) {
     char line[4096] = {0};
     FILE *file = fopen("/proc/self/cmdline", "r");
@@ -52,7 +53,7 @@ __attribute__((constructor)) static void begin(void) {
     buffer = number_of("REFUSE_BUFFER");
 }
 
-/// True to refuse a message, with errno set.
+/// Returns true, with errno set, if a message must be refused.
 static bool refuse(const void *bytes, size_t length) {
     struct nlmsghdr header;
 

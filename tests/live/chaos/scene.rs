@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall with its guard, a server, and the kernel's figures of its queue.
+//! Scene of a case: a firewall with its guard, a server, and the kernel's figures for the queue.
 
 use std::path::Path;
 
@@ -15,15 +15,16 @@ use testbed::wait::{until, PATIENCE};
 
 /// Name of the guard's process.
 const GUARD: &str = "firewall-guard";
-/// Deadline long enough for a firewall to run on a busy machine.
+/// Deadline of the guard, long enough for a firewall on a busy machine.
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
-/// Number of datagrams that wait for a stopped firewall.
+/// Number of datagrams that are sent while the firewall is stopped.
 pub const WAITING: u64 = 20;
-/// Warning line of a stall, up to the guard's action.
+/// Warning of a stall, up to what the guard does.
 pub const STALLS: &str =
     "warning: queue 0: no packet got its verdict for 500 ms: the guard has begun to";
 
-/// Returns a rule that queues UDP to the server's port, with further options.
+/// Returns an iptables rule that queues UDP datagrams to the server's port.
+/// - options: additional options of NFQUEUE.
 pub fn rule(options: &str) -> String {
     format!("-A OUTPUT -d 127.0.0.1 -p udp --dport 9999 -j NFQUEUE --queue-num 0 {options}")
 }
@@ -45,7 +46,7 @@ impl Scene {
         Scene::under(twin, &[], rules, arguments)
     }
 
-    /// Does the same with the firewall run by another program.
+    /// Creates a scene whose firewall is run by another program.
     pub fn under(
         twin: Twin,
         wrapper: &[&str],
@@ -66,12 +67,13 @@ impl Scene {
         })
     }
 
-    /// Checks a row of the contract: `expected` is its mode and its real effect.
+    /// Checks a row of the contract.
+    /// - expected: mode, and what happens.
     pub fn check_contract(&self, situation: &str, expected: [&str; 2]) -> anyhow::Result<()> {
         check_contract(&self.firewall, situation, expected)
     }
 
-    /// Sends requests one at a time, all of which get a response.
+    /// Sends requests, one at a time, and checks that each gets a response.
     pub fn exchange(&self, count: u64) -> anyhow::Result<()> {
         udp_exchange(&udp_client(&self.namespace, LOCALHOST)?, count)
     }
@@ -80,7 +82,7 @@ impl Scene {
         udp_send(&udp_client(&self.namespace, LOCALHOST)?, count, 18)
     }
 
-    /// Stops the firewall (SIGSTOP) and sends datagrams that then wait.
+    /// Stops the firewall (SIGSTOP), and sends datagrams, which then wait.
     pub fn stop_and_send(&self, count: u64) -> anyhow::Result<()> {
         proc::stop(self.firewall.pid)?;
         self.send(count)
@@ -102,7 +104,8 @@ impl Scene {
     }
 }
 
-/// Returns the number of packets that wait in the kernel for the owner of the first queue; None without an owner.
+/// Returns the number of packets that wait in the kernel for the owner of the first queue; None if no queue has an
+/// owner.
 pub fn waiting_in(namespace: &Namespace) -> anyhow::Result<Option<u64>> {
     let rows = queues_in(namespace)?;
     Ok(rows.first().map(|row| u64::from(row.waiting)))
@@ -124,7 +127,7 @@ pub fn check_contract(
     Ok(())
 }
 
-/// Waits for the end of a process, which may be an unreaped child.
+/// Waits until a process ends; it may then still be a zombie.
 pub fn until_gone(pid: u32) -> anyhow::Result<()> {
     until("the guard has gone", PATIENCE, || {
         Ok(!Path::new(&format!("/proc/{pid}")).exists() || proc::state(pid).unwrap_or('Z') == 'Z')

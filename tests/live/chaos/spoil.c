@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A library between a firewall and its netlink socket (LD_PRELOAD): corrupts the messages about
-// packets with SPOIL_WORD in their payload. SPOIL_WAY selects the corruption:
+// Library between a firewall and its netlink socket (LD_PRELOAD). It corrupts the messages about
+// packets that have SPOIL_WORD in their payload. SPOIL_WAY selects the corruption:
 // - id: the length of the first attribute, so that the packet's id can't be read;
 // - rest: the length of the second attribute: the id can be read;
 // - short: the message's own length;
@@ -19,8 +19,8 @@
 
 #define SPOIL_WORD "SPOIL"
 
-// Offsets of the attributes: after the headers, and 7 bytes further. The id is at the start of the
-// first attribute.
+// Offsets in a message: the first attribute follows the headers, and the second attribute follows
+// the 12 bytes of the first. The id is at the start of the first attribute's value.
 enum { FIRST_AT = 20, ID_AT = 24, SECOND_AT = 32 };
 
 static ssize_t (*real_recv)(int, void *, size_t, int);
@@ -44,7 +44,7 @@ static bool is_meant(const uint8_t *bytes, size_t length) {
            memmem(bytes, length, SPOIL_WORD, strlen(SPOIL_WORD));
 }
 
-/// Returns false if the message must be removed.
+/// Corrupts a message if it is one of those. Returns false if the message must be removed.
 static bool spoil(uint8_t *bytes, size_t length) {
     const uint16_t attribute = 2; // bytes, of which its header alone has four
     const uint32_t message = 18;
@@ -71,7 +71,8 @@ ssize_t recv(int fd, void *bytes, size_t length, int flags) {
     return got;
 }
 
-/// Moves the remaining messages into the slots of removed ones. Returns their number.
+/// Corrupts messages, and moves the remaining ones into the places of removed ones. Returns the
+/// number of remaining messages.
 static int close_up(struct mmsghdr *messages, int got) {
     int kept = 0;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Unreadable packet messages: a library between the firewall and its netlink socket (spoil.c) corrupts those of chosen
-//! packets. The cases check which packets arrive: each corrupted message is treated as --fail malformed specifies, and each
-//! other message as usual, at any position in a batch.
+//! Unreadable packet messages: a library between the firewall and its netlink socket (spoil.c) corrupts the messages of
+//! chosen packets. The cases check which packets arrive: a corrupted message must be treated as --fail malformed says,
+//! and every other message as usual, at any position in a batch.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -32,8 +32,8 @@ pub const ROWS: &[Row] = &[
     ("spoilt-and-stopped", 60, and_stopped),
 ];
 
-/// Datagrams that wait for the firewall together; `s` is corrupted. Positions: start of a queue; start, middle and end of a
-/// batch; runs; a single datagram; all of them.
+/// Datagrams that wait for the firewall together: `s` is corrupted, `g` is not. The corrupted ones are at the start of
+/// a queue, at the start, middle and end of a batch, in runs, alone, or all.
 const BATCHES: [&str; 7] = [
     "ssgggggg",
     "sggg",
@@ -43,18 +43,18 @@ const BATCHES: [&str; 7] = [
     "sgsgssgg",
     "ssss",
 ];
-/// Last datagram: only the next message shows that one is missing.
+/// Datagram after a batch: only the next message shows the firewall that a message is missing.
 const LAST: &str = "g";
 /// Time to wait for datagrams that should not arrive.
 const TOO_MANY: Duration = Duration::from_millis(50);
 
-/// Returns a datagram with a number, and the keyword of spoil.c if it must be corrupted.
+/// Returns a datagram with a number, and with the word that makes spoil.c corrupt its message if `spoilt` is true.
 fn datagram(number: u32, spoilt: bool) -> Vec<u8> {
     let word: &[u8] = if spoilt { b"SPOIL" } else { b"whole" };
     [&number.to_be_bytes()[..], word].concat()
 }
 
-/// Traffic of a case, and the expected arrivals.
+/// Traffic of a case, and the datagrams that must arrive.
 struct Traffic {
     client: UdpSocket,
     server: UdpSocket,
@@ -62,7 +62,7 @@ struct Traffic {
     expected: Vec<u32>,
     arrived: Vec<u32>,
     spoilt: u64,
-    /// True if the corrupted datagrams arrive, or all others.
+    /// True if only corrupted datagrams must arrive, false if only the others must.
     open: bool,
 }
 
@@ -81,7 +81,8 @@ impl Traffic {
         })
     }
 
-    /// Sends datagrams that wait for the firewall together.
+    /// Sends datagrams while the firewall is stopped, so that they wait together.
+    /// - batch: as in BATCHES.
     fn send(&mut self, firewall: &Firewall, batch: &str) -> anyhow::Result<()> {
         proc::stop(firewall.pid)?;
         for kind in batch.chars() {
@@ -105,7 +106,7 @@ impl Traffic {
         }
     }
 
-    /// Waits for the expected arrivals, and checks that nothing else arrives.
+    /// Waits until the expected datagrams have arrived, and checks that no others arrive.
     fn check(&mut self, what: &str) -> anyhow::Result<()> {
         let all = until("all datagrams arrive", PATIENCE, || {
             self.receive();
@@ -123,18 +124,19 @@ impl Traffic {
     }
 }
 
-/// Returns arguments under which whole packets and corrupted packets get opposite verdicts.
+/// Returns arguments with which corrupted packets get the opposite verdict of the others.
 fn arguments<'a>(backend: &'a str, open: bool, more: &[&'a str]) -> Vec<&'a str> {
     let modes = match open {
         true => ["--fail", "malformed=open", "--default", "drop"],
         false => ["--fail", "closed", "--default", "accept"],
     };
-    // No guard: only the firewall can answer.
+    // Without a guard only the firewall can answer.
     let rest = ["--backend", backend, "--deadline", "0", "--json"];
     [&modes[..], &rest, more].concat()
 }
 
 /// Starts a firewall with spoil.c.
+/// - way: SPOIL_WAY, the kind of corruption.
 fn start(
     namespace: &Namespace,
     twin: Twin,
@@ -148,7 +150,8 @@ fn start(
     Firewall::start_under(namespace, &wrapper, twin, arguments)
 }
 
-/// Sends every batch, and checks after each that the right datagrams arrive. Returns the last ledger.
+/// Sends every batch, and checks after each batch which datagrams arrive. Returns the last ledger, and the number of
+/// corrupted datagrams.
 fn send_all(
     namespace: &Namespace,
     firewall: Firewall,
@@ -158,7 +161,7 @@ fn send_all(
     let mut traffic = Traffic::new(namespace, open)?;
     for batch in BATCHES {
         traffic.send(&firewall, batch)?;
-        // The next message reveals missing messages at the end of a batch.
+        // The next message shows that messages at the end of the batch are missing.
         if way == "gone" {
             traffic.send(&firewall, LAST)?;
         }
@@ -191,7 +194,9 @@ fn send_all(
     Ok((Stats::parse(line)?.total, traffic.spoilt))
 }
 
-/// Checks the ledger after messages were corrupted in this way.
+/// Checks the ledger after messages were corrupted.
+/// - way: kind of corruption.
+/// - spoilt: number of corrupted messages.
 fn check_ledger(ledger: &Ledger, way: &str, spoilt: u64) -> anyhow::Result<()> {
     let expected = match way {
         "rest" => (spoilt, 0, 0, 0),
@@ -229,7 +234,7 @@ fn all_ways(twin: Twin, backend: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The paper profile answers one packet at a time, and never sleeps.
+/// Tests the paper profile, which answers one packet at a time and never sleeps.
 fn one_by_one(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     for way in ["id", "rest"] {
@@ -243,12 +248,12 @@ fn one_by_one(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each queue has its own ids.
+/// Tests two queues, each of which has its own ids.
 fn two_queues(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     for (first, second) in [("0", "1"), ("1", "0")] {
         let namespace = namespace()?;
-        // The queue changes with each packet.
+        // The packets go to the two queues in turn.
         let every_second = format!(
             "-A OUTPUT -p udp --dport {PORT} -m statistic --mode nth --every 2 --packet 0 -j NFQUEUE --queue-num {first}\n\
              -A OUTPUT -p udp --dport {PORT} -j NFQUEUE --queue-num {second}"
@@ -259,7 +264,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
         let mut traffic = Traffic::new(&namespace, false)?;
         for batch in BATCHES {
             traffic.send(&firewall, batch)?;
-            // Two workers accept them in an unspecified order.
+            // Two workers accept the packets, so their order is not determined.
             let all = until("all datagrams arrive", PATIENCE, || {
                 traffic.receive();
                 Ok(traffic.arrived.len() >= traffic.expected.len())
@@ -276,7 +281,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that takes a queue over does not know the previous ids.
+/// Tests a firewall that has taken a queue over, and does not know the last id of the old firewall.
 fn after_a_take_over(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let control = folder.file("control");
@@ -300,7 +305,8 @@ fn after_a_take_over(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An id far ahead decides all waiting packets. Packets that are unread when the firewall stops count as received.
+/// Tests an id far ahead, which decides all waiting packets. Packets that are unread when the firewall is stopped must
+/// count as received.
 fn and_stopped(twin: Twin) -> anyhow::Result<()> {
     const WHOLE: u32 = 20_000;
     let folder = Folder::shared()?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that is stopped (SIGSTOP) while packets wait: the guard answers them, and the ledger counts them.
+//! A firewall that is stopped (SIGSTOP) while packets wait: the guard must answer the packets, and the ledger must
+//! count them.
 
 use std::fs;
 
@@ -28,7 +29,7 @@ pub const ROWS: &[Row] = &[
     ("stall-of-the-guard-itself", 60, of_the_guard_itself),
 ];
 
-/// Number of requests, one at a time, before and after.
+/// Number of requests before a stall, and after it, one at a time.
 const REQUESTS: u64 = 10;
 
 fn scene(twin: Twin, modes: &str, more: &[&str]) -> anyhow::Result<Scene> {
@@ -39,7 +40,7 @@ fn scene(twin: Twin, modes: &str, more: &[&str]) -> anyhow::Result<Scene> {
     )
 }
 
-/// Stops the scene's firewall by SIGTERM and checks its stderr. Returns the last ledger.
+/// Ends the scene's firewall by SIGTERM, and checks its stderr. Returns the last ledger.
 fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
     let ended = scene.firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
@@ -48,12 +49,14 @@ fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
     Ok(Stats::parse(last)?.total)
 }
 
-/// Causes a stall with traffic before and after it. `arrives`: number of waiting packets that arrive.
+/// Causes a stall, with traffic before and after it.
+/// - verb: what the guard does, in the warning.
+/// - arrives: number of waiting packets that must arrive.
 fn stall(scene: Scene, verb: &str, arrives: u64) -> anyhow::Result<()> {
     scene.exchange(REQUESTS)?;
     scene.stop_and_send(WAITING)?;
     scene.until_waiting(Some(0))?;
-    // The firewall is still stopped: only the guard can have answered.
+    // The firewall is still stopped, so only the guard can have answered.
     ensure!(proc::state(scene.firewall.pid)? == 'T');
     scene.server.check_arrived(REQUESTS + arrives)?;
     scene.go_on();
@@ -80,20 +83,21 @@ fn open(twin: Twin) -> anyhow::Result<()> {
     stall(scene, "accept", WAITING)
 }
 
-/// Packets that pass unseen count as offered, as if they had been answered.
+/// Checks that packets that pass unseen because the buffer is full count as offered, like answered packets.
 fn in_a_full_buffer(twin: Twin) -> anyhow::Result<()> {
     let modes = "overload=open,stall=closed";
     let scene = scene(twin, modes, &["--receive-buffer", "4096"])?;
     scene.stop_and_send(1000)?;
     let waiting = scene.waiting()?.context("nobody owns the queue")?;
     ensure!((1..1000).contains(&waiting), "{waiting} packets wait");
-    // Accepted packets continue meanwhile.
+    // Packets that the guard accepts arrive meanwhile.
     until("the guard answers what waits", PATIENCE, || {
         scene.send(1)?;
         Ok(scene.waiting()? == Some(0))
     })?;
     scene.go_on();
-    // Unseen packets have ids, too: the next packet shows that all are received, once there is room for it.
+    // Unseen packets have ids, too: when the buffer has room again, the id of the next packet shows that all messages
+    // are received.
     until("the firewall has emptied the socket", PATIENCE, || {
         scene.firewall.is_idle()
     })?;
@@ -112,7 +116,7 @@ fn twice(twin: Twin) -> anyhow::Result<()> {
     for _ in 0..2 {
         scene.stop_and_send(WAITING)?;
         scene.until_waiting(Some(0))?;
-        // The same stall continues.
+        // While the firewall is stopped, this is still the same stall.
         scene.send(WAITING)?;
         scene.until_waiting(Some(0))?;
         scene.go_on();
@@ -126,8 +130,8 @@ fn twice(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Messages in the socket that the guard answered count as received when the firewall stops. One message per batch, so that
-/// most are unread when the signal arrives.
+/// Checks that messages of packets that the guard has answered count as received when the firewall stops. The firewall
+/// reads one message per batch, so that most are unread when the signal arrives.
 fn then_sigterm(twin: Twin) -> anyhow::Result<()> {
     const MANY: u64 = 5000;
     let scene = scene(twin, "closed", &["--batch", "1"])?;
@@ -150,7 +154,7 @@ fn then_sigterm(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The firewall can't report it any more: its guard does.
+/// Checks that the guard reports a stall that does not end, since the firewall can't.
 fn without_an_end(twin: Twin) -> anyhow::Result<()> {
     let scene = scene(twin, "closed", &[])?;
     scene.stop_and_send(WAITING)?;
@@ -184,7 +188,7 @@ fn without_a_deadline(twin: Twin) -> anyhow::Result<()> {
     scene.firewall.finish()?.total.check_clean()
 }
 
-/// A guard that did not run itself can't identify the stalled process.
+/// Checks that a guard that was stopped itself reports no stall: it can't know which process has stalled.
 fn of_the_guard_itself(twin: Twin) -> anyhow::Result<()> {
     let scene = scene(twin, "closed", &[])?;
     let guard = scene.guard.context("there is no guard")?;

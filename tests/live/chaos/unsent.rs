@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Verdicts for which the kernel has no room: a library between the firewall and its netlink socket (refuse.c) refuses them
-//! for a while, or shrinks the send buffer. The firewall continues, and each packet gets its own verdict.
+//! Verdicts that the kernel refuses for lack of memory: a library between the firewall and its netlink socket
+//! (refuse.c) refuses them for a while, or makes the send buffer small. The firewall must continue, and each packet
+//! must get its own verdict.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
@@ -25,7 +26,7 @@ pub const ROWS: &[Row] = &[
     ("unsent-the-guard-answers", 120, the_guard_answers),
 ];
 
-/// Drops every second datagram, so that each has a separate verdict message.
+/// Policy that drops every second datagram, so that each needs a separate verdict message.
 const POLICY: &str = "table inet chaos {\n\
     \tchain output {\n\
     \t\ttype filter hook output priority 0; policy accept;\n\
@@ -54,7 +55,8 @@ impl Place {
         })
     }
 
-    /// Starts a firewall with refuse.c and these variables.
+    /// Starts a firewall with refuse.c.
+    /// - variables: environment variables for refuse.c.
     fn start(
         &self,
         twin: Twin,
@@ -68,10 +70,11 @@ impl Place {
         Firewall::start_under(&self.namespace, &wrapper, twin, &arguments)
     }
 
-    /// Sends datagrams that wait together. Every second datagram is a byte longer.
+    /// Sends datagrams while the firewall is stopped, so that they wait together. Every second datagram is one byte
+    /// longer.
     fn send(&self, firewall: &Firewall) -> anyhow::Result<()> {
         let client = udp_client(&self.namespace, LOCALHOST)?;
-        // A smaller buffer would make sending wait for room.
+        // With a smaller buffer the sender would wait for room.
         force_send_buffer(&client, 16 << 20)?;
         proc::stop(firewall.pid)?;
         for number in 0..SENT {
@@ -82,7 +85,8 @@ impl Place {
     }
 }
 
-/// Ends a firewall that could finally send everything. Returns the ledger.
+/// Waits until a firewall has sent all verdicts, and ends it. Returns its stats.
+/// - what: name of the case, for messages.
 fn finish(place: &Place, mut firewall: Firewall, what: &str) -> anyhow::Result<Stats> {
     until("nothing waits any more", PATIENCE, || {
         ensure!(
@@ -115,7 +119,7 @@ fn for_a_while(twin: Twin) -> anyhow::Result<()> {
         place.send(&firewall)?;
         let what = format!("{backend}, errno {error}");
         let ledger = finish(&place, firewall, &what)?.total;
-        // Interrupted calls are repeated at once.
+        // An interrupted call (EINTR) is repeated at once, and not counted as a retry.
         ensure!(
             (ledger.send_retries > 0) == (error != libc::EINTR),
             "{what}: {ledger:?}"
@@ -128,7 +132,7 @@ fn for_a_while(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The smallest buffer of the kernel has room for some 140 verdicts.
+/// Checks a batch whose verdicts don't fit into the send buffer: the kernel's smallest buffer has room for about 140.
 fn as_too_long(twin: Twin) -> anyhow::Result<()> {
     for backend in BACKENDS.into_iter().rev() {
         let place = Place::new()?;
@@ -144,7 +148,8 @@ fn as_too_long(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The firewall can be stopped anyway, and its ledger reports missing verdicts.
+/// Checks that a firewall whose verdicts are always refused can be stopped, and that its ledger reports the missing
+/// verdicts.
 fn for_ever(twin: Twin) -> anyhow::Result<()> {
     for backend in BACKENDS {
         let place = Place::new()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Misbehaving clients while packets arrive: every packet gets its verdict, other clients their replies, and memory use does
-//! not grow.
+//! Misbehaving clients of the control socket while packets arrive: every packet must get its verdict, other clients
+//! their replies, and memory use must not grow.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -32,13 +32,13 @@ pub const ROWS: &[Row] = &[
 ];
 
 const MIB: usize = 1 << 20;
-/// Allowed growth of peak memory. Current memory use is less meaningful: the C library keeps freed memory below a block in
-/// use.
+/// Growth of the firewall's peak memory that is allowed, in MiB. The current memory would say less: the C library
+/// retains freed memory.
 const GROWTH_MIB: f64 = 8.0;
-/// Number of exchanges between two checks for the end.
+/// Number of exchanges between two checks whether to end.
 const ROUND: u64 = 100;
 
-/// Continuous packet exchanges through the firewall, one at a time.
+/// Continuous exchange of packets through the firewall, one at a time.
 struct Traffic {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<anyhow::Result<()>>,
@@ -49,13 +49,13 @@ impl Traffic {
     fn start(place: &Place, firewall: &Firewall) -> anyhow::Result<Traffic> {
         let server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
         let client = udp_client(&place.namespace, LOCALHOST)?;
-        // Memory needed for the first packets is then allocated.
+        // After this, memory for the first packets is allocated.
         udp_exchange(&client, ROUND)?;
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = thread::spawn(move || {
             let _server = server;
-            // At least one whole round, however short the abuse is.
+            // At least one complete round is exchanged, however short the abuse is.
             loop {
                 udp_exchange(&client, ROUND)?;
                 if told.load(Ordering::Relaxed) {
@@ -70,8 +70,8 @@ impl Traffic {
         })
     }
 
-    /// Ends the traffic and checks: no packet was lost, other clients get replies, peak memory did not grow, and the
-    /// firewall stops normally.
+    /// Ends the traffic. Checks that no packet was lost, that another client gets a reply, that peak memory did not
+    /// grow, and that the firewall stops normally.
     fn finish(self, place: &Place, firewall: Firewall) -> anyhow::Result<()> {
         ensure!(place.ask(r#"{"command":"log"}"#)?["ok"] == true);
         self.stop.store(true, Ordering::Relaxed);
@@ -86,7 +86,8 @@ impl Traffic {
     }
 }
 
-/// Sends until everything is sent or the other end has closed.
+/// Sends a piece again and again, until `bytes` bytes are sent or the firewall closes the connection. Returns the
+/// number of sent bytes.
 fn pour(client: &Client, piece: &[u8], bytes: usize) -> usize {
     let mut sent = 0;
     while sent < bytes && client.stream().write_all(piece).is_ok() {
@@ -118,7 +119,7 @@ fn garbage(twin: Twin) -> anyhow::Result<()> {
             error_of(&client.line()?)?;
             lines += 1;
         }
-        // Deeper than any JSON parser should follow.
+        // The JSON is nested more deeply than any parser should follow.
         client.send([&[b'['; 60_000][..], b"\n"].concat())?;
         error_of(&client.line()?)?;
         client.send([&b"{\"a\":".repeat(10_000)[..], b"\n"].concat())?;
@@ -143,7 +144,7 @@ fn endless_line(twin: Twin) -> anyhow::Result<()> {
         client.check_closed()?;
         ensure!(place.count("control_bad")? == number);
     }
-    // The longest accepted request, and one byte more.
+    // The longest accepted request, and then a request that is one byte longer.
     let mut client = place.connect()?;
     let blanks = " ".repeat(65536 - "{\"command\":\"log\"}\n".len());
     ensure!(client.ask(&format!("{blanks}{{\"command\":\"log\"}}"))?["ok"] == true);
@@ -158,7 +159,7 @@ fn endless_lines(twin: Twin) -> anyhow::Result<()> {
     let firewall = place.start(twin, &[])?;
     let traffic = Traffic::start(&place, &firewall)?;
     let client = place.connect()?;
-    // It reads its replies, so it is served to the end.
+    // This client reads its replies, so it must be served until it ends.
     let mut reader = client.stream().try_clone()?;
     let told = thread::spawn(move || std::io::copy(&mut reader, &mut std::io::sink()));
     let line = [&vec![b'x'; 8 * 1024 - 1][..], b"\n"].concat();
@@ -170,7 +171,7 @@ fn endless_lines(twin: Twin) -> anyhow::Result<()> {
     traffic.finish(&place, firewall)
 }
 
-/// Writes a policy whose rules exceed any socket's buffer.
+/// Writes a policy so large that the reply with its rules exceeds any socket's buffer.
 fn write_large_policy(place: &Place) -> anyhow::Result<()> {
     let mut policy = String::from(
         "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n",
@@ -190,7 +191,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     write_large_policy(&place)?;
     let firewall = place.start(twin, &[])?;
-    // Memory needed for a large reply is then allocated.
+    // After this, memory for a large reply is allocated.
     ensure!(place.ask(r#"{"command":"rules"}"#)?["ok"] == true);
     let traffic = Traffic::start(&place, &firewall)?;
     let mut clients = Vec::new();
@@ -205,7 +206,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
     for client in &mut clients {
         ensure!(client.text().is_err(), "a whole answer came");
     }
-    // A client that reads slowly.
+    // A client that reads slowly must get its whole reply.
     let mut slow = place.connect()?;
     slow.send("{\"command\":\"rules\"}\n")?;
     thread::sleep(Duration::from_secs(2));
@@ -251,7 +252,7 @@ fn dying(twin: Twin) -> anyhow::Result<()> {
     let traffic = Traffic::start(&place, &firewall)?;
     for number in 0..200 {
         let mut client = place.connect()?;
-        // Closes before, within and after a request, and within its reply.
+        // The client closes before, within and after a request, or within the reply.
         match number % 4 {
             0 => {}
             1 => client.send("{\"command\":\"st")?,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Access rights to the control socket.
+//! Who may use the control socket.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -18,14 +18,14 @@ pub const ROWS: &[Row] = &[
     ("places-are-kept-for-root", 60, places),
 ];
 
-/// An arbitrary user and group.
+/// User and group without any rights.
 const USER: u32 = 4711;
 const GROUP: u32 = 4712;
 
-/// Connects as a user, with a group and supplementary groups.
+/// Connects to the control socket as a user, with a group and supplementary groups.
 fn connect_as(path: &str, uid: u32, gid: u32, others: &[u32]) -> anyhow::Result<Client> {
     let (path, others) = (path.to_owned(), others.to_vec());
-    // The raw calls change only the thread, which ends at once.
+    // These calls change only the thread, which then ends.
     let connect = move || -> io::Result<UnixStream> {
         // SAFETY: the groups live during the call; the others touch no memory.
         let results = unsafe {
@@ -56,7 +56,7 @@ fn check_refused(mut client: Client, uid: u32) -> anyhow::Result<()> {
     client.check_closed()
 }
 
-/// The owner, members of the group, the firewall's user, and root have access.
+/// Checks that the socket's owner, members of its group, the firewall's user, and root are served.
 fn served(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");
@@ -78,8 +78,8 @@ fn served(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// A mode that lets every user connect grants no further access; a socket that the group may not write to excludes its
-/// members.
+/// Checks that a mode that lets every user connect does not let every user be served, and that a mode without write
+/// permission for the group excludes the group's members.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");
@@ -91,14 +91,14 @@ fn refused(twin: Twin) -> anyhow::Result<()> {
     firewall.stop()?;
     let more = ["--control-mode", "0646", "--control-owner", "4711:4712"];
     let firewall = place.start(twin, &more)?;
-    // The kernel checks only the group's rights, so this user can't even connect.
+    // For a member of the group the kernel checks only the group's permissions, so this user can't even connect.
     ensure!(connect_as(&control, 99, GROUP, &[]).is_err());
     check_refused(connect_as(&control, 99, 98, &[])?, 99)?;
     firewall.stop().map(drop)
 }
 
-/// Silent clients of one user, and of all users but root, have a limited number of places; root gets a place and controls
-/// the firewall.
+/// Checks that silent clients of one user, and those of all users but root together, are limited in number, so that
+/// root can still connect and control the firewall.
 fn places(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The connections that a firewall lists, and fwctl's output for them.
+//! Connections that a firewall lists over the control socket, and fwctl's output for them.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -35,7 +35,7 @@ table inet filter {
 const PORT: u16 = 8080;
 const MANY: usize = 300;
 
-/// A server whose firewall has two queues, and a client of it.
+/// Server with a firewall of two queues, and a client of the server.
 struct Place {
     client: Namespace,
     server: Namespace,
@@ -65,7 +65,8 @@ impl Place {
         })
     }
 
-    /// Returns all pages; there are several.
+    /// Returns the connections of all pages.
+    /// - undecided: true to request undecided connections only.
     fn pages(&self, undecided: bool) -> anyhow::Result<Vec<Vec<Value>>> {
         let mut client = Client::new(&self.control)?;
         let mut pages = Vec::new();
@@ -82,7 +83,7 @@ impl Place {
     }
 }
 
-/// Opens connections, on each of which the client sends some bytes. Returns both ends of each.
+/// Opens a connection for each of `sent`, and sends these bytes on it. Returns both ends of each connection.
 fn open(
     place: &Place,
     address: SocketAddr,
@@ -99,7 +100,7 @@ fn open(
     sent.iter().map(open).collect()
 }
 
-/// Listed values of a connection besides its ends and its age.
+/// Values of a listed connection, besides its ends and its age: state, protocol that shows the name, name.
 type Told = (Value, Value, Value);
 
 fn by_client(pages: &[Vec<Value>]) -> anyhow::Result<BTreeMap<String, Told>> {
@@ -122,10 +123,10 @@ fn by_client(pages: &[Vec<Value>]) -> anyhow::Result<BTreeMap<String, Told>> {
     Ok(all)
 }
 
-/// Values of a client: connection state, protocol, and name.
+/// Expected values of a connection: state, protocol that shows the name, name.
 type Known = (&'static str, Option<&'static str>, Option<&'static str>);
 
-/// Data that clients send, and the resulting values.
+/// Bytes that a client sends, and the expected values of its connection.
 const SENT: &[(&[u8], Known)] = &[
     (b"", ("undecided", None, None)),
     (
@@ -179,7 +180,7 @@ fn told(twin: Twin) -> anyhow::Result<()> {
     place.firewall.stop().map(drop)
 }
 
-/// Each connection is listed once, although the list has many pages, and packets arrive meanwhile.
+/// Checks that each connection is listed once, although the list has many pages and packets arrive meanwhile.
 fn in_pages(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let mut ends = open(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The file of the control socket: its owner, the files that it replaces, and those that it never touches.
+//! The file of the control socket: its mode and owner, the files that it replaces, and those that it must not touch.
 
 use std::fs;
 use std::os::unix::fs::{symlink, MetadataExt};
@@ -41,7 +41,7 @@ fn mode_and_owner(twin: Twin) -> anyhow::Result<()> {
     let firewall = place.start(twin, &[])?;
     check_file(&control, 0o600, 0, 0)?;
     firewall.stop()?;
-    // The umask does not affect the mode.
+    // The umask must not affect the mode.
     // SAFETY: umask(2) can't fail and touches no memory; the case is a separate process.
     unsafe { libc::umask(0o077) };
     for (mode, owner, expected) in [
@@ -59,7 +59,8 @@ fn mode_and_owner(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A plain user can assign the socket to a group only as its member, which a unit sets by SupplementaryGroups=.
+/// Checks that a plain user can give the socket only to a group whose member it is, and that the error names the cure
+/// (SupplementaryGroups= of a unit).
 fn group_of_others(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");
@@ -101,7 +102,7 @@ fn stale(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a twin that must refuse.
+/// Runs a twin that must refuse to start.
 fn refusal(place: &Place, twin: Twin, more: &[&str]) -> anyhow::Result<Ended> {
     let arguments = [&["--receive-buffer", "65536"], more].concat();
     run_to_end(&place.namespace, &[], twin, &arguments)
@@ -137,7 +138,7 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
     let pid = std::process::id();
     let cause = format!("in use by pid {pid}: stop it or choose another path");
     check_refusal(&place, twin, &control, 5, &cause)?;
-    // The backlog of the socket is full.
+    // The backlog of the listening socket is full.
     let mut waiting = Vec::new();
     while let Ok(stream) = connect_at_once(&control) {
         waiting.push(stream);
@@ -146,12 +147,12 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
     check_refusal(&place, twin, &control, 5, cause)?;
     drop(waiting);
     drop(listener);
-    // A socket of another type.
+    // A socket of another type is in use, too.
     let datagrams = place.path("datagrams");
     let _bound = std::os::unix::net::UnixDatagram::bind(&datagrams)?;
     check_refusal(&place, twin, &datagrams, 5, cause)?;
     ensure!(Path::new(&datagrams).exists(), "the file is gone");
-    // A firewall's own socket, replaced by another firewall on another queue.
+    // The socket of a running firewall; the next one has another queue.
     let firewall = place.start(twin, &[])?;
     let cause = format!(
         "in use by pid {}: stop it or choose another path",
@@ -167,7 +168,7 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Connects, or fails if that would block.
+/// Connects to a socket. Fails if that would block.
 fn connect_at_once(path: &str) -> anyhow::Result<std::os::fd::OwnedFd> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     // SAFETY: socket(2) touches no memory, and its descriptor has no other owner.
@@ -235,7 +236,7 @@ fn replaced(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts that fail: both twins report the same reason.
+/// Checks that starts fail for the same reason with both twins.
 pub fn same_refusals() -> anyhow::Result<()> {
     let place = Place::new()?;
     let (file, missing) = (place.path("web.nft/control"), place.path("none/control"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The control sockets of running firewalls: their files and replies; no client can delay a packet or another client.
+//! The control sockets of running firewalls: their files and their replies. No client must delay a packet or another
+//! client.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall with a control socket, and clients of it.
+//! Firewall with a control socket, and clients of this socket.
 
 use std::ops::Deref;
 
@@ -14,7 +14,7 @@ use testbed::twin::Twin;
 const POLICY: &str = "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n\
     \t\tudp dport 9999 counter comment \"asked\"\n\t\ttcp dport 23 counter log prefix \"telnet \" drop\n\t}\n}\n";
 
-/// A place whose folder every user may use, for firewalls with a control socket.
+/// Namespace for firewalls with a control socket, and a folder that every user may use.
 pub struct Place(place::Place);
 
 impl Deref for Place {
@@ -31,6 +31,7 @@ impl Place {
     }
 
     /// Starts a twin with the policy and a control socket.
+    /// - more: additional options.
     pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Firewall> {
         let control = self.path("control");
         self.0
@@ -41,12 +42,12 @@ impl Place {
         Client::new(&self.path("control"))
     }
 
-    /// Sends one request on a separate connection.
+    /// Sends a request on a new connection. Returns the reply.
     pub fn ask(&self, request: &str) -> anyhow::Result<Value> {
         self.connect()?.ask(request)
     }
 
-    /// Returns a count of `status`.
+    /// Returns one of the counts in the reply to `status`.
     pub fn count(&self, name: &str) -> anyhow::Result<u64> {
         let status = self.ask(r#"{"command":"status"}"#)?;
         let count = status["counts"][name].as_u64();

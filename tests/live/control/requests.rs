@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Requests and replies.
+//! Requests to the control socket, and their replies.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -87,7 +87,7 @@ fn status(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Exchanges packets; once per case, since the server stays.
+/// Exchanges PACKETS packets with a server. The server's port stays in use, so a case can call this only once.
 fn exchange(place: &Place) -> anyhow::Result<()> {
     let _server = UdpServer::start(&place.namespace, LOCALHOST, true)?;
     udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)
@@ -107,7 +107,7 @@ fn stats(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &[])?;
     exchange(&place)?;
-    // A packet can arrive before its verdict is counted.
+    // A packet can arrive at the server before its verdict is counted.
     until("all verdicts are counted", PATIENCE, || {
         let total = ask_stats(&place)?.total;
         Ok(total.verdict_sum() == total.received)
@@ -188,7 +188,7 @@ fn log(twin: Twin) -> anyhow::Result<()> {
     }
     client.ask(r#"{"command":"log","level":"error"}"#)?;
     client.ask(r#"{"command":"reload"}"#)?;
-    // Firewall::stop requires an empty stderr, and a reload is logged at info.
+    // Firewall::stop requires an empty stderr. A reload is logged at the level info, so it must not be printed.
     firewall.stop().map(drop)
 }
 
@@ -196,7 +196,7 @@ fn in_order(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &[])?;
     let mut client = place.connect()?;
-    // Far more than a client's buffer holds.
+    // The requests exceed a client's buffer many times.
     let requests: String = (0..10_000)
         .map(|number| format!("{{\"{number}\":0}}\n"))
         .collect();
@@ -248,7 +248,7 @@ fn drain(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut firewall = place.start(twin, &[])?;
     exchange(&place)?;
-    // A limit far beyond the real duration: nothing waits in the queue, so it ends at once.
+    // The time limit is much longer than needed: no packet waits in the queue, so the firewall ends at once.
     let answer = place.ask(r#"{"command":"drain","seconds":3600}"#)?;
     ensure!(answer["ok"] == true && answer["seconds"] == 3600 && answer["waiting"] == 0);
     until(
@@ -261,7 +261,7 @@ fn drain(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Silent clients cost no call.
+/// Checks that silent clients cause no system call.
 fn idle(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &["--deadline", "0"])?;
@@ -271,7 +271,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
         client.ask(r#"{"command":"log"}"#)?;
         clients.push(client);
     }
-    // It may still be active after the last reply.
+    // The main thread may still be active after the last reply.
     until("the main thread sleeps", PATIENCE, || {
         Ok(testbed::proc::sleeps_in_poll(firewall.pid, firewall.pid))
     })?;
@@ -283,7 +283,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Returns the keys of a reply in order, with the types of numbers, texts and booleans.
+/// Returns the keys of a reply in order, with the types of numbers, texts and booleans in place of their values.
 fn shape(text: &str) -> anyhow::Result<String> {
     let mut shape = String::new();
     let mut rest = text.trim_end();
@@ -312,7 +312,7 @@ fn shape(text: &str) -> anyhow::Result<String> {
     Ok(shape)
 }
 
-/// Both twins reply with the same keys in the same order; errors have the same bytes.
+/// Checks that both twins reply with the same keys in the same order, and that their errors have the same bytes.
 pub fn same_answers() -> anyhow::Result<()> {
     let requests = [
         r#"{"command":"status"}"#,

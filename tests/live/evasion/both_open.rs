@@ -20,12 +20,12 @@ use super::{hello, By, ALLOW_LIST, BLOCK_LIST, DENIED};
 
 /// Port of the server, which does not listen there.
 const PORT: u16 = 8443;
-/// The client's own address.
+/// Address of the client's kernel; net.rs's CLIENT is for packets that the test builds.
 const CLIENT: [u8; 4] = [10, 9, 1, 1];
 const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 1];
 /// Time limit for both ends to open a connection, and for data to arrive.
 const OPENED: Duration = Duration::from_secs(1);
-/// Pause between two attempts of an end.
+/// Pause between two attempts of the server to connect.
 const LOOK: Duration = Duration::from_millis(20);
 
 const ROWS: &[Row] = &[("both-open", 120, |twin| both_open(By::Twin(twin)))];
@@ -37,7 +37,8 @@ pub fn cases() -> Vec<Case> {
 /// Addresses of client and server.
 type Ends = [SocketAddr; 2];
 
-/// Opens a connection. Returns it if it is open in time; the other end refuses it unless it opens one, too.
+/// Opens a connection; `limit` is the time limit. Returns None if it is not open in time. The other end refuses it
+/// unless it opens a connection, too.
 fn connect(
     namespace: &Namespace,
     [from, to]: Ends,
@@ -58,8 +59,8 @@ fn connect(
         .then(|| TcpStream::from(socket)))
 }
 
-/// Returns true if the server receives the client's data. is_server_first: the server sends a SYN before the client
-/// does; the client's kernel refuses it.
+/// Returns true if the server receives the client's data.
+/// - is_server_first: the server also sends a SYN before the client does; the client's kernel refuses it.
 fn hears(
     net: &Net,
     [client, server]: Ends,
@@ -88,7 +89,7 @@ fn hears(
     Ok(server.read_exact(&mut heard).is_ok() && heard == said)
 }
 
-/// Sends a name in all ways.
+/// Sends a denied name over both IP versions, in both orders of the SYNs.
 fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let said = hello::tls(DENIED, 0).bytes;
     let ends: [(&str, IpAddr, IpAddr); 2] = [
@@ -115,7 +116,7 @@ fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     )
 }
 
-/// No way passes the firewall; without one all do.
+/// Checks that all ways pass without a firewall, and none with a firewall.
 pub fn both_open(by: By) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for tool in ["iptables", "ip6tables"] {

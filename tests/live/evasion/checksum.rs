@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client that leaves a checksum to the kernel, like one in a virtual machine: it is filled in after the firewall, in
-//! the middle of the name. The firewall must see the same bytes as the server.
+//! A client that leaves a checksum to the kernel, as a virtual machine does: the kernel stores the checksum after the
+//! firewall, in the middle of the name. The firewall must see the same bytes as the server.
 
 use testbed::frames::{self, Link};
 use testbed::twin::Twin;
@@ -14,11 +14,11 @@ use super::tried::{all_completed, none_completed, patience, Tried};
 use super::wire::{self, Version};
 use super::{By, ALLOW_LIST, BLOCK_LIST, DENIED};
 
-/// Offset within the name of the two bytes that change.
+/// Offset within the name of the two bytes that the checksum replaces.
 const WITHIN_NAME: usize = 6;
-/// Offset of a hello's random bytes, two of which are set so that the checksum gets the wanted value.
+/// Offset of a hello's random bytes. Two of them are chosen so that the checksum has the wanted value.
 const RANDOM: usize = 11;
-/// Denied name that the server receives; the firewall sees the allowed one.
+/// Denied name that the server receives. Before the checksum is stored, it reads as the allowed name.
 const ALMOST: &str = "www.amxxed.example";
 
 const ROWS: &[Row] = &[("checksum-filled-in", 120, filled_in)];
@@ -27,7 +27,8 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
 }
 
-/// Returns a hello for a host, with other bytes in its name until its checksum is filled in.
+/// Returns a segment with a hello for a host. Two bytes of the name are `seen` until the kernel stores the checksum
+/// there.
 fn changing(host: &str, seen: [u8; 2]) -> Segment {
     let mut opening = hello::tls(host, 0);
     let place = opening.name_at + WITHIN_NAME;
@@ -43,7 +44,7 @@ fn changing(host: &str, seen: [u8; 2]) -> Segment {
     }
 }
 
-/// Sends a changing name over IPv4 and IPv6.
+/// Sends such a hello over IPv4 and IPv6.
 fn try_both(
     net: &Net,
     link: &Link,
@@ -69,7 +70,8 @@ fn try_both(
     tries.collect()
 }
 
-/// Without a firewall the server answers; with a twin whose kernel fills in checksums first, no name passes.
+/// Checks that the server answers without a firewall, and that no name passes a twin whose kernel stores checksums
+/// before it queues packets (--gso off).
 fn filled_in(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     frames::sum_in_software(&net.firewall, "right")?;

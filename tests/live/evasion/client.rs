@@ -21,11 +21,11 @@ pub const URG: u8 = 0x20;
 
 /// TCP Fast Open without a cookie (RFC 7413, section 4.1.1), padded.
 pub const FAST_OPEN: [u8; 4] = [34, 2, 1, 1];
-/// Time limit for the server's SYN-ACK; a full link drops packets, which are not sent again.
+/// Time limit for the server's SYN-ACK.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Maximum data of a segment with options, in bytes.
 const SEGMENT_BYTES: usize = 1_400;
-/// Time to wait for an answer of the server, which a dropped packet also costs.
+/// Time to wait for an answer of the server; a try whose packet is dropped takes as long.
 pub const QUIET: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
@@ -38,29 +38,29 @@ pub enum Step {
     OpenAgain,
 }
 
-/// Segment, described by its differences from a plain one.
+/// Segment of a client, described by its differences from a plain data segment.
 #[derive(Clone, Debug)]
 pub struct Segment {
-    /// Offset of its bytes in the client's stream; the first is 0.
+    /// Offset of the segment's bytes in the client's stream; the first byte has offset 0.
     pub offset: i64,
     pub bytes: Vec<u8>,
     pub flags: u8,
     pub outside: Outside,
-    /// Difference from the acknowledgement number that the server expects.
+    /// Number to add to the correct acknowledgement number.
     pub ack_off: u32,
     pub wrong_checksum: bool,
-    /// Urgent byte, counted from 1; 0 = none. The server's program does not receive it.
+    /// Urgent byte, counted from 1 in the segment; 0 = none. The server's program does not receive this byte.
     pub urgent: u16,
-    /// TCP options, a multiple of 4 bytes.
+    /// TCP options; their length is a multiple of 4 bytes.
     pub options: Vec<u8>,
-    /// Bytes that the kernel replaces by a checksum after the firewall.
+    /// Two bytes that the kernel replaces by a checksum after the firewall.
     pub unsummed: Option<Unsummed>,
-    /// With Multipath TCP: the offset in the client's stream to which the segment's bytes belong.
+    /// Offset in the client's stream to which Multipath TCP maps the bytes; None = not mapped.
     pub mapped: Option<i64>,
 }
 
-/// Two bytes at `place` that are `seen` until the kernel stores a checksum there: that of all bytes from `start` on,
-/// which equals the segment's own bytes. Offsets in the segment.
+/// Checksum that the kernel stores at `place` after the firewall: until then the two bytes there are `seen`. It is the
+/// checksum of all bytes from `start` on, and equals the segment's own bytes at `place`. Both are offsets in `bytes`.
 #[derive(Clone, Copy, Debug)]
 pub struct Unsummed {
     pub start: usize,
@@ -69,7 +69,8 @@ pub struct Unsummed {
 }
 
 impl Segment {
-    /// Returns a segment with bytes at their offset.
+    /// Returns a segment with data.
+    /// - offset: in the client's stream.
     pub fn data(offset: usize, bytes: &[u8]) -> Segment {
         Segment {
             offset: offset as i64,
@@ -90,14 +91,15 @@ impl Segment {
     }
 }
 
-/// Packets of a client.
+/// Packets that a client sends, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// Segments before the SYN, and other SYNs: their offset is relative to the true first sequence number.
+    /// Segments before the true SYN, such as other SYNs. The offset of a SYN is relative to the true first sequence
+    /// number.
     pub before: Vec<Segment>,
-    /// Data on the SYN.
+    /// Data that the SYN carries.
     pub on_syn: Vec<u8>,
-    /// Segments between the true SYN and its answer.
+    /// Segments between the true SYN and the server's answer.
     pub after_syn: Vec<Segment>,
     /// True if the client does not acknowledge the server's SYN.
     pub is_silent: bool,
@@ -109,7 +111,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// Returns true if a firewall may drop the SYN.
+    /// Returns true if a firewall may drop the SYN: it carries data or requests Multipath TCP.
     pub fn is_shown_by_syn(&self) -> bool {
         self.is_multipath || !self.on_syn.is_empty()
     }
@@ -155,12 +157,14 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     bytes.map_or(0, |bytes| u32::from_be_bytes(*bytes))
 }
 
-/// Returns true if a SYN-ACK acknowledges a script's SYN, with some of its data or none.
+/// Returns true if a SYN-ACK acknowledges this script's SYN, with all, some or none of its data.
+/// - first: sequence number of the SYN.
 fn is_own(tcp: &[u8], first: u32, script: &Script) -> bool {
     u32_at(tcp, 8).wrapping_sub(first) as usize <= 1 + script.on_syn.len()
 }
 
-/// Returns an acknowledgement without data. offset: its position in the stream.
+/// Returns an acknowledgement without data.
+/// - offset: its position in the client's stream.
 fn acknowledgement(offset: i64) -> Segment {
     Segment {
         flags: ACK,
@@ -173,14 +177,14 @@ fn acknowledgement(offset: i64) -> Segment {
 struct Opened {
     /// Sequence number of the server's first byte.
     begun: u32,
-    /// Received packets.
+    /// Packets received during the handshake.
     packets: Vec<Vec<u8>>,
-    /// Keys, if both ends use Multipath TCP.
+    /// Keys of Multipath TCP; None unless both ends use it.
     keys: Option<Keys>,
 }
 
 impl Opened {
-    /// Returns a segment, with the option of its mapping if it has one.
+    /// Returns a segment. Adds the option that maps its bytes (DSS) if it is mapped and both ends use Multipath TCP.
     fn mapped(&self, segment: &Segment) -> Segment {
         let mut segment = segment.clone();
         if let (Some(keys), Some(place)) = (&self.keys, segment.mapped) {
@@ -197,12 +201,12 @@ pub struct Client<'a> {
     pub version: Version,
     /// Ports of the client and of the server.
     pub ports: (u16, u16),
-    /// Time limit for an answer.
+    /// Time limit for each answer of the server.
     pub patience: Duration,
 }
 
 impl Client<'_> {
-    /// Sends a segment, split if it is longer than the link allows. A SYN's excess data is omitted.
+    /// Sends a segment, split into segments of SEGMENT_BYTES. A SYN is not split; its excess data is omitted.
     fn send(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
         let has_no_room = segment.flags & SYN != 0 && segment.bytes.len() > SEGMENT_BYTES;
         let count = segment.bytes.len().div_ceil(SEGMENT_BYTES);
@@ -215,12 +219,12 @@ impl Client<'_> {
                 bytes: segment.bytes[from..end].to_vec(),
                 ..segment.clone()
             };
-            // A SYN has the first sequence number; data follows it.
+            // The SYN itself has the first sequence number, so the data begins one later.
             let base = if part.flags & SYN != 0 { 0 } else { 1 };
             let seq = first.wrapping_add(base).wrapping_add(part.offset as u32);
             let ack = ack.wrapping_add(part.ack_off);
             let tcp = match part.outside.is_forged {
-                // Acknowledges all of these bytes.
+                // Forges the server's acknowledgement of all bytes before this offset.
                 true => {
                     let ports = (self.ports.1, self.ports.0);
                     tcp_segment(self.version, ports, ack, seq, &part)
@@ -245,7 +249,7 @@ impl Client<'_> {
         self.link.send_unsummed(gateway, &packet, start, place)
     }
 
-    /// Executes a script; returns the server's first bytes, empty without an answer. None if there was no TCP
+    /// Executes a script. Returns the server's first bytes; empty without an answer. None if there was no TCP
     /// handshake.
     pub fn run(&self, script: &Script) -> anyhow::Result<Option<Vec<u8>>> {
         let first = match script.first {
@@ -283,7 +287,7 @@ impl Client<'_> {
 }
 
 impl Client<'_> {
-    /// Performs the TCP handshake; None if the server does not answer.
+    /// Performs the TCP handshake. Returns None if the server does not answer.
     /// - before: sequence number of the server's first byte in the previous connection.
     fn open(
         &self,
@@ -291,7 +295,7 @@ impl Client<'_> {
         script: &Script,
         before: Option<u32>,
     ) -> anyhow::Result<Option<Opened>> {
-        // Maximum segment size 1460.
+        // Option: maximum segment size 1460.
         let mut options = vec![2, 4, 5, 0xb4];
         if !script.on_syn.is_empty() {
             options.extend(FAST_OPEN);
@@ -324,8 +328,8 @@ impl Client<'_> {
             }
             let come = self.link.receive(ours, 0, QUIET)?;
             if come.is_empty() {
-                // Retransmits like TCP: if two first packets of a connection wait in a queue at once, conntrack drops
-                // the second.
+                // Retransmits the SYN like TCP: if the first two packets of a connection wait in a queue at once,
+                // conntrack drops the second.
                 self.send(first, 0, &syn)?;
             }
             packets.extend(come);
@@ -336,7 +340,7 @@ impl Client<'_> {
             .and_then(|packet| of_server(packet, self.version, self.ports))
             .context("it has just been found")?;
         let (begun, keys) = (begun(tcp), multipath::keys(&tcp[20..]));
-        // Position after the data of the SYN that the server has accepted.
+        // Number of bytes of the SYN's data that the server has accepted.
         let taken = u32_at(tcp, 8).wrapping_sub(first.wrapping_add(1));
         let acknowledge = Segment {
             options: keys.as_ref().map(Keys::option).unwrap_or_default(),
@@ -352,7 +356,8 @@ impl Client<'_> {
         }))
     }
 
-    /// Returns the server's first data; empty if it sends none. packets: those already received.
+    /// Returns the server's first data; empty if it sends none.
+    /// - packets: packets that were already received.
     fn answer(&self, ack: u32, packets: Vec<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
         let is_first = |packet: &[u8]| {
             of_server(packet, self.version, self.ports)

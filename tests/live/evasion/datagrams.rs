@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Unprivileged DNS clients over UDP that hide a denied query in a message of another form, or among others in one
-//! packet. The server answers every message with a question at the position of a query's. It must never receive the
-//! denied name.
+//! packet. The server reports the name of every message that has a question where a query has it, with the client's
+//! port. It must never receive the denied name.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -19,7 +19,7 @@ use super::tried::{self, all_completed, none_completed, patience, Tried};
 use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
-/// Header of a query: flags, and one question.
+/// Flags of a query (RFC 1035, section 4.1.1): recursion desired.
 const FLAGS: u16 = 0x0100;
 const QR: u16 = 0x8000;
 /// With these first two bytes, no flags and more than 255 questions, a message begins like a QUIC 1 packet.
@@ -30,7 +30,7 @@ const QUIC: [(&str, u16); 4] = [
     ("as a Retry", 0xf000),
 ];
 const QUIC_QUESTIONS: u16 = 0x0100;
-/// Size beyond that of a packet.
+/// Length of a query that needs IP fragments, in bytes.
 const FRAGMENTED_BYTES: usize = 4_000;
 
 const ROWS: &[Row] = &[
@@ -55,10 +55,11 @@ pub fn cases() -> Vec<Case> {
 /// Way to send a query.
 struct Way {
     name: String,
-    /// True if a plain client does the same.
+    /// True if a plain client may send the same: an allowed name must pass.
     honest: bool,
     data: Vec<u8>,
-    /// Bytes of each datagram that the kernel makes of it (UDP_SEGMENT of linux/udp.h); 0 = a single one.
+    /// Size in bytes of the datagrams into which the kernel splits the data (UDP_SEGMENT of linux/udp.h); 0 = one
+    /// datagram.
     segment: usize,
 }
 
@@ -67,7 +68,8 @@ fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
     [&head.concat()[..], &labels(host), &[0, 0, 1, 0, 1]].concat()
 }
 
-/// Returns all ways to query a host. other: an allowed name of the same length.
+/// Returns all ways to query a host.
+/// - other: an allowed name of the same length.
 fn ways(host: &str, other: &str) -> Vec<Way> {
     let way = |name: &str, data: Vec<u8>, segment| Way {
         name: name.to_owned(),
@@ -104,13 +106,13 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     all.chain(alike).chain(others).collect()
 }
 
-/// Network with servers over IPv4 and IPv6.
+/// Network with DNS servers over IPv4 and IPv6, and the names that they received.
 struct Scene {
     net: Net,
     heard: Heard,
 }
 
-/// Answers queries, whatever else their messages contain.
+/// Records the names that messages query, whatever else the messages contain.
 fn serve(socket: &UdpSocket, heard: &Heard) {
     let mut message = [0; 8192];
     while let Ok((bytes, from)) = socket.recv_from(&mut message) {
@@ -134,6 +136,7 @@ impl Scene {
 }
 
 /// Sends data from a port through the client's kernel.
+/// - segment: as in `Way`.
 pub fn send(
     net: &Net,
     from: u16,
@@ -162,7 +165,8 @@ pub fn send(
     Ok(())
 }
 
-/// Runs ways to query a host over both IP versions.
+/// Runs the ways to query a host over both IP versions.
+/// - answered: the server must receive the name.
 fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::Result<Vec<Tried>> {
     let servers = [
         ("IPv4", SocketAddr::from((SERVER, PORT))),
@@ -183,7 +187,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::R
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -193,7 +197,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// A client with an allowed name passes.
+/// Checks that a client with an allowed name passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let mut ways = ways(ALLOWED, DENIED);
@@ -206,13 +210,13 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall all ways reach the server.
+/// Checks that all ways reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     all_completed(&try_all(&scene, DENIED, true, &ways(DENIED, ALLOWED))?)
 }
 
-/// Returns a query in IP fragments, with padding after it.
+/// Returns a query in IP fragments, with padding after the query.
 fn in_fragments(host: &str) -> Vec<Way> {
     let mut data = message(host, [1, FLAGS, 1]);
     data.resize(FRAGMENTED_BYTES, 0);
@@ -224,15 +228,15 @@ fn in_fragments(host: &str) -> Vec<Way> {
     }]
 }
 
-/// With the rules of rules/queue the kernel reassembles fragments: each query is decided by its name; without them it
-/// is lost.
+/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules the kernel reassembles
+/// fragments, and each query is decided by its name.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
     none_completed(&try_all(&scene, ALLOWED, false, &in_fragments(ALLOWED))?)?;
     for file in ["input.nft", "host.nft"] {
         let rules = fs::read_to_string(root().join("rules/queue").join(file))?;
-        // Not every kernel has nft's queue; the net has its own queue.
+        // Omits the rules with nft's queue, which not every kernel has: the net has its own queue.
         let lines = rules.lines().filter(|line| !line.contains("queue num"));
         let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
         scene.net.firewall.feed("nft", &["-f", "-"], &lines)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways to show a name late: in a second hello that the server requests, in another connection with the same numbers,
-//! and after data on a SYN.
+//! Ways to show a name late: in a second hello that the server requests, in another connection with the same sequence
+//! numbers, and after data on a SYN.
 
 use std::time::Duration;
 
@@ -8,9 +8,9 @@ use super::client::{Script, Segment, Step, FAST_OPEN, RST, SYN};
 use super::hello::{self, Opening};
 use super::strategies::{cut, host_of, in_name, Strategy};
 
-/// Longer than `--hello-timeout`.
+/// Pause longer than `--hello-timeout`.
 const FORGOTTEN: Duration = Duration::from_millis(1_500);
-/// Number of bytes sent after a SYN with all others.
+/// Number of an opening's last bytes, sent after a SYN that carries all bytes before them.
 const TAIL_BYTES: usize = 20;
 /// TLS record that changes nothing (RFC 8446, appendix D.4).
 const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];
@@ -22,12 +22,12 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
     })
 }
 
-/// Returns a hello that the server answers with a request for another one.
+/// Returns a hello that the server answers with a request for another hello (HelloRetryRequest).
 fn retried(opening: &Opening) -> Option<Vec<u8>> {
     Some(hello::tls_retried(&host_of(opening)?, opening.padding))
 }
 
-/// Returns the second of two hellos, split, after the server's request.
+/// Returns a client that sends the first of two hellos, and after the server's request the second hello, split.
 fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     let behind = cut(second, places).into_iter().map(|mut segment| {
         segment.offset += first.len() as i64;
@@ -37,7 +37,8 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     script(first.into_iter().chain(behind))
 }
 
-/// Returns a connection for one name, its end, and another one for another name.
+/// Returns a client that opens a connection for one name, ends it by a RST, and opens another connection for another
+/// name with the same ports and sequence numbers.
 fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<Script> {
     let end = Segment {
         flags: RST,
@@ -53,7 +54,8 @@ fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<S
     script(first.into_iter().chain(second))
 }
 
-/// Returns nearly all bytes on the SYN, which is sent again with other bytes when the first may be forgotten.
+/// Returns a client that sends nearly all bytes on its SYN. After FORGOTTEN it sends the SYN again with the decoy's
+/// bytes, and then the last bytes of the true opening.
 fn fast_open(opening: &Opening, decoy: &Opening, is_silent: bool) -> Option<Script> {
     let at = opening.bytes.len() - TAIL_BYTES;
     let again = Segment {
@@ -61,7 +63,7 @@ fn fast_open(opening: &Opening, decoy: &Opening, is_silent: bool) -> Option<Scri
         options: [&[2, 4, 5, 0xb4][..], &FAST_OPEN].concat(),
         ..Segment::data(0, &decoy.bytes)
     };
-    // A long hello does not fit on a SYN.
+    // A long hello does not fit into a SYN.
     (opening.padding == 0).then_some(())?;
     Some(Script {
         on_syn: opening.bytes[..at].to_vec(),

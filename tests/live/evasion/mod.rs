@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients that hide a denied name from the firewall, in every known way. None may complete a handshake.
+//! Clients that hide a denied name from the firewall, in every known way. No such client may complete a handshake. An
+//! opening is a client's first data, which shows the name.
 
 use std::collections::BTreeSet;
 
@@ -18,6 +19,7 @@ pub mod both_open;
 mod checksum;
 pub mod client;
 pub mod datagrams;
+pub mod forged;
 pub use twinwall_judge::hello;
 mod later;
 pub mod multipath;
@@ -40,9 +42,9 @@ use tried::{all_completed, most_completed, none_completed, patience, Tried};
 use wire::Version;
 
 pub const DENIED: &str = "www.denied.example";
-/// Same length as the denied name, so that each byte has its counterpart.
+/// Allowed name with the same length as the denied name, so that each byte has a counterpart.
 pub const ALLOWED: &str = "www.amused.example";
-/// Allowed as well, but rejected by nginx, so that its answer to a decoy differs from that to the denied name.
+/// Allowed name of decoys. nginx rejects it, so that nginx answers a decoy in another way than the denied name.
 pub const DECOY: &str = "xyz.amused.example";
 
 pub const BLOCK_LIST: &str = r#"
@@ -98,12 +100,13 @@ pub fn cases() -> Vec<Case> {
         .chain(checksum::cases())
         .chain(queries::cases())
         .chain(datagrams::cases())
+        .chain(forged::cases())
         .chain(quic::cases())
         .chain(requests::cases())
         .collect()
 }
 
-/// Returns a client's first data: TLS, TLS with the name moved back as by a post-quantum key share, and HTTP.
+/// Returns a client's openings: TLS, TLS with the name moved back as by a post-quantum key share, and HTTP.
 fn openings(host: &str) -> [(&'static str, Opening); 3] {
     [
         ("TLS", hello::tls(host, 0)),
@@ -112,10 +115,10 @@ fn openings(host: &str) -> [(&'static str, Opening); 3] {
     ]
 }
 
-/// Strategy with an opening, and the opening's name.
+/// Strategy, name of the opening, the opening, and the script for it.
 type Job = (&'static Strategy, &'static str, Opening, Script);
 
-/// Runs a script; it completes if the server answers like to a whole opening.
+/// Runs a job's script. The try is completed if the server sends the answer to a whole opening.
 fn try_one(
     net: &Net,
     version: Version,
@@ -134,7 +137,7 @@ fn try_one(
         };
         let answer = client.run(script)?;
         completed = answer.map(|answer| answer.starts_with(opening.answer));
-        // A SYN that carries a whole opening may be dropped with it.
+        // The firewall may drop a SYN with data or with Multipath TCP: no connection then counts as not completed.
         let is_dropped = !answered && script.is_shown_by_syn();
         Ok(completed.or(is_dropped.then_some(false)))
     })?;
@@ -145,7 +148,8 @@ fn try_one(
     Ok(tried)
 }
 
-/// Runs every wanted strategy with every opening; over IPv6, which has the same bytes, with the first one only.
+/// Runs every wanted strategy with every opening. Over IPv6 it runs them with the first opening only, because the bytes
+/// are the same.
 fn try_all(
     net: &Net,
     version: Version,
@@ -183,17 +187,17 @@ fn try_all(
 pub enum By {
     /// A twin applies the whole policy.
     Twin(Twin),
-    /// The kernel applies it, and a twin reads names (docs/STAGE.md).
+    /// The kernel applies the policy, and a twin reads names (docs/STAGE.md).
     Stage(Twin),
 }
 
-/// Running subject.
+/// Subject that runs.
 pub enum Running {
     Twin { firewall: Firewall, _folder: Folder },
     Stage(Stage),
 }
 
-/// Options by which a firewall's guard drops no packet on a busy machine: these tests have no stall.
+/// Options with which a firewall's guard drops no packet on a busy machine: these tests have no stall.
 pub const PATIENT_GUARD: [&str; 2] = ["--deadline", "60000"];
 
 impl By {
@@ -201,7 +205,8 @@ impl By {
         self.start_with(net, text, &[])
     }
 
-    /// Starts it. more: options of a twin that decides.
+    /// Starts the subject.
+    /// - more: additional options of a twin that decides.
     fn start_with(self, net: &Net, text: &str, more: &[&str]) -> anyhow::Result<Running> {
         let twin = match self {
             By::Twin(twin) => twin,
@@ -228,12 +233,12 @@ impl Running {
     }
 }
 
-/// No way passes the firewall.
+/// Checks that no way passes the firewall.
 pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     hold_in(&Net::new(sees)?, by, version, text)
 }
 
-/// The same in an existing net.
+/// Checks in an existing net that no way passes the firewall.
 pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let running = by.start(net, text)?;
     let tried = try_all(net, version, (DENIED, DECOY), false, |_| true)?;
@@ -251,7 +256,7 @@ fn is_honest(strategy: &Strategy) -> bool {
     strategy.honest
 }
 
-/// A client with another name passes, however the network splits its bytes.
+/// Checks that a client with another name passes, however the network splits its bytes.
 pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -262,8 +267,8 @@ pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the ways marked honest reach the server, otherwise the tests would prove nothing; so do most of
-/// the others. Returns all.
+/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others: otherwise
+/// the tests would prove nothing. Returns all tries.
 fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
     let mut tried = try_all(net, version, (DENIED, DECOY), true, is_honest)?;
     all_completed(&tried)?;
@@ -274,7 +279,8 @@ fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// Without a firewall; tshark reads the names in all ways.
+/// Checks without a firewall that the ways reach the server (see `calibrate`). Checks that both twins read the same
+/// names as tshark in these connections, except in the listed exemptions.
 fn nobody() -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::new()?;

@@ -10,27 +10,27 @@ use testbed::packets;
 
 use super::client::{Script, Segment};
 
-/// Kind of the option.
+/// Kind of the TCP option for Multipath TCP.
 const KIND: u8 = 30;
 /// Request on a SYN (MP_CAPABLE): version 1, HMAC-SHA256.
 pub const ASK: [u8; 4] = [KIND, 4, 1, 1];
-/// Length of the option on a SYN-ACK, which also has the server's key.
+/// Length in bytes of the option on a SYN-ACK, which has the server's key.
 const ANSWER_BYTES: u8 = 12;
 const KEY_BYTES: usize = 8;
-/// The client's key.
+/// Key of the client.
 const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
-/// Flags of a mapping (DSS): an acknowledgement and a position, each of 8 bytes.
+/// Flags of a mapping (DSS): an acknowledgement and a sequence number, each of 8 bytes.
 const MAPPING_FLAGS: u8 = 0x0f;
 const MAPPING_BYTES: u8 = 26;
-/// Padding of one byte.
+/// Option of one byte for padding (No-Operation).
 const NONE: u8 = 1;
 
-/// Keys of both ends.
+/// Keys of both ends; the client's is KEY.
 pub struct Keys {
     server: [u8; KEY_BYTES],
 }
 
-/// Returns the keys, from the options of the server's SYN-ACK; None if it does not use Multipath TCP.
+/// Returns the keys, with the server's from the options of its SYN-ACK. None if the server does not use Multipath TCP.
 pub fn keys(options: &[u8]) -> Option<Keys> {
     let mut left = options;
     while let [kind, rest @ ..] = left {
@@ -48,7 +48,8 @@ pub fn keys(options: &[u8]) -> Option<Keys> {
     None
 }
 
-/// Returns the number before a stream's first byte (section 3.1): the low half of a key's SHA-256.
+/// Returns the data sequence number before a stream's first byte (section 3.1): the last 8 bytes of the SHA-256 of a
+/// key.
 fn before_first(key: &[u8; KEY_BYTES]) -> u64 {
     let hash = Sha256::digest(key);
     hash.last_chunk().map_or(0, |low| u64::from_be_bytes(*low))
@@ -64,6 +65,7 @@ impl Keys {
     /// Returns the mapping option (DSS).
     /// - place: position in the client's stream; negative for bytes that the server already has.
     /// - offset: offset in this connection, after the SYN.
+    /// - bytes: number of mapped bytes.
     pub fn mapping(&self, place: i64, offset: i64, bytes: usize) -> Vec<u8> {
         let acknowledged = before_first(&self.server).wrapping_add(1);
         let place = before_first(&KEY)
@@ -97,7 +99,8 @@ fn at(offset: usize, bytes: &[u8], place: i64) -> Segment {
     }
 }
 
-/// Returns ways to send bytes. decoy: bytes sent first, mapped to positions that the server already has.
+/// Returns ways to send bytes.
+/// - decoy: bytes sent first, mapped to positions that the server already has.
 pub fn ways(bytes: &[u8], decoy: &[u8]) -> [(&'static str, Script); 2] {
     let behind = asking(vec![
         at(0, decoy, -(decoy.len() as i64)),

@@ -19,26 +19,27 @@ use super::DECOY;
 /// Source address of the client's packets. Its kernel does not have it, so that the kernel itself sends no answers.
 pub const CLIENT: [u8; 4] = [10, 9, 1, 66];
 pub const SERVER: [u8; 4] = [10, 9, 3, 2];
-/// The same for IPv6.
+/// Source address of the client's IPv6 packets; its kernel does not have it either.
 pub const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 0x66];
 pub const SERVER_6: [u16; 8] = [0xfd09, 0, 0, 3, 0, 0, 0, 2];
-/// Number of hops from the client to the server; with one less, the router between firewall and server drops a packet.
+/// Number of hops from the client to the server. With one hop less, a packet ends at the router between firewall and
+/// server.
 pub const HOPS: u8 = 3;
 
-/// More than a server's first two retransmission timeouts, the second of which is twice the first (RFC 6298; Linux
-/// begins with 200 ms).
+/// Lateness after `acknowledge_late`: more than a server's first two retransmission timeouts, the second of which is
+/// twice the first (RFC 6298; Linux begins with 200 ms).
 const LATENESS: Duration = Duration::from_secs(2);
 
 /// Part of the traffic that the firewall sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sees {
-    /// Packets of both ends.
+    /// Packets in both directions.
     Both,
-    /// Packets of the client.
+    /// Packets from the client only.
     Client,
 }
 
-/// The four namespaces; all processes end on drop.
+/// Network of four namespaces. All processes end on drop.
 pub struct Net {
     pub client: Namespace,
     pub firewall: Namespace,
@@ -78,7 +79,7 @@ fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Returns the default route.
+/// Returns lines for `ip -batch` that add a default route for IPv4 and IPv6.
 fn default_via(network: u8, host: u8) -> String {
     format!(
         "route add default via 10.9.{network}.{host}\n\
@@ -92,7 +93,7 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
 }
 
-/// Starts nginx with its own certificate. It rejects the name of decoys.
+/// Starts nginx with a self-signed certificate. The server rejects requests for the name DECOY.
 fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
     let file = |name: &str| folder.file(name);
     let made = Command::new("openssl")
@@ -145,13 +146,13 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
 }
 
 impl Net {
-    /// Opens the client's interface, for one user at a time.
+    /// Opens the client's interface. Each user must open its own link.
     pub fn link(&self) -> anyhow::Result<Link> {
         Link::open(&self.client, "right")
     }
 
-    /// From now on the server's first two packets after its SYN-ACK are lost: it acknowledges received data after a
-    /// timeout.
+    /// Makes the server lose its first two packets after the SYN-ACK of each connection: it acknowledges received data
+    /// after a timeout.
     pub fn acknowledge_late(&mut self) -> anyhow::Result<()> {
         let lost = "-A OUTPUT -p tcp -m connbytes --connbytes 2:3 --connbytes-dir reply --connbytes-mode packets -j DROP";
         for tool in ["iptables", "ip6tables"] {
@@ -161,12 +162,12 @@ impl Net {
         Ok(())
     }
 
-    /// Returns the path of the certificate, for other servers than nginx.
+    /// Returns the path of nginx's certificate, for other servers.
     pub fn certificate(&self) -> String {
         self.folder.file("cert.pem")
     }
 
-    /// Returns the path of its key.
+    /// Returns the path of the certificate's key.
     pub fn key(&self) -> String {
         self.folder.file("key.pem")
     }
@@ -177,8 +178,8 @@ impl Net {
         Ok(names.lines().map(str::to_owned).collect())
     }
 
-    /// Creates the network, with a rule that sends the packets in `sees` to queue 0. No firewall runs yet; queued
-    /// packets pass.
+    /// Creates the network, with a rule that sends the packets in `sees` to queue 0. Queued packets pass until a
+    /// firewall runs.
     pub fn new(sees: Sees) -> anyhow::Result<Net> {
         let (client, firewall) = (namespace()?, namespace()?);
         let (router, server) = (namespace()?, namespace()?);
@@ -199,7 +200,7 @@ impl Net {
         forwards(&router, &default_via(2, 1))?;
         client.feed("ip", &["-batch", "-"], &default_via(1, 2))?;
         server.feed("ip", &["-batch", "-"], &default_via(3, 1))?;
-        // The server then accepts data on any SYN (TFO_SERVER_COOKIE_NOT_REQD).
+        // Makes the server accept data on any SYN (TFO_SERVER_COOKIE_NOT_REQD).
         run(&server, "sysctl", &["-qw", "net.ipv4.tcp_fastopen=0x602"])?;
         let to_server = "-A FORWARD -i left -j NFQUEUE --queue-num 0 --queue-bypass";
         let to_client = "-A FORWARD -o left -j NFQUEUE --queue-num 0 --queue-bypass";
@@ -211,7 +212,7 @@ impl Net {
         restore(&firewall, "ip6tables", &rules)?;
         let folder = Folder::new()?;
         let nginx = start_nginx(&server, &folder)?;
-        // Resolves the addresses now, as the client's own address does not answer such requests.
+        // Connects once, so that the hardware addresses on the path are known before the first packet of a client.
         for server_at in [SocketAddr::from((SERVER, 80)), (SERVER_6, 80).into()] {
             firewall.enter(|| TcpStream::connect_timeout(&server_at, PATIENCE))?;
         }

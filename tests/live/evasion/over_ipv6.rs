@@ -15,13 +15,14 @@ fn behind(extensions: &[u8], segment: Segment) -> Segment {
     Segment { outside, ..segment }
 }
 
-/// Returns the halves, both after the same headers.
+/// Returns a client that sends the opening in two halves, both after the same extension headers.
 fn halves(opening: &Opening, extensions: &[u8]) -> Option<Script> {
     let halves = cut(&opening.bytes, &[in_name(opening)]);
     steps(halves.into_iter().map(|half| behind(extensions, half)))
 }
 
-/// Returns the whole in fragments.
+/// Returns a client that sends the opening in IPv6 fragments, after extension headers.
+/// - of: number of bytes in each fragment.
 fn fragments(opening: &Opening, of: usize, extensions: &[u8]) -> Option<Script> {
     let whole = behind(extensions, Segment::data(0, &opening.bytes));
     let outside = Outside {

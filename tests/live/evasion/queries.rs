@@ -62,7 +62,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Returns the labels of a name, without the root's.
+/// Returns a name's labels in DNS format, without the final empty label.
 pub fn labels(host: &str) -> Vec<u8> {
     let labels = host.split('.').flat_map(|label| {
         let length = [label.len() as u8];
@@ -71,14 +71,14 @@ pub fn labels(host: &str) -> Vec<u8> {
     labels.collect()
 }
 
-/// Returns a query for a name, after its length.
+/// Returns a query for a name, with its length in two bytes before it (RFC 1035, section 4.2.2).
 pub fn question(host: &str) -> Vec<u8> {
     let head = [0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     let message = [&head[..], &labels(host), &[0, 0, 1, 0, 1]].concat();
     [&(message.len() as u16).to_be_bytes()[..], &message].concat()
 }
 
-/// Returns an allowed query followed by that for a host.
+/// Returns an allowed query, followed by the query for a host.
 fn opening(host: &str) -> Opening {
     let first = question(ALLOWED);
     Opening {
@@ -98,7 +98,7 @@ struct Way {
     script: Script,
 }
 
-/// Returns ways to split both queries in two.
+/// Returns ways to split the two queries at each byte, in both orders of the halves.
 fn cuts(opening: &Opening) -> Vec<Way> {
     let way = |at: usize, is_reversed: bool| {
         let mut halves = cut(&opening.bytes, &[at]);
@@ -116,7 +116,7 @@ fn cuts(opening: &Opening) -> Vec<Way> {
     both.flatten().collect()
 }
 
-/// Returns ways with queries in another order, or with additional ones.
+/// Returns ways to send the queries in another order, or with additional queries.
 fn orders(host: &str) -> Vec<Way> {
     let (allowed, asked) = (question(ALLOWED), question(host));
     let bytes = allowed.len();
@@ -172,7 +172,8 @@ fn orders(host: &str) -> Vec<Way> {
     ways.into_iter().filter_map(way).collect()
 }
 
-/// Returns all ways to query a host. other: host in decoys.
+/// Returns all ways to query a host.
+/// - other: host in decoys.
 fn ways(host: &str, other: &str) -> Vec<Way> {
     let (asked, decoy) = (opening(host), opening(other));
     let known = STRATEGIES.iter().filter_map(|strategy| {
@@ -185,7 +186,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     known.chain(cuts(&asked)).chain(orders(host)).collect()
 }
 
-/// Returns the name in a message; None if it can't be read.
+/// Returns the first name in a DNS message, in lower case; None if it can't be read.
 pub fn name_of(message: &[u8]) -> Option<String> {
     let mut left = message.get(HEADER_BYTES..)?;
     let mut labels = Vec::new();
@@ -200,7 +201,7 @@ pub fn name_of(message: &[u8]) -> Option<String> {
     }
 }
 
-/// Reads a client's queries, one after another, and answers each.
+/// Reads the queries of a client and answers each query before it reads the next.
 fn answer(mut stream: TcpStream, heard: &Heard) -> io::Result<()> {
     let port = stream.peer_addr()?.port();
     loop {
@@ -218,7 +219,7 @@ fn answer(mut stream: TcpStream, heard: &Heard) -> io::Result<()> {
     }
 }
 
-/// Network with the server.
+/// Network with a DNS server, and the names that the server received.
 struct Scene {
     net: Net,
     heard: Heard,
@@ -234,7 +235,7 @@ impl Scene {
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
                 let told = Arc::clone(&told);
-                // A client's end is no error.
+                // Its error is ignored: it is the client's end.
                 thread::spawn(move || answer(stream, &told));
             }
         });
@@ -242,7 +243,8 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way. answered: the server must receive the host's name, from one of several clients.
+/// Runs every wanted way.
+/// - answered: the server must receive the host's name, from one of a way's clients.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -272,7 +274,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -282,10 +284,10 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Name that differs from those of the first query, so that it can be recognised.
+/// Allowed name that differs from the first query's name, so that it can be recognised.
 const OTHER: &str = "xyz.amused.example";
 
-/// A client with allowed names only passes.
+/// Checks that a client with allowed names only passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -296,7 +298,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the ways marked honest reach the server, and so do most of the others.
+/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let tried = try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?;

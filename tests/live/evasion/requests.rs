@@ -57,12 +57,13 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Returns a request with a method and more header lines, followed by a body.
+/// Returns a request.
+/// - lines: header lines after Host, each with its line end.
 fn request(method: &str, host: &str, lines: &str, body: &str) -> Vec<u8> {
     format!("{method} / HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n{body}").into_bytes()
 }
 
-/// Returns a request of an honest client, followed by the one for a host.
+/// Returns a request for an allowed host, followed by the request for a host.
 fn opening(host: &str) -> Opening {
     let first = request("GET", ALLOWED, "", "");
     let opening = hello::http(host, "\r\n");
@@ -82,7 +83,7 @@ struct Way {
     script: Script,
 }
 
-/// Returns ways to split both requests in two.
+/// Returns ways to split the two requests, in both orders of the halves.
 fn cuts(opening: &Opening) -> Vec<Way> {
     let way = |at: usize, is_reversed: bool| {
         let mut halves = cut(&opening.bytes, &[at]);
@@ -100,7 +101,8 @@ fn cuts(opening: &Opening) -> Vec<Way> {
     both.flatten().collect()
 }
 
-/// Returns requests of every kind before the one for a host, in the same segment and in a separate one.
+/// Returns ways to send a request for a host after an allowed request of each kind, in the same segment and in a
+/// separate segment.
 fn behind(host: &str) -> Vec<Way> {
     let asked = request("GET", host, "", "");
     let posted = "body of an allowed request";
@@ -152,7 +154,8 @@ fn behind(host: &str) -> Vec<Way> {
     ways.filter_map(way).collect()
 }
 
-/// Returns all ways to request a host. other: host in decoys.
+/// Returns all ways to request a host.
+/// - other: host in decoys.
 fn ways(host: &str, other: &str) -> Vec<Way> {
     let (asked, decoy) = (opening(host), opening(other));
     let known = STRATEGIES.iter().filter_map(|strategy| {
@@ -176,7 +179,7 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
         .collect()
 }
 
-/// Reads a line without its end.
+/// Reads a line. Returns it in lower case, without its end.
 fn line(reader: &mut impl BufRead) -> io::Result<String> {
     let mut bytes = Vec::new();
     if reader.read_until(b'\n', &mut bytes)? == 0 {
@@ -185,7 +188,7 @@ fn line(reader: &mut impl BufRead) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).trim().to_lowercase())
 }
 
-/// Reads the chunks of a body, to its end.
+/// Reads and discards a chunked body, to its end.
 fn skip_chunks(reader: &mut impl BufRead) -> io::Result<()> {
     loop {
         let size = u64::from_str_radix(&line(reader)?, 16).map_err(io::Error::other)?;
@@ -197,7 +200,8 @@ fn skip_chunks(reader: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
-/// Reads a client's requests, one after another, and answers each. It switches to no other protocol.
+/// Reads the requests of a client and answers each request before it reads the next. It never switches to another
+/// protocol.
 fn answer(stream: &TcpStream, heard: &Heard) -> io::Result<()> {
     let port = stream.peer_addr()?.port();
     let mut reader = BufReader::new(stream);
@@ -228,7 +232,7 @@ fn answer(stream: &TcpStream, heard: &Heard) -> io::Result<()> {
     }
 }
 
-/// Network with the server.
+/// Network with HTTP servers, and the hosts that were requested from them.
 struct Scene {
     net: Net,
     heard: Heard,
@@ -245,7 +249,7 @@ impl Scene {
             thread::spawn(move || {
                 for stream in listener.incoming().flatten() {
                     let told = Arc::clone(&told);
-                    // A client's end is no error.
+                    // Its error is ignored: it is the client's end.
                     thread::spawn(move || answer(&stream, &told));
                 }
             });
@@ -254,7 +258,8 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way. answered: the server must receive the host, from one of several clients.
+/// Runs every wanted way.
+/// - answered: the server must receive the host, from one of a way's clients.
 fn try_all(
     scene: &Scene,
     version: Version,
@@ -281,7 +286,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no way of hiding a request to a denied host passes the firewall.
 pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -291,10 +296,10 @@ pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Host that differs from the first request's, so that it can be recognised.
+/// Allowed host that differs from the first request's host, so that it can be recognised.
 const OTHER: &str = "xyz.amused.example";
 
-/// A client with allowed hosts only passes.
+/// Checks that a client with allowed hosts only passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -308,7 +313,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the ways marked honest reach the server, and so do most of the others.
+/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let hosts = (DENIED, ALLOWED);

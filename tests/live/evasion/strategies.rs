@@ -9,7 +9,8 @@ use super::hello::{self, name_in_handshake, tls_records, Opening};
 use super::net::HOPS;
 use super::wire::Outside;
 
-/// Way to send a client's data. `script` returns None if it does not apply to the data.
+/// Way to send a client's data. `script` receives the data and a decoy; it returns None if it does not apply to the
+/// data.
 pub struct Strategy {
     pub name: &'static str,
     /// True if a plain client may do the same, depending on its network: an allowed name must pass.
@@ -24,7 +25,7 @@ pub fn steps(segments: impl IntoIterator<Item = Segment>) -> Option<Script> {
     })
 }
 
-/// Returns bytes split at offsets.
+/// Returns the segments of bytes that are split at these offsets.
 pub fn cut(bytes: &[u8], places: &[usize]) -> Vec<Segment> {
     let ends = places.iter().copied().chain([bytes.len()]);
     let mut from = 0;
@@ -40,7 +41,8 @@ pub fn in_name(opening: &Opening) -> usize {
     opening.name_at + 4
 }
 
-/// Returns segments of this number of bytes each.
+/// Returns the segments of bytes split into pieces.
+/// - of: length of each piece in bytes.
 fn every(bytes: &[u8], of: usize) -> Vec<Segment> {
     let parts = bytes.chunks(of).enumerate();
     parts
@@ -53,14 +55,15 @@ fn reversed(mut segments: Vec<Segment>) -> Vec<Segment> {
     segments
 }
 
-/// Returns a decoy that the server discards, before the true data.
+/// Returns a client that sends a decoy, which the server discards, before the true data.
+/// - spoil: changes the decoy so that the server discards it.
 fn decoy_first(opening: &Opening, decoy: &Opening, spoil: fn(&mut Segment)) -> Option<Script> {
     let mut false_one = Segment::data(0, &decoy.bytes);
     spoil(&mut false_one);
     steps([false_one, Segment::data(0, &opening.bytes)])
 }
 
-/// Returns the same with a decoy for the second half only.
+/// Returns a client that sends a decoy of the second half only, between the true halves.
 fn decoy_within(opening: &Opening, decoy: &Opening, spoil: fn(&mut Segment)) -> Option<Script> {
     let at = in_name(opening);
     let mut false_one = Segment::data(at, decoy.bytes.get(at..)?);
@@ -72,7 +75,7 @@ fn decoy_within(opening: &Opening, decoy: &Opening, spoil: fn(&mut Segment)) -> 
     ])
 }
 
-/// Returns an empty segment that the server discards, before the data.
+/// Returns a client that sends an empty segment, which the server discards, before the data.
 fn signal_first(opening: &Opening, flags: u8, spoil: fn(&mut Segment)) -> Option<Script> {
     let mut signal = Segment {
         flags,
@@ -82,7 +85,7 @@ fn signal_first(opening: &Opening, flags: u8, spoil: fn(&mut Segment)) -> Option
     steps([signal, Segment::data(0, &opening.bytes)])
 }
 
-/// Returns an empty segment with flags between the halves.
+/// Returns a client that sends an empty segment, which the server discards, between the halves of the data.
 fn signal_within(opening: &Opening, flags: u8, spoil: fn(&mut Segment)) -> Option<Script> {
     let at = in_name(opening);
     let mut signal = Segment {
@@ -105,17 +108,17 @@ fn wrong_checksum(segment: &mut Segment) {
     segment.wrong_checksum = true;
 }
 
-/// Sets a sequence number before the window.
+/// Sets a sequence number before the receive window.
 fn old(segment: &mut Segment) {
     segment.offset -= 10_000;
 }
 
-/// Sets a sequence number beyond the window.
+/// Sets a sequence number after the receive window.
 fn beyond(segment: &mut Segment) {
     segment.offset += 10_000_000;
 }
 
-/// Adds TCP MD5 (RFC 2385), for which the server has no key.
+/// Adds the TCP MD5 option (RFC 2385), for which the server has no key.
 fn md5(segment: &mut Segment) {
     segment.options = [&[19, 18][..], &[0x5a; 16], &[1, 1]].concat();
 }
@@ -125,7 +128,7 @@ fn wrong_ack(segment: &mut Segment) {
     segment.ack_off = 0x0100_0000;
 }
 
-/// Removes the acknowledgement.
+/// Removes the acknowledgement flag.
 fn no_ack(segment: &mut Segment) {
     segment.flags = PSH;
 }
@@ -144,7 +147,7 @@ fn timestamps(segment: &mut Segment) {
     segment.options = vec![1, 1, 8, 10, 0, 0, 0, 1, 0, 0, 0, 0];
 }
 
-/// Returns a time to live with which packets don't reach the server.
+/// Returns headers with a time to live with which packets don't reach the server.
 fn dies_early() -> Outside {
     Outside {
         ttl: HOPS - 1,
@@ -152,7 +155,7 @@ fn dies_early() -> Outside {
     }
 }
 
-/// Returns a forged acknowledgement of the server for this number of bytes.
+/// Returns a forged acknowledgement by the server of this number of the client's bytes.
 fn forged_ack(bytes: usize) -> Segment {
     Segment {
         flags: ACK,
@@ -164,7 +167,7 @@ fn forged_ack(bytes: usize) -> Segment {
     }
 }
 
-/// Returns a SYN with another first sequence number, which does not reach the server.
+/// Returns a SYN whose sequence number differs from the true first number by `offset`. Its TTL ends before the server.
 fn syn(offset: i64) -> Segment {
     Segment {
         flags: SYN,
@@ -174,7 +177,7 @@ fn syn(offset: i64) -> Segment {
     }
 }
 
-/// Splits a hello into other records, which end at these offsets of the handshake.
+/// Returns an opening's hello in TLS records that end at these offsets of the handshake message; None for HTTP.
 fn in_records(opening: &Opening, cuts: &[usize]) -> Option<Vec<u8>> {
     let host = host_of(opening)?;
     Some(tls_records(&host, opening.padding, cuts).bytes)
@@ -186,7 +189,7 @@ pub fn host_of(opening: &Opening) -> Option<String> {
     (opening.port == 443).then(|| String::from_utf8_lossy(&name[..end]).into_owned())
 }
 
-/// Returns the bytes with the name in upper case.
+/// Returns an opening's bytes with the name in upper case.
 fn in_upper_case(opening: &Opening) -> Vec<u8> {
     let mut bytes = opening.bytes.clone();
     let name = bytes[opening.name_at..].iter_mut();

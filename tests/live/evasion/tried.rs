@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways to a server, tried by several concurrent clients, with their results.
+//! Tries of ways to a server by several concurrent clients, and their results.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::names::ends::Heard;
 
 /// Number of concurrent clients: they mostly wait.
 const CLIENTS: usize = 8;
-/// Maximum number of tries of a way, since packets may get lost.
+/// Maximum number of tries of a way; packets may get lost.
 const TRIES: usize = 5;
 /// Time limit for an expected answer.
 const ANSWERED: Duration = Duration::from_secs(8);
@@ -24,7 +24,8 @@ const LOOK: Duration = Duration::from_millis(5);
 /// Port of the next client; each client of a case has its own.
 static PORT: AtomicU16 = AtomicU16::new(20_000);
 
-/// Returns a client's time limit for an answer. answered: an answer is expected.
+/// Returns a client's time limit for an answer.
+/// - answered: an answer is expected.
 pub fn patience(answered: bool) -> Duration {
     if answered {
         ANSWERED
@@ -33,11 +34,11 @@ pub fn patience(answered: bool) -> Duration {
     }
 }
 
-/// Result of a way with an opening.
+/// Result of a way with an opening, after one or more tries.
 pub struct Tried {
     pub way: String,
     pub opening: &'static str,
-    /// Ports of its tries, each of which is a connection.
+    /// Client's port of each try; each try is a connection.
     pub ports: Vec<u16>,
     pub completed: bool,
 }
@@ -51,7 +52,7 @@ impl Display for Tried {
 impl Tried {
     /// Runs one client after another, each from its own port.
     /// - answered: the server must answer one of the clients.
-    /// - run: runs a client; returns true if the server answers, None if packets got lost: then another client tries
+    /// - run: runs a client. Returns true if the server answers; None if packets got lost, so that another client tries
     ///   again.
     pub fn new(
         way: &str,
@@ -78,7 +79,7 @@ impl Tried {
     }
 }
 
-/// Runs all jobs by several concurrent clients, each with its own link.
+/// Runs all jobs by CLIENTS concurrent clients, each with its own link. Returns the result of each job.
 pub fn try_all<Job: Sync>(
     net: &Net,
     jobs: &[Job],
@@ -110,7 +111,7 @@ fn has_heard(heard: &Heard, port: u16, host: &str) -> bool {
     heard.iter().any(asked)
 }
 
-/// Returns true if a server receives a name from a port in time.
+/// Returns true if a server receives a name from a port within a time.
 pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     let deadline = Instant::now() + patience;
     loop {
@@ -124,7 +125,7 @@ pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     }
 }
 
-/// Also counts names that the server has received late.
+/// Marks tries as completed whose name the server has received late.
 pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     for one in tried {
         let late = one.ports.iter().any(|port| has_heard(heard, *port, host));
@@ -132,7 +133,7 @@ pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     }
 }
 
-/// Returns the names of the completed or other tries, for a message.
+/// Returns the names of the completed tries, or of the other tries, for a message.
 fn names(tried: &[Tried], completed: bool) -> Vec<String> {
     let some = tried.iter().filter(|one| one.completed == completed);
     some.map(Tried::to_string).collect()

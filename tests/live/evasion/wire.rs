@@ -26,13 +26,14 @@ pub enum Version {
 #[derive(Clone, Debug)]
 pub struct Outside {
     pub ttl: u8,
-    /// IPv6 extension headers in order, 8 bytes each; a FRAGMENT header is for an unfragmented packet.
+    /// IPv6 extension headers in order, 8 bytes each. A FRAGMENT header here is that of an unfragmented packet (offset
+    /// 0).
     pub extensions: Vec<u8>,
-    /// Bytes of each fragment (a multiple of 8); None: not fragmented.
+    /// Bytes of each fragment (a multiple of 8); None = not fragmented.
     pub fragments_of: Option<usize>,
     /// True if the last fragment is sent first.
     pub fragments_reversed: bool,
-    /// True if it claims to be from the server, and is sent to the client.
+    /// True if the client forges a packet of the server to itself: the addresses are exchanged.
     pub is_forged: bool,
 }
 
@@ -56,7 +57,7 @@ fn bytes_of(address: IpAddr) -> Vec<u8> {
 }
 
 impl Version {
-    /// Returns the addresses of client and server, as in a header.
+    /// Returns the addresses of the client and of the server, in network byte order.
     fn ends(self) -> (Vec<u8>, Vec<u8>) {
         let (client, server): (IpAddr, IpAddr) = match self {
             Version::V4 => (CLIENT.into(), SERVER.into()),
@@ -88,7 +89,18 @@ pub fn checksum_of(version: Version, protocol: u8, bytes: &[u8]) -> [u8; 2] {
     checksum(&[&client, &server, &length, &[0, 0, 0, protocol], bytes])
 }
 
-/// Returns an IPv4 packet; at: offset of a fragment's bytes.
+/// Returns a UDP datagram between two ports of client and server, in either direction.
+pub fn datagram(version: Version, (from, to): (u16, u16), data: &[u8]) -> Vec<u8> {
+    let words = [from, to, 8 + data.len() as u16, 0].map(u16::to_be_bytes);
+    let mut udp = [&words.concat()[..], data].concat();
+    let sum = checksum_of(version, UDP, &udp);
+    udp[6..8].copy_from_slice(&sum);
+    udp
+}
+
+/// Returns an IPv4 packet.
+/// - at: offset of a fragment's bytes.
+/// - more: true if more fragments follow.
 fn ipv4(id: u16, at: usize, more: bool, ttl: u8, protocol: u8, payload: &[u8]) -> Vec<u8> {
     let (client, server) = Version::V4.ends();
     let fragment = (at / 8) as u16 | if more { 0x2000 } else { 0 };
@@ -123,14 +135,16 @@ fn ipv6(ttl: u8, next: u8, payload: &[u8]) -> Vec<u8> {
     .concat()
 }
 
-/// Returns a fragment header (RFC 8200, section 4.5) and the part after it.
+/// Returns an IPv6 fragment header (RFC 8200, section 4.5) and the bytes after it.
+/// - at: offset of the bytes in the unfragmented packet; a multiple of 8.
+/// - more: true if more fragments follow.
 fn ipv6_fragment(id: u16, at: usize, more: bool, next: u8, part: &[u8]) -> Vec<u8> {
     let place = (at as u16 | u16::from(more)).to_be_bytes();
     let id = u32::from(id).to_be_bytes();
     [&[next, 0][..], &place, &id, part].concat()
 }
 
-/// Inserts extension headers before a packet's payload. Returns the type of the first.
+/// Inserts extension headers before a packet's payload. Returns the type of the first header.
 fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Vec<u8>) {
     let start = (protocol, payload.to_vec());
     extensions
@@ -138,12 +152,13 @@ fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Ve
         .rev()
         .fold(start, |(next, rest), &kind| match kind {
             FRAGMENT => (kind, ipv6_fragment(id, 0, false, next, &rest)),
-            // One option: padding.
+            // The header has one option: padding.
             _ => (kind, [&[next, 0, 1, 4, 0, 0, 0, 0][..], &rest].concat()),
         })
 }
 
-/// Returns the packets with a payload. id: identification of its fragments.
+/// Returns the packets with a payload.
+/// - id: identification of their fragments.
 pub fn packets(
     version: Version,
     protocol: u8,
@@ -195,7 +210,7 @@ fn packets_of_client(
 }
 
 /// Returns the payload of a packet from the server to the client's port, without options or extension headers; None for
-/// others.
+/// other packets.
 pub fn carried(packet: &[u8], version: Version, protocol: u8, ports: (u16, u16)) -> Option<&[u8]> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let (_, server) = version.ends();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Events of running firewalls: the contents of lines; no failing sink loses a line silently, truncates a line, or delays a
-//! packet.
+//! Events of running firewalls: the contents of their lines. A sink (file, listener, client) that fails must not lose a
+//! line uncounted, truncate a line, or delay a packet.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Debian's rsyslog with docs/rsyslog.conf: a collector gets each line, also those of the time before it was there and of a file that was
-//! moved.
+//! Debian's rsyslog with docs/rsyslog.conf: a collector must get each line, also those written before the collector was
+//! there, and those of a file that was moved.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,7 +21,7 @@ pub const ROWS: &[Row] = &[("rsyslog-brings-each-line-to-a-collector", 60, colle
 
 const COLLECTOR: &str = "127.0.0.1:5140";
 
-/// The configuration as it is in docs, with the folders and the collector of this place.
+/// Writes the configuration of docs/rsyslog.conf with the case's folders and collector. Returns its path.
 fn configuration(place: &Place) -> anyhow::Result<String> {
     let shipped = fs::read_to_string(root().join("docs/rsyslog.conf"))?;
     let here = shipped
@@ -34,7 +34,7 @@ fn configuration(place: &Place) -> anyhow::Result<String> {
     Ok(path)
 }
 
-/// The collector's lines, until all lines of some files are among them.
+/// Reads lines at the collector until all lines of some files have arrived.
 fn collect(listener: &TcpListener, files: &[String]) -> anyhow::Result<()> {
     let mut missing = BTreeSet::new();
     for file in files {
@@ -87,7 +87,8 @@ fn collected(twin: Twin) -> anyhow::Result<()> {
     })?;
     send(&client, DROPPED, 3);
     firewall.finish()?;
-    // The queue of the firewall takes all packets of the namespace, those of the collector's connection, too.
+    // The firewall's rule queues all packets of the namespace, also those of the collector's connection, so it is
+    // removed.
     let flushed = place.namespace.command("iptables").arg("-F").status()?;
     ensure!(flushed.success(), "iptables -F");
     let listener = place.namespace.enter(|| TcpListener::bind(COLLECTOR))?;

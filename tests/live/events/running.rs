@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that writes events, and the packets that cause them.
+//! Firewall that writes events, and the packets that cause them.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -15,12 +15,12 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 
-/// Ports that the policy drops, rejects, logs and accepts, and only accepts.
+/// UDP ports: the policy drops, rejects, logs and accepts, or just accepts their packets.
 pub const DROPPED: u16 = 1001;
 pub const REJECTED: u16 = 1002;
 pub const LOGGED: u16 = 1003;
 pub const ACCEPTED: u16 = 1004;
-/// Lines of the rules.
+/// Numbers of the policy's lines with the rules for DROPPED and LOGGED.
 pub const DROP_LINE: u32 = 4;
 pub const LOG_LINE: u32 = 6;
 
@@ -29,7 +29,7 @@ const POLICY: &str =
     \t\tudp dport 1001 drop comment \"no \\ 1001\"\n\t\tudp dport 1002 reject\n\
     \t\tudp dport 1003 log prefix \"seen: \" level info accept\n\t}\n}\n";
 
-/// A folder that every user may use, with a policy. Deleted on drop.
+/// Namespace, and a folder with a policy that every user may use. The folder is deleted on drop.
 pub struct Place {
     folder: Folder,
     pub namespace: Namespace,
@@ -49,7 +49,9 @@ impl Place {
         self.folder.file(name)
     }
 
-    /// Starts a twin with the policy and with `--events`.
+    /// Starts a twin with the policy.
+    /// - events: value of --events.
+    /// - more: additional options.
     pub fn start(&self, twin: Twin, events: &str, more: &[&str]) -> anyhow::Result<Firewall> {
         let policy = self.path("web.nft");
         let arguments = [&["--policy", &policy, "--events", events], more].concat();
@@ -64,15 +66,15 @@ impl Place {
     }
 }
 
-/// Sends datagrams, which may cause ICMP errors.
+/// Sends datagrams to a port. They may cause ICMP errors.
 pub fn send(client: &UdpSocket, port: u16, count: u64) {
     for _ in 0..count {
-        // An error here belongs to an earlier datagram.
+        // An error here is the ICMP error for an earlier datagram.
         while client.send_to(b"twinwall", (LOCALHOST, port)).is_err() {}
     }
 }
 
-/// Returns the lines of a file, which must be whole.
+/// Returns the JSON objects in the lines of a file. Fails if the last line is incomplete.
 pub fn lines_of(path: impl AsRef<Path>) -> anyhow::Result<Vec<Value>> {
     let text =
         fs::read_to_string(&path).with_context(|| format!("read {}", path.as_ref().display()))?;
@@ -91,7 +93,7 @@ pub fn is_type(line: &Value, kind: &str) -> bool {
     line["event_type"] == kind
 }
 
-/// Returns true if a line is the program's own event of a kind.
+/// Returns true if a line is an event of the firewall itself, of this kind.
 pub fn is_own(line: &Value, kind: &str) -> bool {
     is_type(line, "twinwall") && line["twinwall"]["event"] == kind
 }
@@ -100,14 +102,16 @@ pub fn count_type(lines: &[Value], kind: &str) -> u64 {
     lines.iter().filter(|line| is_type(line, kind)).count() as u64
 }
 
-/// Returns the sum of the lines reported as missing.
+/// Returns the number of lines that the firewall reports as missing.
+/// - kind: `lost` or `left_out`.
 pub fn missed(lines: &[Value], kind: &str) -> u64 {
     let told = lines.iter().filter(|line| is_own(line, kind));
     told.map(|line| line["twinwall"]["events"].as_u64().unwrap_or(0))
         .sum()
 }
 
-/// Waits for a line in a file.
+/// Waits until a file has a line for which `found` returns true.
+/// - what: description of the line, for messages.
 pub fn wait_for(path: &str, what: &str, found: impl Fn(&Value) -> bool) -> anyhow::Result<()> {
     until(what, PATIENCE, || {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -118,7 +122,7 @@ pub fn wait_for(path: &str, what: &str, found: impl Fn(&Value) -> bool) -> anyho
     })
 }
 
-/// Checks that the ledger's verdicts include all sent packets, and none was lost.
+/// Checks that the ledger has this verdict for exactly this number of packets, and that none was lost.
 pub fn check_ledger(stats: &Stats, verdict: &str, packets: u64) -> anyhow::Result<()> {
     stats.total.check_clean()?;
     let counted = stats.total.verdict(verdict);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sinks that move, fill up, stop, and vanish: no line is truncated or lost without being counted, and no packet waits.
+//! Sinks of events that are moved, full, slow, or gone: no line is truncated, each lost line is counted, and no packet
+//! waits.
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -51,7 +52,7 @@ pub const ROWS: &[Row] = &[
 
 const ALL: &[&str] = &["--events-rate", "1000000"];
 
-/// Sends a number of packets to drop, slowly enough for the queue's buffer.
+/// Sends packets that the policy drops, slowly enough for the queue's buffer.
 fn drops(place: &Place, packets: u64) -> anyhow::Result<()> {
     let client = place.client()?;
     for packet in 1..=packets {
@@ -63,7 +64,7 @@ fn drops(place: &Place, packets: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Ends an idle firewall, which may have logged warnings; also returns the last ledger.
+/// Ends an idle firewall, which may have logged warnings. Returns its output and its last ledger.
 fn end(firewall: Firewall) -> anyhow::Result<(Ended, Stats)> {
     firewall.settled_ledger()?;
     let ended = firewall.end_by(libc::SIGTERM)?;
@@ -72,14 +73,14 @@ fn end(firewall: Firewall) -> anyhow::Result<(Ended, Stats)> {
     Ok((ended, stats))
 }
 
-/// Waits until a file has this number of drop lines.
+/// Waits until a file has this number of lines about drops.
 fn wait_for_drops(path: &str, drops: u64) -> anyhow::Result<()> {
     until("lines of drops", PATIENCE, || {
         Ok(lines_of(path).is_ok_and(|lines| count_type(&lines, "drop") == drops))
     })
 }
 
-/// Checks that every drop has a line, or is reported as missing.
+/// Checks that every dropped packet has a line, or is reported as lost.
 fn check_all_told(lines: &[Value], drops: u64) -> anyhow::Result<()> {
     let (written, lost) = (count_type(lines, "drop"), missed(lines, "lost"));
     ensure!(
@@ -132,7 +133,7 @@ fn no_rotation(twin: Twin) -> anyhow::Result<()> {
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o777))?;
     let events = format!("{folder}/events.json");
     let firewall = place.start(twin, &events, ALL)?;
-    // The firewall's user may no longer create files there.
+    // The firewall's user can no longer create files in this folder.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o755))?;
     let moved = format!("{folder}/events.1");
     fs::rename(&events, &moved)?;
@@ -151,7 +152,7 @@ fn no_rotation(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file system that is unmounted on drop.
+/// Mounted file system, unmounted on drop.
 struct Disk(CString);
 
 impl Drop for Disk {
@@ -165,7 +166,7 @@ impl Drop for Disk {
 const RETRY: Duration = Duration::from_millis(1500);
 const DISK_BYTES: usize = 256 << 10;
 
-/// Mounts a file system of DISK_BYTES, in a mount namespace of this thread and its children.
+/// Mounts a file system of DISK_BYTES. The mount is visible only to this thread and its children.
 fn mount_small(folder: &str) -> anyhow::Result<Disk> {
     let call = |result: i32, what: &str| -> anyhow::Result<()> {
         let error = std::io::Error::last_os_error();
@@ -206,7 +207,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
     fs::write(&filler, vec![0; 200 << 10])?;
     let events = format!("{disk}/events.json");
     let firewall = place.start(twin, &events, ALL)?;
-    // Lines beyond the file's size are buffered as far as possible, and the rest is counted.
+    // The firewall buffers lines that don't fit into the file, and counts those that don't fit into the buffer.
     drops(&place, PACKETS)?;
     check_ledger(&firewall.settled_ledger()?, "drop", PACKETS)?;
     until("the disk is full", PATIENCE, || {
@@ -217,7 +218,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
         !text.ends_with('\n'),
         "the last line was not cut: the test proves nothing"
     );
-    // To make room, move the data to a larger file system.
+    // To make room, the data is moved to a larger file system.
     let kept = place.path("kept");
     fs::remove_file(&filler)?;
     let mut sent = PACKETS;
@@ -226,7 +227,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
         "the disk takes lines again, and has them all",
         PATIENCE,
         || {
-            // The disk is small: move the data away when it is full.
+            // The disk is small, so the data is moved whenever the disk is full.
             let text = fs::read_to_string(&events)?;
             if text.len() == DISK_BYTES {
                 take_away(&events, &kept)?;
@@ -262,10 +263,10 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Moves the text of a file that is being written to the end of another. The writer appends.
+/// Moves the text of a file that the firewall appends to, to the end of another file.
 fn take_away(from: &str, to: &str) -> anyhow::Result<()> {
     use std::io::Write;
-    // No writer may be active: the removed text is the text read.
+    // This is correct only while the firewall does not write: what is removed must be what was read.
     let mut file = fs::OpenOptions::new().append(true).create(true).open(to)?;
     let text = fs::read(from)?;
     file.write_all(&text)?;
@@ -288,7 +289,7 @@ fn vanished(twin: Twin) -> anyhow::Result<()> {
     let firewall = place.start(twin, &events, &[ALL, &["--sandbox", "off"]].concat())?;
     drops(&place, 10)?;
     wait_for_drops(&events, 10)?;
-    // A deleted file is created again, without a report.
+    // The firewall creates a deleted file again, without a warning.
     fs::remove_file(&events)?;
     drops(&place, 10)?;
     wait_for_drops(&events, 10)?;
@@ -308,7 +309,7 @@ fn vanished(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the lines of a connection as they arrive.
+/// Reads a connection on a thread. Returns a channel with its lines as they arrive.
 fn read_lines(stream: UnixStream) -> Receiver<Value> {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || {
@@ -320,7 +321,7 @@ fn read_lines(stream: UnixStream) -> Receiver<Value> {
 }
 
 fn listener(twin: Twin) -> anyhow::Result<()> {
-    // Their lines exceed twice the buffer of a sink.
+    // The lines for so many packets exceed a sink's buffer twice.
     const PACKETS: u64 = 16_000;
     let place = Place::new()?;
     let path = place.path("listener");
@@ -330,7 +331,7 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
         Ok(listener)
     };
     let unix = format!("unix:{path}");
-    // The listener does not exist yet.
+    // At this time the listener does not exist.
     let firewall = place.start(twin, &unix, ALL)?;
     drops(&place, 1)?;
     let first = listen()?;
@@ -341,12 +342,12 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
         line.clear();
         stream.read_line(&mut line)?;
     }
-    // The listener stops reading.
+    // From now on the listener does not read.
     drops(&place, PACKETS)?;
     let stats = firewall.settled_ledger()?;
     check_ledger(&stats, "drop", PACKETS + 1)?;
     thread::sleep(Duration::from_millis(100));
-    // The listener closes within a line, and reopens.
+    // The listener closes in the middle of a line, and a new one opens.
     let mut half = [0; 100];
     stream.read_exact(&mut half)?;
     drop((stream, first));
@@ -360,7 +361,7 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
     let (ended, stats) = end(firewall)?;
     check_ledger(&stats, "drop", PACKETS + 1)?;
     lines.extend(reader);
-    // Data in the first listener's buffer are lost with it; after that, lines are whole.
+    // Lines in the first listener's socket are lost with it. All lines that the second one gets are complete.
     ensure!(lines.iter().all(Value::is_object), "{:?}", lines.last());
     ensure!(count_type(&lines, "drop") > 1000 && missed(&lines, "lost") > 0);
     ensure!(lines.iter().any(|line| is_own(line, "stopped")));
@@ -394,7 +395,7 @@ fn stdout(twin: Twin) -> anyhow::Result<()> {
             }
         }
     };
-    // On a busy machine all reports may arrive before the first packet is decided.
+    // This waits for a line first: on a busy machine all reports may arrive before the first packet is decided.
     send(&client, DROPPED, 1);
     until_one_is("drop")?;
     for _ in 0..REPORTS {

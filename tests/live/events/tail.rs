@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Clients that follow events.
+//! Clients of the control socket that follow events.
 
 use anyhow::{ensure, Context};
 use testbed::control::Client;
@@ -22,10 +22,10 @@ pub const ROWS: &[Row] = &[
     ("clients-come-and-go", 60, come_and_go),
 ];
 
-/// Length of a packet with 8 bytes of data.
+/// Length of an IPv4 and UDP packet with 8 bytes of data.
 const LENGTH: u64 = 36;
 
-/// Returns a client whose request was accepted.
+/// Returns a client of the control socket whose request was accepted.
 fn taken(control: &str, request: &str) -> anyhow::Result<Client> {
     let mut client = Client::new(control)?;
     client.done(request)?;
@@ -46,7 +46,7 @@ fn follow(twin: Twin) -> anyhow::Result<()> {
     for port in [DROPPED, ACCEPTED, LOGGED] {
         send(&client, port, 1);
     }
-    // A datagram to a closed port causes an ICMP error, which is accepted, too: these lines come in between.
+    // A datagram to a closed port causes an ICMP error, which is accepted, too; the loop skips its lines.
     let mut packets = Vec::new();
     while packets.len() < 3 {
         let line = accepts.line()?;
@@ -71,7 +71,7 @@ fn follow(twin: Twin) -> anyhow::Result<()> {
         "{input}"
     );
     ensure!(packets[0]["packet_info"]["linktype"] == 101);
-    // Base64 of 0x45 and the length, and of "twinwall" except for its first bits.
+    // Base64 of 0x45 and the length, and of "twinwall" without its first bits.
     let packet = packets[0]["packet"].as_str().context("packet")?;
     ensure!(
         packet.starts_with("RQAAJ") && packet.ends_with("R3aW53YWxs"),
@@ -86,7 +86,8 @@ fn follow(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Verdicts continue, and the number of events that the client missed is exact.
+/// Checks that verdicts continue while a client does not read, and that the client learns how many events it has
+/// missed.
 fn slow(twin: Twin) -> anyhow::Result<()> {
     const PACKETS: u64 = 3000;
     let place = Place::new()?;
@@ -114,7 +115,8 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Eight clients can follow, and a ninth is refused with that reason; when a client leaves, another can follow.
+/// Checks that eight clients can follow, that a ninth is refused with a reason, and that another can follow when a
+/// client has left.
 fn come_and_go(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");

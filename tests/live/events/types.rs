@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Contents of event lines.
+//! Contents of the lines about events.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,14 +27,14 @@ pub const ROWS: &[Row] = &[
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 
-/// Returns a datagram to a port, with the same bytes each time.
+/// Returns a datagram to a port. All datagrams have the same data.
 fn datagram(port: u16) -> Vec<u8> {
     let mut datagram = udp(12, b"same");
     datagram[2..4].copy_from_slice(&port.to_be_bytes());
     ipv4(UDP, 0, &datagram)
 }
 
-/// Sends one packet of each kind, and waits for the last line.
+/// Sends one packet of each kind, and waits until all lines are written.
 fn send_each(place: &Place, events: &str) -> anyhow::Result<()> {
     let sender = RawSender::new(&place.namespace, LOCALHOST)?;
     for port in [DROPPED, REJECTED, LOGGED, ACCEPTED] {
@@ -106,7 +106,7 @@ fn each_type(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Both twins' lines for the same packets differ only in the time.
+/// Checks that both twins' lines for the same packets differ only in the time.
 pub fn same_bytes() -> anyhow::Result<()> {
     let place = Place::new()?;
     let mut seen = Vec::new();
@@ -161,7 +161,7 @@ fn rate(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a policy that drops each packet to a port by a rule on the line of its generation.
+/// Returns a policy that drops each packet to DROPPED by a rule whose line depends on the generation.
 fn policy_of(generation: u64) -> String {
     let lines = "\n".repeat(generation as usize);
     format!(
@@ -170,7 +170,8 @@ fn policy_of(generation: u64) -> String {
     )
 }
 
-/// Policies change while packets arrive: each line has the rule and the place of its own generation.
+/// Reloads policies while packets arrive. Checks that each line names the rule and the line number of the generation
+/// that decided.
 fn generations(twin: Twin) -> anyhow::Result<()> {
     const RELOADS: u64 = 12;
     const PACKETS: u64 = 50;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Agents and etcd that die at the wrong moment.
+//! Agents and etcd that end at the wrong moment.
 
 use std::fs;
 
@@ -26,7 +26,7 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// Killed while the policy waits for its confirmation, and started again: before the deadline, or after it.
+/// Kills an agent while a policy waits for its confirmation, and starts it again: before the deadline, and after it.
 fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
@@ -65,7 +65,7 @@ fn etcd_that_is_away_changes_nothing() -> anyhow::Result<()> {
     place.all_have("udp dport 8888")
 }
 
-/// etcd is put back to where it was before the second push.
+/// Restores etcd's data from before the second push. Hosts must refuse the old pointer.
 fn an_old_backup_of_etcd_is_refused() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
@@ -90,7 +90,7 @@ fn an_old_backup_of_etcd_is_refused() -> anyhow::Result<()> {
         Ok(fs::read_to_string(&log)?.contains("the store shows generation 1, this host has had 2"))
     })?;
     place.all_have("udp dport 8888")?;
-    // Another push has a used number: the one behind it is newer.
+    // The next push repeats a generation that the hosts have already seen, so only the push after it is newer.
     let (_, said) = place.push(&policy(9999), &["--no-wait"])?;
     ensure!(said.contains("generation 2"), "{said}");
     place.push_well(&policy(9999))?;

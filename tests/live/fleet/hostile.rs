@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A store that answers whatever it likes, and hosts that ask for what is not theirs.
+//! A store that answers what it likes, and hosts that write what belongs to others.
 
 use std::fs;
 
@@ -73,13 +73,13 @@ fn a_hostile_store_changes_nothing() -> anyhow::Result<()> {
         })?;
         place.all_have("udp dport 8888")?;
     }
-    // The operator doesn't sign what the store shows, either.
+    // The operator's fwctl does not sign what this store shows, either.
     let (code, said) = place.push(&policy(9999), &["--no-wait"])?;
     ensure!(code == Some(2) && said.contains("no signed text"), "{said}");
     Ok(())
 }
 
-/// The pointer is good; the bundle that it names is not whole.
+/// Tests a bundle that is not complete; the pointer that names it (generation and digest, signed) is correct.
 fn a_cut_bundle_is_refused() -> anyhow::Result<()> {
     let place = Place::new(1)?;
     place.push_well(&policy(8888))?;
@@ -98,7 +98,7 @@ fn a_cut_bundle_is_refused() -> anyhow::Result<()> {
     let (done, said) =
         place.etcdctl(OPERATOR, &["put", &bundle, "{\"kind\":\"twinwall-bundle\""])?;
     ensure!(done, "{said}");
-    // A rollback names the bundle again and does not write it.
+    // A rollback names the same bundle again, and does not write it.
     let key = place.folder.file("out/fleet.key");
     let again = ["rollback", CHANNEL, "2", "--no-wait", "--sign", &key];
     let (code, said) = place.fleet(&again)?;
@@ -107,7 +107,7 @@ fn a_cut_bundle_is_refused() -> anyhow::Result<()> {
         Ok(fs::read_to_string(&log)?.contains("another one or not whole"))
     })?;
     place.all_have("udp dport 8888")?;
-    // A push writes it anew.
+    // A push writes its bundle again.
     place.push_well(&policy(9999))?;
     place.all_have("udp dport 9999")
 }
@@ -201,7 +201,7 @@ fn two_pushes_at_once() -> anyhow::Result<()> {
             .map(|push| push.join().expect("no panic"))
             .collect::<Result<Vec<_>, _>>()
     })?;
-    // Each has a generation of its own, or was told that the other was quicker.
+    // Each push has its own generation, or was told that the other push was faster.
     let generations: Vec<&str> = said
         .iter()
         .filter_map(|(code, text)| (*code == Some(0)).then_some(&text[..12]))

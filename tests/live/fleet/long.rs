@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Faults that take their time: etcd that stands still or lacks its majority, slow links, wrong clocks, full disks, a power cut.
+//! Faults that take time: an etcd that is stopped or lacks its majority, slow links, wrong clocks, full disks, a power
+//! cut.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -30,10 +31,10 @@ pub const ROWS: &[Row] = &[
     ("a-power-cut-before-the-confirmation", 90, a_power_cut),
 ];
 
-/// Debian's libfaketime. Its program would be a parent of what it starts.
+/// Library libfaketime of Debian. It is preloaded, because the program `faketime` would stay as the parent process.
 const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
-/// A policy with so many bytes of comments.
+/// Returns a policy that drops UDP to a port, with this number of bytes of comments.
 fn with_comments(bytes: usize, port: u16) -> String {
     let line = format!("# {}\n", "x".repeat(97));
     line.repeat(bytes / line.len()) + &policy(port)
@@ -47,7 +48,7 @@ fn plan(hosts: usize) -> Plan {
     }
 }
 
-/// Stopped, it keeps its connections and says nothing.
+/// Stops etcd by SIGSTOP: it keeps its connections and does not answer.
 fn etcd_that_stands_still() -> anyhow::Result<()> {
     let place = Place::new(2)?;
     place.push_well(&policy(7777))?;
@@ -62,8 +63,9 @@ fn etcd_that_stands_still() -> anyhow::Result<()> {
     place.all_have("udp dport 8888")
 }
 
-/// etcd forgets all revisions but the present one, again and again, while hosts have read the pointer and not begun to watch. They would
-/// read it again after this case's end only.
+/// Compacts etcd again and again during a rollout: it forgets all revisions but the current one, while hosts have read
+/// the pointer and do not watch it yet. Without noticing that, they would read it again only after the end of this
+/// case.
 fn a_compaction() -> anyhow::Result<()> {
     let hosts = 5;
     let mut place = Place::with(Plan {
@@ -92,7 +94,7 @@ fn a_compaction() -> anyhow::Result<()> {
                 let (_, said) = place.etcdctl(root, &["get", "x", "-w", "json"])?;
                 let read: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
                 let revision = read["header"]["revision"].to_string();
-                // Nothing was written since: there is nothing to forget.
+                // If nothing was written since the last compaction, etcd has nothing to compact.
                 times += usize::from(place.etcdctl(root, &["compact", &revision])?.0);
                 thread::sleep(Duration::from_millis(50));
             }
@@ -108,7 +110,8 @@ fn a_compaction() -> anyhow::Result<()> {
     place.all_have("udp dport 9999")
 }
 
-/// The first of three servers dies, then the second: without a majority nothing changes, and with it all goes on.
+/// Stops the first and then the second of three etcd members. Without a majority nothing must change; when they run
+/// again, a push must succeed.
 fn three_members() -> anyhow::Result<()> {
     let mut place = Place::with(Plan {
         members: 3,
@@ -132,7 +135,7 @@ fn three_members() -> anyhow::Result<()> {
     place.all_have("udp dport 9999")
 }
 
-/// 64 kbit/s for each host, with some hundred milliseconds of queue.
+/// Limits each host's link to 64 kbit/s, with up to 800 ms of waiting packets.
 fn a_slow_link() -> anyhow::Result<()> {
     let place = Place::new(3)?;
     for number in 0..3 {
@@ -143,13 +146,13 @@ fn a_slow_link() -> anyhow::Result<()> {
         let words = [&words[..], &["burst", "2kb", "latency", "800ms"]].concat();
         testbed::place::run(&place.operator, "tc", &words)?;
     }
-    // 30 KB of comments take some seconds.
+    // 30 KB of comments need some seconds.
     let text = with_comments(30_000, 7777);
     place.push_well(&text)?;
     place.all_have("udp dport 7777")
 }
 
-/// Only the times of a pointer are compared with a host's clock.
+/// Tests hosts whose clocks are a day wrong. Only the times in a pointer are compared with the clock.
 fn clocks_a_day_off() -> anyhow::Result<()> {
     let hour = 3600;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
@@ -181,7 +184,7 @@ fn clocks_a_day_off() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// It does not fit into etcd: a file at another place has it, and the pointer its digest.
+/// Tests a bundle that is too large for etcd: a file outside etcd has the bundle, and the pointer has its digest.
 fn a_large_bundle() -> anyhow::Result<()> {
     let place = Place::new(2)?;
     let text = with_comments(10_000_000, 7777);
@@ -194,13 +197,13 @@ fn a_large_bundle() -> anyhow::Result<()> {
     let (code, said) = place.push(&text, &options)?;
     ensure!(code == Some(0), "{said}");
     place.all_have("udp dport 7777")?;
-    // Another content under that address is refused.
+    // Other contents at the same URL must be refused.
     let text = text.replace("7777", "8888");
     let (code, said) = place.push(
         &text,
         &[
             &at[..],
-            // The host whose log is read may not be the one of a small first wave.
+            // One wave for all hosts: otherwise the first wave might not include the host whose log is read.
             &["--waves", "100%"],
             &["--no-wait", "--not-before", "4000000000"],
         ]
@@ -218,7 +221,7 @@ fn a_large_bundle() -> anyhow::Result<()> {
     place.all_have("udp dport 7777")
 }
 
-/// The staging folder has room for nothing but a small policy.
+/// Tests a staging folder that has room only for a small policy.
 fn a_full_disk() -> anyhow::Result<()> {
     let mount = "mount -t tmpfs -o size=8k tmpfs {} && exec \"$@\"";
     let place = Place::with(Plan {
@@ -238,7 +241,8 @@ fn a_full_disk() -> anyhow::Result<()> {
     place.all_have("udp dport 9999")
 }
 
-/// Killed as soon as it has fetched, as root's service has begun, as the policy is loaded, as it is confirmed.
+/// Kills an agent at each step: the policy is fetched, root's service has started, the policy is loaded, it is
+/// confirmed.
 fn an_agent_killed() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
@@ -274,7 +278,8 @@ fn an_agent_killed() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Everything is killed while the policy waits, the rules are gone, and another boot begins.
+/// Simulates a power cut while a policy waits for its confirmation: all processes are killed, the rules are deleted,
+/// and the boot id changes.
 fn a_power_cut() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
@@ -295,7 +300,7 @@ fn a_power_cut() -> anyhow::Result<()> {
     })?;
     place.stop_host(0);
     let apply = place.path("h1", "apply");
-    // The timer of fwctl apply, which has the state folder in its command line.
+    // The timer process of fwctl apply has the state folder in its command line.
     for entry in fs::read_dir("/proc")?.flatten() {
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");

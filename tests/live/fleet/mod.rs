@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A fleet: etcd, agents and root's services, each host in a namespace with the kernel's nf_tables.
+//! A fleet: etcd, agents, and root's services that apply policies. Each host is a namespace with the kernel's
+//! nf_tables.
 
 use twinwall_tests::case::Case;
 use twinwall_tests::fleet::Row;
@@ -19,12 +20,12 @@ fn of(rows: &[Row]) -> Vec<Case> {
     rows.iter().map(case).collect()
 }
 
-/// All cases of the part `fleet-long`, which `make fleet-test` runs.
+/// Returns all cases of the part `fleet-long`, which `make fleet-test` runs.
 pub fn long_cases() -> Vec<Case> {
     of(&[long::ROWS, transport::ROWS, prometheus::ROWS].concat())
 }
 
-/// All cases of the part.
+/// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let rows = [
         way::ROWS,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Hosts that decide their last minute again, names included: traffic that has ended before the question.
+//! Hosts that decide recorded packets of the last minutes by a new policy, also by names: the traffic has ended before
+//! the operator asks.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
@@ -23,15 +24,15 @@ pub const ROWS: &[Row] = &[
 
 const DENIED: &str = "denied.example";
 const ALLOWED: &str = "allowed.example";
-/// Longer than a case may take: an answer within that time is of packets before the question.
+/// Value of --seconds: longer than a case may take. An answer sooner than this is about packets before the question.
 const SECONDS: &str = "300";
 
-/// Drops requests for a name, and no UDP.
+/// Returns a policy that drops requests for a name, and no UDP.
 fn names() -> String {
     policy(7777).replace("udp dport 7777", &format!("http host \"{DENIED}\""))
 }
 
-/// Asks a server on a host's loopback for a name.
+/// Sends a request for a name to a server on a host's loopback.
 fn ask(host: &Host, name: &str) -> anyhow::Result<()> {
     let (listener, mut client) = host.namespace.enter(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -45,7 +46,8 @@ fn ask(host: &Host, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A fleet whose first host records: it has asked for both names, and sent datagrams that its policy drops.
+/// Returns a fleet whose first host records packets. Requests for both names, and datagrams that its policy drops, are
+/// already recorded.
 fn place(hosts: usize) -> anyhow::Result<Place> {
     let mut place = Place::new(hosts)?;
     place.push_well(&policy(7777))?;
@@ -63,7 +65,7 @@ fn place(hosts: usize) -> anyhow::Result<Place> {
         let record = place.record(0)?;
         let last = record.windows(12).filter(|part| *part == b"the last one");
         recorded = last.count();
-        // In the hooks output and input.
+        // Each datagram is recorded in the hooks output and input.
         Ok(recorded == 6)
     })
     .with_context(|| format!("{recorded} datagrams"))?;
@@ -87,7 +89,7 @@ fn a_host_decides_its_last_minute() -> anyhow::Result<()> {
         Ok(line.split_whitespace().map(str::to_owned).collect())
     };
     let drops = fields("dropped by policy.nft:4: http host \"denied.example\" counter drop")?;
-    // Each request, and what the client sends after it.
+    // Packets of each request, and those that its client sends after it.
     let packets: u64 = drops[1].parse()?;
     ensure!(
         drops[0] == "h1" && packets >= 2 && drops[2] == "2",
@@ -99,7 +101,7 @@ fn a_host_decides_its_last_minute() -> anyhow::Result<()> {
     fields("have the host keep a record")?;
     ensure!(said.lines().count() == 5, "{said}");
 
-    // The policy that it has flips nothing, though the last minute is the same.
+    // With the policy that the host already has, no verdict changes on the same packets.
     let path = place.folder.write("new.nft", policy(7777))?;
     let (_, said) = place.fleet(&["diff", CHANNEL, &path, "--seconds", "1", "--sign", &key])?;
     ensure!(

@@ -28,7 +28,7 @@ fn promtool(place: &Place, arguments: &[&str], input: &str) -> anyhow::Result<Ou
     Ok(child.wait_with_output()?)
 }
 
-/// The answer to a query, which must be no error.
+/// Returns the result of a query. Fails if it is an error.
 fn query(place: &Place, query: &str) -> anyhow::Result<String> {
     let url = format!("http://{ADDRESS}");
     let output = promtool(place, &["query", "instant", &url, query], "")?;
@@ -37,7 +37,7 @@ fn query(place: &Place, query: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Serves a host's numbers as the node exporter would: the text of the agent's file.
+/// Serves a host's metrics like the node exporter: the text of the file that the agent writes.
 fn serve(place: &Place, number: usize) -> anyhow::Result<()> {
     let host = &place.hosts[number];
     let bind = || TcpListener::bind(format!("{}:{NUMBERS}", host.address));
@@ -84,7 +84,7 @@ fn start(place: &Place) -> anyhow::Result<Running> {
     Ok(Running(command.spawn().context("prometheus: make deps")?))
 }
 
-/// The queries of the dashboard.
+/// Returns the queries of the dashboard.
 fn expressions() -> anyhow::Result<Vec<String>> {
     let text = fs::read_to_string(root().join("docs/fleet-grafana.json"))?;
     let board: Value = serde_json::from_str(&text)?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An agent that was taken over, and firewalls whose ledgers are not green: what root's service does by itself.
+//! An agent that an attacker has taken over, and firewalls whose ledgers do not reconcile (are red): root's service
+//! must protect the host by itself.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,7 +19,7 @@ pub const ROWS: &[Row] = &[
     ("a-red-ledger-goes-back", 60, a_red_ledger_goes_back),
 ];
 
-/// A request to root's service of the first host, by another program than its agent.
+/// Sends a request to root's service on the first host, from a program that is not its agent. Returns the reply.
 fn ask(place: &Place, request: &Value, bundle: &str) -> anyhow::Result<String> {
     let mut stream = UnixStream::connect(place.path("h1", "socket"))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -34,7 +35,7 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
     place.push_well(&policy(7777))?;
     place.stop_agent(0);
     let confirm = |generation: u64| json!({"confirm": {"generation": generation}});
-    // A confirmed generation stays.
+    // A confirmed generation can't be reverted by an agent.
     let revert = json!({"revert": {"generation": 1, "why": "x"}});
     let said = ask(&place, &revert, "")?;
     ensure!(
@@ -42,7 +43,7 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
         "{said}"
     );
 
-    // A policy that root's keys have signed, which cuts the store off.
+    // This policy is signed with keys that root trusts, and cuts the host off from the store.
     let options = ["--no-wait", "--observe", "3", "--confirm", "20"];
     let (code, said) = place.push(CUT_OFF, &options)?;
     ensure!(code == Some(0), "{said}");
@@ -80,14 +81,14 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
     until("the host to go back by itself", PATIENCE, || {
         Ok(place.rules(&place.hosts[0])?.contains("udp dport 7777"))
     })?;
-    // The rules are back a moment before fwctl apply notes it.
+    // The rules are restored a moment before fwctl apply stores that.
     let said = ask(&place, &confirm(2), "")?;
     let words = [
         "does not wait for its confirmation",
         "nothing waits for a confirmation",
     ];
     ensure!(words.iter().any(|words| said.contains(words)), "{said}");
-    // Garbage ends the request, and nothing else.
+    // An invalid request ends with an error, and nothing else changes.
     for garbage in [
         json!("x"),
         json!({"apply": {}}),
@@ -99,7 +100,7 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
     place.all_have("udp dport 7777")
 }
 
-/// Firewalls of both twins: a ledger that is green, and one that can't be read any more.
+/// Tests hosts with firewalls of both twins: one whose ledger reconciles, and one whose ledger can't be read any more.
 fn a_red_ledger_goes_back() -> anyhow::Result<()> {
     let mut place = Place::with(Plan {
         hosts: 2,
@@ -111,7 +112,7 @@ fn a_red_ledger_goes_back() -> anyhow::Result<()> {
     for host in place.status()? {
         ensure!(host["report"]["ledger"] == "green", "{host}");
     }
-    // Packets go through the queue, and the ledger stays green.
+    // Packets are queued, and the ledger still reconciles.
     for host in &place.hosts {
         let arrived = host.namespace.enter(|| -> anyhow::Result<()> {
             let server = std::net::UdpSocket::bind(("127.0.0.1", QUEUED))?;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Stores other than plain etcd: etcd with certificates, folders by https and as files, and a server that is no etcd.
+//! Stores other than plain etcd: etcd with certificates, a folder over https, a folder of files, and a server that is
+//! not etcd.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -23,14 +24,14 @@ pub const ROWS: &[Row] = &[
 
 const CERTIFICATE: &str = "CERTIFICATE";
 
-/// A text in PEM, whose readers do not mind a long line.
+/// Returns a text in PEM. Its base64 is one long line, which all readers accept.
 fn pem(label: &str, der: &[u8]) -> String {
     let text = BASE64_STANDARD.encode(der);
     format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
 }
 
-/// An authority, with a certificate for etcd's address.
-/// - year: until which it holds.
+/// Creates an authority, and a certificate of it for etcd's address. Returns the paths of their files.
+/// - year: the certificate expires at the beginning of this year.
 fn certificates(folder: &Folder, name: &str, year: i32) -> anyhow::Result<Certificates> {
     let authority_key = KeyPair::generate()?;
     let mut authority = CertificateParams::new(Vec::new())?;
@@ -68,7 +69,7 @@ fn etcd_with_certificates() -> anyhow::Result<()> {
     let place = with(&good)?;
     place.push_well(&policy(7777))?;
     place.all_have("udp dport 7777")?;
-    // An authority that etcd's certificate is not of.
+    // An authority that has not signed etcd's certificate.
     let status = ["status", CHANNEL];
     let login = place.folder.file("out/operator.login");
     let asked = |authority: &str| -> anyhow::Result<(Option<i32>, String)> {
@@ -87,7 +88,7 @@ fn etcd_with_certificates() -> anyhow::Result<()> {
     let (code, said) = asked(&good.key)?;
     ensure!(code == Some(2) && said.contains("--ca"), "{said}");
 
-    // The same etcd with a certificate whose time is over: hosts keep what they have, and say why.
+    // The same etcd with an expired certificate: hosts must keep their policy and report the reason.
     let mut place = place;
     let old = certificates(&folder, "old", 2021)?;
     let both = fs::read_to_string(&good.authority)? + &fs::read_to_string(&old.authority)?;
@@ -143,7 +144,7 @@ fn folders() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves the folder by https, as its documentation would have it.
+/// Serves the folder over https by nginx, as the documentation describes.
 fn nginx(place: &Place, folder: &Folder, tls: &Certificates) -> anyhow::Result<Running> {
     let served = folder.file("served");
     fs::create_dir_all(&served)?;
@@ -163,7 +164,7 @@ fn nginx(place: &Place, folder: &Folder, tls: &Certificates) -> anyhow::Result<R
     Ok(server)
 }
 
-/// Answers that an etcd would not give.
+/// Replies that etcd would never send.
 const ANSWERS: [&str; 7] = [
     "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n[]",
     "HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n{",
@@ -173,10 +174,10 @@ const ANSWERS: [&str; 7] = [
     "\x00\x01\x02SSH",
     "",
 ];
-/// Bytes of an answer without an end, as it is sent to each client.
+/// Number of bytes of the endless reply that are sent to each client.
 const ENDLESS: usize = 64 << 20;
 
-/// Serves one of the answers after the other; the last is a body that does not end.
+/// Sends one reply to each client, in turn; the last one has a body without an end.
 fn serve_nonsense(listener: TcpListener) {
     for (number, stream) in listener.incoming().flatten().enumerate() {
         thread::spawn(move || {
@@ -219,7 +220,7 @@ fn a_server_that_is_no_etcd() -> anyhow::Result<()> {
     );
     let peak = proc::peak_memory_mib(pid)?;
     ensure!(peak < 40.0, "the agent had {peak} MiB");
-    // It goes on as soon as etcd is back. The listener goes with its last descriptor.
+    // The agent must continue when etcd is back. The port is in use until the listener's last descriptor is closed.
     // SAFETY: shutdown(2) touches no memory; it ends the accept of the thread.
     unsafe { libc::shutdown(std::os::fd::AsRawFd::as_raw_fd(&listener), libc::SHUT_RDWR) };
     drop(listener);

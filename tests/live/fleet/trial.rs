@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies that are tried on a host's traffic before anything is enforced.
+//! Policies that are tried on a host's traffic before they are enforced.
 
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,8 +24,8 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// Sends datagrams to ports of a host's own loopback while `work` runs. Returns what `work` did, and the numbers of datagrams that
-/// were sent to the first port, and that arrived there.
+/// Sends datagrams to ports on a host's loopback while `work` runs. Returns the result of `work`, and the numbers of
+/// datagrams that were sent to the first port and that arrived there.
 fn beside_traffic<T>(
     host: &Host,
     ports: [u16; 2],
@@ -42,7 +42,7 @@ fn beside_traffic<T>(
             let (mut sent, mut arrived) = (0, 0);
             while !ended.load(Ordering::Relaxed) {
                 for port in ports {
-                    // A port where nobody listens makes a later send fail.
+                    // After a datagram to a port without a socket, a later send fails.
                     while client.send_to(b"x", ("127.0.0.1", port)).is_err() {}
                 }
                 sent += 1;
@@ -64,7 +64,7 @@ fn a_diff_names_hosts_and_rules() -> anyhow::Result<()> {
     let place = Place::new(2)?;
     place.push_well(&policy(7777))?;
     let before = place.rules(&place.hosts[1])?;
-    // The new policy drops what passes now, and lets pass what is dropped now.
+    // The new policy drops what passes now, and accepts what is dropped now.
     let path = place.folder.write("new.nft", policy(8888))?;
     let key = place.folder.file("out/fleet.key");
     let diff = ["diff", CHANNEL, &path, "--seconds", "3", "--sign", &key];
@@ -89,7 +89,7 @@ fn a_diff_names_hosts_and_rules() -> anyhow::Result<()> {
     ensure!(sent == arrived, "a trial drops: {arrived} of {sent}");
     ensure!(place.rules(&place.hosts[1])? == before, "the rules stay");
 
-    // Without traffic nothing flips; and a question by another key is not taken up.
+    // Without traffic no verdict changes. A question that is not signed by a trusted key is ignored.
     let (code, said) = place.fleet(&diff)?;
     ensure!(
         code == Some(0) && said.contains("nothing would be"),
@@ -131,7 +131,7 @@ fn a_policy_that_would_drop_too_much() -> anyhow::Result<()> {
         "{why}"
     );
     place.all_have("udp dport 7777")?;
-    // A policy that hurts nobody is applied after its trial.
+    // A policy that would drop no packet is applied after its trial.
     let (code, said) = place.push(&policy(9999), &options)?;
     ensure!(code == Some(0), "{said}");
     until("its trial", PATIENCE, || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy's way to twenty hosts and back.
+//! Pushes of a policy to hosts, and back.
 
 use anyhow::ensure;
 
@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
 
 const HOSTS: usize = 20;
 
-/// A push, a canary that fails and heals, a rollback.
+/// Tests a push, a first wave (canary) that fails and recovers, and a rollback, with twenty hosts.
 fn twenty_hosts() -> anyhow::Result<()> {
     let place = Place::new(HOSTS)?;
     let said = place.push_well(&policy(7777))?;
@@ -32,7 +32,7 @@ fn twenty_hosts() -> anyhow::Result<()> {
     place.push_well(&policy(8888))?;
     place.all_have("udp dport 8888")?;
 
-    // The canary can't reach etcd through it: it goes back, and no other host has seen it.
+    // With this policy the canary can't reach etcd: it reverts the policy, and no other host has applied it.
     let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "6"];
     let (code, said) = place.push(CUT_OFF, &options)?;
     ensure!(
@@ -71,7 +71,7 @@ fn a_rule_that_drops_too_much_goes_back() -> anyhow::Result<()> {
     ];
     let (code, said) = place.push(&policy(8888), &options)?;
     ensure!(code == Some(0), "{said}");
-    // Traffic that the new policy drops, for as long as the host watches it.
+    // The traffic that the new policy drops is sent as long as the host observes the policy.
     let host = &place.hosts[0];
     let flooded = host.namespace.enter(|| -> anyhow::Result<()> {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0")?;
@@ -101,7 +101,8 @@ fn keys_are_rotated() -> anyhow::Result<()> {
     let old = place.folder.file("out/fleet.key");
     let (code, said) = place.fleet(&["rotate", CHANNEL, &public, "--sign", &old])?;
     ensure!(code == Some(0), "{said}");
-    // Debian's minisign made the key that signs from now on; the pointer before it is the old key's.
+    // From now on the new key signs, which Debian's minisign has created. The last pointer is still signed with the old
+    // key.
     let trusted = std::fs::read_to_string(&public)?
         + &std::fs::read_to_string(place.folder.file("out/fleet.keys"))?;
     let trusted = place.folder.write("trusted.keys", trusted)?;
@@ -117,7 +118,8 @@ fn keys_are_rotated() -> anyhow::Result<()> {
     place.all_have("udp dport 8888")
 }
 
-/// The first push, another one, one that goes back, and a rollback.
+/// Holds packets in a queue during the first push, a second push, a push that is reverted, and a rollback. Checks that
+/// none is lost.
 fn pushes_lose_no_packet_in_a_queue() -> anyhow::Result<()> {
     let place = Place::new(1)?;
     let held = Held::send(&place.hosts[0].namespace)?;
@@ -125,7 +127,7 @@ fn pushes_lose_no_packet_in_a_queue() -> anyhow::Result<()> {
         place.push_well(&policy(port))?;
         held.check(&format!("the push of {port}"))?;
     }
-    // Nothing of etcd comes in: the host goes back by itself.
+    // Packets from etcd can't arrive any more, so the host reverts the policy by itself.
     let cut_off = policy(9999).replace("udp dport 9999", "tcp sport 2379");
     let options = ["--no-wait", "--observe", "1", "--confirm", "6"];
     let (code, said) = place.push(&cut_off, &options)?;

@@ -30,8 +30,9 @@ const GROUP_PORT: u16 = 5555;
 /// Pause between two datagrams.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Sends a datagram to a group of which this host is a member. As a new connection its two packets share one conntrack
-/// entry, so the kernel drops both before they reach a queue (nf_ct_drop_unconfirmed).
+/// Sends a datagram to a multicast group of which this host is a member. The datagram's two copies belong to a new
+/// connection and share one conntrack entry, so the kernel drops both before they reach a queue
+/// (nf_ct_drop_unconfirmed).
 fn to_the_group(namespace: &Namespace) -> anyhow::Result<()> {
     let socket = namespace.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
     socket.send_to(b"m", (GROUP, GROUP_PORT))?;
@@ -52,7 +53,7 @@ fn without_an_id(twin: Twin) -> anyhow::Result<()> {
         unreachable!("an IPv4 address")
     };
     member.join_multicast_v4(&GROUP, &own)?;
-    // With the rule in OUTPUT, as loaded by Place, no packet is lost.
+    // With the rule in OUTPUT, which Place loads, no packet is lost.
     let found = with_traffic(&place)?;
     found.cure(
         "ok",
@@ -68,12 +69,12 @@ fn without_an_id(twin: Twin) -> anyhow::Result<()> {
         "that met the queue rules within a second got no id",
     )?;
     check_has(&cure, "queue new connections in OUTPUT or INPUT")?;
-    // The ledger does not count these packets, and claims no more.
+    // The ledger does not count these packets, and status does not report them as lost.
     let status = place.fwctl(&["status"])?;
     check_has(status.code(0)?, "reconciled, lost 0 in the queues")
 }
 
-/// Returns doctor's findings while datagrams are sent to the group.
+/// Runs `fwctl doctor` while datagrams are sent to the multicast group. Returns its findings.
 fn with_traffic(place: &Place) -> anyhow::Result<Found> {
     let (done, namespace) = (AtomicBool::new(false), &place.namespace);
     thread::scope(|scope| {
@@ -157,7 +158,7 @@ fn not_tracked(twin: Twin, way: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that can't read /proc reports unknown figures as unknown, not as 0.
+/// Checks that a firewall that can't read /proc reports unknown figures as unknown, not as 0.
 fn without_figures(twin: Twin) -> anyhow::Result<()> {
     let options = ["--fail", "overload=open"];
     let place = Place::hidden(twin, POLICY, &options)?;

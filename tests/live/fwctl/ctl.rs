@@ -15,12 +15,12 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
-/// Ports that the policy accepts, drops, and has no rule for.
+/// UDP ports: one that the policy accepts, one that it drops, and one without a rule.
 pub const ACCEPTED: u16 = 9001;
 pub const DROPPED: u16 = 9002;
 pub const OTHER: u16 = 9003;
 
-/// Accepts one port, drops another, and accepts by default. Its rules are in lines 4 and 5.
+/// Policy that accepts port ACCEPTED in line 4 and drops port DROPPED in line 5. Its chain accepts other packets.
 pub const POLICY: &str = "table inet filter {
 	chain output {
 		type filter hook output priority filter; policy accept;
@@ -50,7 +50,7 @@ impl Said {
         Ok(&self.stdout)
     }
 
-    /// Returns the only object of stdout.
+    /// Checks that fwctl succeeded. Returns the only JSON object of stdout.
     pub fn object(&self) -> anyhow::Result<Value> {
         serde_json::from_str(self.code(0)?).context("stdout is one object")
     }
@@ -74,7 +74,7 @@ pub fn binary() -> PathBuf {
     built("fwctl")
 }
 
-/// Returns fwctl inside a namespace, without its command.
+/// Returns a command that runs fwctl inside a namespace; the caller adds fwctl's arguments.
 pub fn command(namespace: &Namespace, socket: &str) -> anyhow::Result<Command> {
     let binary = binary();
     ensure!(
@@ -88,7 +88,7 @@ pub fn command(namespace: &Namespace, socket: &str) -> anyhow::Result<Command> {
     Ok(command)
 }
 
-/// Runs fwctl to its end.
+/// Runs fwctl until it ends.
 pub fn fwctl(namespace: &Namespace, socket: &str, arguments: &[&str]) -> anyhow::Result<Said> {
     let output = command(namespace, socket)?.args(arguments).output()?;
     Ok(Said {
@@ -98,9 +98,9 @@ pub fn fwctl(namespace: &Namespace, socket: &str, arguments: &[&str]) -> anyhow:
     })
 }
 
-/// Firewall that sees all packets leaving a namespace.
+/// Place of a case: a namespace, and a firewall that sees all packets that leave it.
 pub struct Place {
-    // Dropped in this order: the firewall before its folder.
+    // Fields are dropped in this order: the firewall before its folder.
     pub firewall: Firewall,
     pub namespace: Namespace,
     pub folder: Folder,
@@ -126,7 +126,7 @@ impl Place {
         Place::under(folder, twin, &[], policy, arguments)
     }
 
-    /// Creates a place with a /proc that shows processes only.
+    /// Creates a place whose firewall sees a /proc with processes only.
     pub fn hidden(twin: Twin, policy: &str, arguments: &[&str]) -> anyhow::Result<Place> {
         let wrapper = [
             "unshare",
@@ -139,7 +139,8 @@ impl Place {
         Place::under(Folder::new()?, twin, &wrapper, policy, arguments)
     }
 
-    fn under(
+    /// Creates a place with a firewall under another program.
+    pub fn under(
         folder: Folder,
         twin: Twin,
         wrapper: &[&str],
@@ -162,17 +163,17 @@ impl Place {
         })
     }
 
-    /// Runs fwctl to its end.
+    /// Runs fwctl until it ends.
     pub fn fwctl(&self, arguments: &[&str]) -> anyhow::Result<Said> {
         fwctl(&self.namespace, &self.socket, arguments)
     }
 
-    /// Returns fwctl without its command.
+    /// Returns a command that runs fwctl; the caller adds fwctl's arguments.
     pub fn command(&self) -> anyhow::Result<Command> {
         command(&self.namespace, &self.socket)
     }
 
-    /// Waits until this number of clients of `tail` are connected, and the workers produce their events.
+    /// Waits until this number of clients of `tail` is connected, and the workers produce events for them.
     pub fn until_followed(&self, clients: u64) -> anyhow::Result<()> {
         until("fwctl follows", PATIENCE, || {
             let object = self.fwctl(&["status", "--json"])?.object()?;
@@ -183,7 +184,7 @@ impl Place {
         Ok(())
     }
 
-    /// Sends datagrams to a port without a listener: only the firewall counts them.
+    /// Sends datagrams to a port on loopback where no socket listens, so that only the firewall counts them.
     pub fn send(&self, port: u16, count: usize) -> anyhow::Result<()> {
         let socket = self.namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
         for _ in 0..count {
@@ -194,7 +195,7 @@ impl Place {
     }
 }
 
-/// Reads a child's stdout on a thread until it ends.
+/// Waits until a child ends, kills it after PATIENCE, and returns its output.
 pub fn until_end(mut child: std::process::Child) -> anyhow::Result<Said> {
     let end = Instant::now() + PATIENCE;
     while child.try_wait()?.is_none() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! doctor's cures, run as printed until none is left, and the host probed from outside.
+//! Cures that doctor prints: they are run as printed until none is left, and the host is then probed from outside.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -20,19 +20,21 @@ use super::doctor::cured;
 
 pub const ROWS: &[Row] = &[
     ("cures-of-queues-for-one-direction", 120, one_direction),
+    ("cures-of-two-queues-for-a-connection", 120, two_queues),
+    ("cures-of-a-missing-direction", 120, missing_direction),
     ("cures-without-any-rule", 120, no_rule),
 ];
 
 const ALLOWED: &str = "allowed.example";
 const DENIED: &str = "denied.example";
-/// Number of connections, enough that each queue has some.
+/// Number of connections: enough that each queue has some of them.
 const CONNECTIONS: usize = 12;
-/// Time after which a request with a denied name counts as lost: an allowed one takes a hundredth.
+/// Time after which a request with a denied name counts as lost; an allowed request takes a hundredth of this time.
 const LOST: Duration = Duration::from_secs(1);
-/// Limit beyond the number of successive cures.
+/// Number of successive cures after which the case fails.
 const CURES_MAX: usize = 5;
 
-/// Reads names of outgoing packets; accepts all others.
+/// Policy that reads names of outgoing packets, drops other outgoing packets, and accepts all incoming ones.
 const POLICY: &str = "table inet t {
 	chain i {
 		type filter hook input priority 0; policy accept;
@@ -84,6 +86,7 @@ impl Scene {
     }
 
     /// Returns true if a server outside receives a request with a name within a time.
+    /// - limit: for the server's read.
     fn reaches(&self, name: &str, limit: Duration) -> anyhow::Result<bool> {
         let address = VETH_IPV4.1;
         let listener = self
@@ -110,7 +113,7 @@ impl Scene {
         Ok(reached?.into_iter().filter(|is| *is).count())
     }
 
-    /// Returns the cure of the first error or warning.
+    /// Returns the cure of doctor's first error or warning; None if there is neither.
     fn first_cure(&self) -> anyhow::Result<Option<String>> {
         let said = fwctl(&self.host, &self.socket, &["doctor", "--json"])?;
         for line in said.stdout.lines() {
@@ -123,7 +126,8 @@ impl Scene {
         Ok(None)
     }
 
-    /// Runs cures until doctor has no error or warning; then checks the host.
+    /// Runs cures until doctor reports no error or warning. Then checks that allowed requests pass, and denied ones
+    /// don't.
     fn check_cured(&self) -> anyhow::Result<()> {
         for _ in 0..CURES_MAX {
             let Some(cure) = self.first_cure()? else {
@@ -143,7 +147,8 @@ impl Scene {
     }
 }
 
-/// Both directions go to one of the two queues: a cure for one direction would separate them.
+/// Checks cures for rules that send both directions to one of the two queues: a cure for one direction only would
+/// separate the directions.
 fn one_direction(twin: Twin) -> anyhow::Result<()> {
     let rules = [
         "-A INPUT ! -i lo -j NFQUEUE --queue-num 0",
@@ -154,4 +159,18 @@ fn one_direction(twin: Twin) -> anyhow::Result<()> {
 
 fn no_rule(twin: Twin) -> anyhow::Result<()> {
     Scene::new(twin, &[])?.check_cured()
+}
+
+/// A connection's directions go to different queues.
+fn two_queues(twin: Twin) -> anyhow::Result<()> {
+    let rules = [
+        "-A INPUT ! -i lo -j NFQUEUE --queue-num 0",
+        "-A OUTPUT ! -o lo -j NFQUEUE --queue-num 1",
+    ];
+    Scene::new(twin, &[&rules.join("\n")])?.check_cured()
+}
+
+fn missing_direction(twin: Twin) -> anyhow::Result<()> {
+    let rule = "-A OUTPUT ! -o lo -j NFQUEUE --queue-balance 0:1";
+    Scene::new(twin, &[rule])?.check_cured()
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! explain and diff: decisions of fwctl itself, by the library.
+//! explain and diff: fwctl itself decides packets, by the library.
 
 use std::process::{Command, Stdio};
 
@@ -21,7 +21,7 @@ pub const ROWS: &[Row] = &[
     ("diff-notes-limits", 60, diff_limits),
 ];
 
-/// The reverse: drops the accepted port, accepts the dropped one.
+/// Opposite policy: drops the accepted port, accepts the dropped one.
 const TURNED: &str = "table inet filter {
 	chain output {
 		type filter hook output priority filter; policy accept;
@@ -31,7 +31,7 @@ const TURNED: &str = "table inet filter {
 }
 ";
 
-/// Returns a capture (pcap of raw IP packets, a millisecond apart) of a datagram to each port.
+/// Returns a capture with a datagram to each port (pcap of raw IP packets, one per millisecond).
 fn capture(ports: &[u16]) -> Vec<u8> {
     let mut out = Vec::new();
     for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65535, 101] {
@@ -53,7 +53,7 @@ fn capture(ports: &[u16]) -> Vec<u8> {
     out
 }
 
-/// fwctl explains like the twin itself, with the policy and options that it runs with.
+/// Checks that fwctl explains like the twin itself, with the policy and options of the running twin.
 fn explain(twin: Twin) -> anyhow::Result<()> {
     let decide = [
         "--default",
@@ -94,7 +94,7 @@ fn explain(twin: Twin) -> anyhow::Result<()> {
         .fwctl(&["explain", &place.policy])?
         .error(2, "neither pcap nor pcapng")?;
 
-    // The policy file no longer has the running policy.
+    // The policy file no longer contains the running policy.
     std::thread::sleep(std::time::Duration::from_millis(20));
     place.folder.write("web.nft", TURNED)?;
     let said = place.fwctl(&["explain", &pcap])?;
@@ -133,7 +133,7 @@ fn diff_capture(twin: Twin) -> anyhow::Result<()> {
         "{sums}"
     );
 
-    // In another hook both policies decide alike; so does a policy and itself.
+    // In another hook both policies give the same verdicts, as does a policy compared with itself.
     let said = place.fwctl(&["diff", &new, &pcap, "--hook", "input"])?;
     check_has(said.code(0)?, "no verdict would flip: 4 packets compared")?;
     place.fwctl(&["diff", old, &pcap])?.code(0)?;
@@ -145,7 +145,8 @@ fn diff_capture(twin: Twin) -> anyhow::Result<()> {
         .error(2, &format!("{bad}:2:2: "))
 }
 
-/// A policy that reads no byte of a packet decides by its address family, which the kernel reports.
+/// Checks diff with a policy that reads no byte of a packet: it decides by the address family, which the kernel
+/// reports.
 fn diff_nothing_read(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let pcap = place
@@ -157,7 +158,7 @@ fn diff_nothing_read(twin: Twin) -> anyhow::Result<()> {
         let new = place.folder.write("all.nft", text)?;
         let said = place.fwctl(&["diff", &new, &pcap])?;
         let (flipped, flows) = match family {
-            // Its table does not match the packets, so --default accepts them.
+            // The table ip6 does not match the packets, so --default accepts them.
             "ip6" => (
                 " then accept by default:\n".to_owned(),
                 "1 flow would flip: 1 of 3",
@@ -173,7 +174,7 @@ fn diff_nothing_read(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Decides by properties that a capture of raw packets does not have.
+/// Policy that decides by properties that a capture of raw packets does not have.
 const TELLING: &str = "table inet filter {
 	chain input {
 		type filter hook input priority filter; policy drop;
@@ -185,7 +186,7 @@ const TELLING: &str = "table inet filter {
 }
 ";
 
-/// A recorded capture is a regression test: explain and diff need no options, and different verdicts are found.
+/// Checks that a recorded capture can be a regression test: explain and diff need no options, and find other verdicts.
 fn recorded(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, TELLING, &[])?;
     let file = place.folder.file("x.pcapng");
@@ -195,7 +196,7 @@ fn recorded(twin: Twin) -> anyhow::Result<()> {
         .stderr(Stdio::piped())
         .spawn()?;
     place.until_followed(1)?;
-    // No program listens: an accepted packet causes an answer.
+    // No program listens on these ports, so an accepted packet causes an answer.
     for port in [DROPPED, DROPPED, DROPPED, OTHER] {
         place.send(port, 1)?;
     }
@@ -231,7 +232,8 @@ fn recorded(twin: Twin) -> anyhow::Result<()> {
     check_has(said.code(1)?, "would flip: 3 of 4 packets")
 }
 
-/// Starts `diff --live`; when it follows, sends packets to both ports and to another one.
+/// Starts `diff --live`. After it has connected, sends packets to the accepted, the dropped and another port. Returns
+/// its JSON lines.
 fn live(place: &Place, new: &str) -> anyhow::Result<Vec<Value>> {
     let child = place
         .command()?
@@ -253,7 +255,7 @@ fn diff_live(twin: Twin) -> anyhow::Result<()> {
     let new = place.folder.write("turned.nft", TURNED)?;
     let lines = live(&place, &new)?;
     let sums = lines.last().context("no sums")?;
-    // Each send is a flow; ICMP errors answer the packets that arrived, and none of these flips.
+    // Each call of `send` is a flow. ICMP errors answer the packets that arrived; their verdicts don't flip.
     ensure!(sums["flipped"] == 4 && sums["missed"] == 0, "{lines:?}");
     ensure!(sums["packets"].as_u64() >= Some(5), "{sums}");
     let dropped = lines
@@ -270,7 +272,7 @@ fn diff_live(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// diff can't compare live if the queues lack data.
+/// Checks that diff refuses to compare live if the queues lack data that the new policy reads.
 fn diff_lacks(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let new = TURNED.replace("udp dport 9001", "meta skuid 0 udp dport 9001");
@@ -293,7 +295,7 @@ fn diff_limits(twin: Twin) -> anyhow::Result<()> {
         &said.stdout,
         "* by a limit or a quota: it depends on the time",
     )?;
-    // A packet without a limit has no note.
+    // A packet that no limit decides has no note.
     let pcap = place.folder.write("b.pcap", capture(&[DROPPED]))?;
     place.fwctl(&["diff", &new, &pcap])?.code(0)?;
     Ok(())

@@ -29,7 +29,7 @@ const COMMANDS: [&str; 12] = [
     "drain", "record",
 ];
 
-/// A killed firewall leaves its socket.
+/// Checks the error for a killed firewall, which leaves its socket.
 fn killed(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let Place {
@@ -43,7 +43,7 @@ fn killed(twin: Twin) -> anyhow::Result<()> {
     fwctl(&namespace, &socket, &["status"])?.error(3, "has ended: start one with --control")
 }
 
-/// Returns exit code and stderr of `status` by a user other than root and the firewall's.
+/// Returns exit code and stderr of `status` by a user other than root and the firewall's user.
 fn status_of_another(place: &Place) -> anyhow::Result<(Option<i32>, String)> {
     let mut command = place.namespace.command("setpriv");
     command.args(["--reuid", "12345", "--regid", "12345", "--clear-groups"]);
@@ -62,7 +62,7 @@ fn another_user(twin: Twin) -> anyhow::Result<()> {
         stderr.contains("user 12345 may not open it: use sudo"),
         "{stderr}"
     );
-    // The user may connect, but send no request.
+    // The user may connect, but may not send a request.
     fs::set_permissions(&place.socket, fs::Permissions::from_mode(0o666))?;
     let (code, stderr) = status_of_another(&place)?;
     ensure!(code == Some(4), "{code:?}: {stderr}");

@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[
     ("find-none-that-somebody-else-laid", 60, laid_by_another),
 ];
 
-/// A machine whose /run is a folder of the case.
+/// Machine whose /run is a folder of the case.
 struct Run {
     namespace: Namespace,
     folder: Folder,
@@ -35,7 +35,7 @@ impl Run {
         Ok(Run { namespace, folder })
     }
 
-    /// Starts a firewall like a systemd instance: its socket is in a separate folder.
+    /// Starts a firewall like a systemd instance: its socket is in the folder of its name.
     fn start(&self, twin: Twin, name: &str, queue: &str) -> anyhow::Result<Firewall> {
         let folder = self.folder.file(&format!("twinwall/{name}"));
         fs::create_dir_all(&folder)?;
@@ -47,7 +47,7 @@ impl Run {
         )
     }
 
-    /// Runs fwctl with that folder as /run.
+    /// Runs fwctl with the case's folder as /run.
     fn fwctl(&self, arguments: &[&str]) -> anyhow::Result<Said> {
         let mount = "mount --bind \"$0\" /run && exec \"$@\"";
         let mut command = self.namespace.command("unshare");
@@ -61,7 +61,7 @@ impl Run {
         })
     }
 
-    /// Checks which firewall a request reaches.
+    /// Checks that fwctl with these arguments reaches a firewall.
     fn check_reaches(&self, arguments: &[&str], firewall: &Firewall) -> anyhow::Result<()> {
         let object = self
             .fwctl(&[arguments, &["status", "--json"]].concat())?
@@ -111,7 +111,7 @@ fn one_of_several(twin: Twin) -> anyhow::Result<()> {
     run.check_reaches(&["-i", "mail"], &mail)
 }
 
-/// A killed firewall leaves its socket.
+/// Checks that fwctl ignores the socket that a killed firewall has left.
 fn beside_a_killed_one(twin: Twin) -> anyhow::Result<()> {
     let run = Run::new()?;
     let killed = run.start(twin, "rust-web", "0")?;
@@ -123,7 +123,8 @@ fn beside_a_killed_one(twin: Twin) -> anyhow::Result<()> {
         .error(3, "has ended: start one")
 }
 
-/// Only root can create folders in a root-owned folder; the target of a link is not an instance.
+/// Checks that fwctl trusts only a folder that root owns, because only root can create folders there, and that a link
+/// to an instance's folder is no instance.
 fn laid_by_another(twin: Twin) -> anyhow::Result<()> {
     let run = Run::new()?;
     let firewall = run.start(twin, "rust-web", "0")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A compromised firewall: its answers can't change root's terminal, and the policy that it names is read with its
-//! rights.
+//! A compromised firewall: its answers can't change root's terminal, and fwctl reads the policy that it names with the
+//! firewall's rights, not with root's.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, PermissionsExt};
@@ -22,7 +22,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("hostile-policy-is-read-as-the-firewall", 60, policy),
 ];
 
-/// A terminal title, a colour, the same by a C1 character, another text direction, a second line.
+/// Text with a terminal title, a colour, a colour by a C1 character, another text direction, and a second line.
 const ESCAPES: &str =
     "\u{1b}]0;title\u{7}\u{1b}[31m\u{9b}31m\u{202e}\u{200b}\u{8}\u{7f}\r\nERROR forged";
 
@@ -41,7 +41,7 @@ fn spoil(value: &Value) -> Value {
     }
 }
 
-/// Returns an answer to every command, which is also an event.
+/// Returns an answer to every command; the same object is also an event.
 fn everything() -> Value {
     let mut all = standin::status("/usr/sbin/c-firewall", &["--queue", "0"]);
     let more = json!({
@@ -63,16 +63,16 @@ fn everything() -> Value {
         all[key] = value.clone();
     }
     let mut all = spoil(&all);
-    // fwctl does not print these as text.
+    // fwctl parses these values and does not print them as text.
     all["arguments"] = json!(["--queue", "0"]);
     all["connections"][0]["client"] = json!("192.0.2.1");
     all["connections"][0]["server"] = json!("192.0.2.2");
     all
 }
 
-/// Stand-in in a separate folder.
+/// Running stand-in for a firewall (see standin.rs), with a folder of its user.
 struct Scene {
-    // Dropped in this order.
+    // Fields are dropped in this order: the stand-in before its folder.
     _stand_in: StandIn,
     namespace: Namespace,
     folder: Folder,
@@ -101,7 +101,7 @@ impl Scene {
     }
 }
 
-/// Checks that a text was printed, without its escapes.
+/// Checks that a text was printed, and that the output has no control or invisible characters and no forged line.
 fn check_plain(words: &[&str], said: &Said, has: &str) -> anyhow::Result<()> {
     let text = format!("{}{}", said.stdout, said.stderr);
     ensure!(text.contains(has), "{words:?} does not say {has}: {text:?}");
@@ -147,14 +147,15 @@ const SECRET: &str = "root:secret\n";
 /// Header of a pcap file without packets (pcap-savefile(5)).
 const NO_PACKETS: &[u8] = b"\xd4\xc3\xb2\xa1\x02\0\x04\0\0\0\0\0\0\0\0\0\xff\xff\0\0\x65\0\0\0";
 
-/// Returns the status of a firewall with a policy in the folder.
+/// Returns the status of a firewall whose policy is a file in the folder.
 fn with_policy(folder: &Folder, name: &str) -> Value {
     let mut status = everything();
     status["policy"]["file"] = json!(folder.file(name));
     status
 }
 
-/// fwctl does not read a root-only file, does not wait for a pipe, and reads a file that everyone may read.
+/// Checks that fwctl does not read a root-only policy, does not wait for a pipe, and reads a policy that everyone may
+/// read.
 fn policy() -> anyhow::Result<()> {
     for (name, code, words) in [
         ("secret", 2, "Permission denied"),
@@ -170,7 +171,7 @@ fn policy() -> anyhow::Result<()> {
             Mode::from_bits_truncate(0o644),
         )?;
         folder.write("open", "table inet t {\n}\n")?;
-        // This file is root-only, too: captures are opened with root's rights.
+        // The capture is root-only, too: fwctl opens captures with root's rights.
         let capture = folder.file("capture");
         fs::write(&capture, NO_PACKETS)?;
         fs::set_permissions(&capture, Permissions::from_mode(0o600))?;

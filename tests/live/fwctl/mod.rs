@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! build/fwctl against both twins, through their real sockets, queues and files.
+//! Tests of build/fwctl with both twins, through their real sockets, queues and files.
 
 use twinwall_tests::case::{for_each_twin, Case};
 
@@ -11,13 +11,14 @@ mod doctor;
 mod errors;
 mod find;
 mod hostile;
+mod literal;
 mod recorded;
 mod show;
 pub mod standin;
 mod top;
 mod upgrade;
 
-/// A case without a twin.
+/// Case without a twin: name, time limit in seconds, test.
 pub type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
 
 /// Returns all cases of the part.
@@ -36,6 +37,7 @@ pub fn cases() -> Vec<Case> {
     ]
     .concat();
     let mut cases = for_each_twin(&rows);
+    cases.extend(literal::cases());
     for (name, limit_s, body) in [errors::LONE_ROWS, doctor::LONE_ROWS, hostile::LONE_ROWS].concat()
     {
         cases.push(Case::new(name, limit_s, body));

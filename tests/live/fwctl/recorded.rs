@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names in fwctl's listings, recordings and comparisons, if they are far behind the first bytes of a packet.
+//! Names in fwctl's listings, recordings and comparisons, where the name comes long after the first bytes of a packet.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[
 const DENIED: &str = "denied.example";
 const ALLOWED: &str = "allowed.example";
 
-/// Returns a policy that counts one name and drops the other.
+/// Returns a policy that counts and drops requests for a name.
 fn policy(denied: &str) -> String {
     format!(
         "table inet t {{\n\tchain c {{\n\t\ttype filter hook output priority 0; policy accept;\n\t\t\
@@ -30,7 +30,7 @@ fn policy(denied: &str) -> String {
     )
 }
 
-/// Sends a request for a name, after as many bytes of other headers as a browser sends.
+/// Sends an HTTP request for a name. Before the name it has 900 bytes of another header, as browsers send.
 fn ask(place: &Place, name: &str) -> anyhow::Result<()> {
     let listener = place
         .namespace
@@ -61,8 +61,8 @@ fn tail(twin: Twin) -> anyhow::Result<()> {
     check_has(said.code(0)?, " bytes, name denied.example, ")
 }
 
-/// explain repeats a decision by name. Under a policy that denies the other name, both directions of both connections
-/// flip.
+/// Checks that explain repeats a recorded decision by name. With a policy that denies the other name, both directions
+/// of both connections get another verdict (flip).
 fn record(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, &policy(DENIED), &[])?;
     let file = place.folder.file("x.pcapng");
@@ -83,7 +83,7 @@ fn record(twin: Twin) -> anyhow::Result<()> {
     check_has(flips.code(1)?, "4 flows would flip")
 }
 
-/// The running policy can be compared, and no verdict flips; another policy flips some.
+/// Checks that no verdict flips if the running policy is compared with itself, and that some flip with another policy.
 fn diff_live(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, &policy(DENIED), &[])?;
     let other = place.folder.write("other.nft", policy(ALLOWED))?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! fwctl's reports on a firewall, and small commands.
+//! Reports of fwctl on a firewall, and small commands.
 
 use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::process::Stdio;
@@ -66,7 +66,7 @@ fn status(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that can't read the kernel's counters has a ledger that can't reconcile.
+/// Checks that a firewall that can't read the kernel's counters reports that its ledger does not reconcile.
 fn status_red(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
@@ -125,7 +125,7 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     broken_expectation(&place)
 }
 
-/// fwctl does not request a policy that breaks an expectation, and requests one that meets it.
+/// Checks that fwctl refuses to reload a policy that breaks an expectation, and reloads a policy that meets it.
 fn broken_expectation(place: &Place) -> anyhow::Result<()> {
     let held = format!("{POLICY}# expect: udp -> :1 accept\n");
     place
@@ -155,7 +155,7 @@ fn log(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts `tail`, sends packets when it follows, and returns its output.
+/// Starts `tail`, sends a packet to each port after `tail` has connected, and returns its output.
 fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
     let child = place
         .command()?
@@ -173,7 +173,7 @@ fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
 
 fn tail(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
-    // The three packets, and an ICMP error that answers the accepted one, in any order.
+    // Lines for the three packets, and for an ICMP error that answers the accepted one, in any order.
     let text = tailed(&place, &["--count", "4"])?;
     ensure!(text.lines().count() == 4, "{text}");
     for (verdict, line) in [("accept", 4), ("drop  ", 5)] {
@@ -189,7 +189,7 @@ fn tail(twin: Twin) -> anyhow::Result<()> {
     )
 }
 
-/// Both ends are on this host, so each packet of the handshake is seen once, as it leaves.
+/// Checks a handshake in `tail`. Both ends are on this host, so each packet is seen once, as it leaves.
 fn handshake(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let listener = place
@@ -218,7 +218,7 @@ fn handshake(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the contract's row about a crash in `status`.
+/// Returns the row of the contract (the effects of --fail) about a crash in `status`.
 fn crash_row(place: &Place) -> anyhow::Result<String> {
     let said = place.fwctl(&["status"])?;
     let mut lines = said.code(0)?.lines();
@@ -321,7 +321,7 @@ fn record(twin: Twin) -> anyhow::Result<()> {
     // The same policy has the recorded verdicts.
     let explained = place.fwctl(&["explain", &file])?;
     check_has(explained.code(0)?, "2 dropped")?;
-    // record replaces no existing file.
+    // record never replaces an existing file.
     place
         .fwctl(&["record", "-w", &file])?
         .error(4, "choose another name")
@@ -335,7 +335,7 @@ fn tail_until_the_end(twin: Twin) -> anyhow::Result<()> {
         event["event_type"] == "drop" && event["dest_port"] == DROPPED,
         "{event}"
     );
-    // It ends with the firewall, and reports it.
+    // tail ends with the firewall, and reports that.
     let child = place
         .command()?
         .arg("tail")

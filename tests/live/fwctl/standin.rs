@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A stand-in for a compromised firewall, and a program that reports how it was started. Both are this program, run
-//! again.
+//! A stand-in for a compromised firewall, and a program that reports how it was started. Both are copies of this test
+//! program, which `run` recognises.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -14,10 +14,10 @@ use testbed::wait::{until, PATIENCE};
 
 /// User and group id of the stand-in.
 pub const NOBODY: u32 = 65534;
-/// Name of the reporting copy of this program.
+/// File name of the copy of this program that reports how it was started.
 pub const TELLING: &str = "telling";
 
-/// Variables with the stand-in's socket and its answer.
+/// Environment variables with the stand-in's socket and its answer.
 const SOCKET: &str = "TWINWALL_STAND_IN";
 const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 
@@ -25,9 +25,12 @@ const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 pub struct StandIn(Child);
 
 impl StandIn {
-    /// Starts a copy of this program as stand-in, in a folder of its user, with capabilities in setpriv's syntax. Its
-    /// environment would make the dynamic linker of a program that inherits it write files there.
-    /// - answer: its answer to every request.
+    /// Starts a copy of this program as stand-in, by NOBODY. If a program inherited the stand-in's environment, its
+    /// dynamic linker would write files in `home`.
+    /// - player: path of the copy.
+    /// - home: folder of the stand-in's user.
+    /// - capabilities: in setpriv's syntax; empty = none.
+    /// - answer: answer to every request.
     pub fn start(
         namespace: &Namespace,
         player: &str,
@@ -62,7 +65,7 @@ impl Drop for StandIn {
     }
 }
 
-/// Returns the status of a firewall without a policy, with this program and these arguments.
+/// Returns the status of a firewall without a policy, which names this program and these arguments.
 pub fn status(program: &str, arguments: &[&str]) -> Value {
     json!({
         "ok": true, "program": "c-firewall", "version": "0.1.0", "uid": NOBODY, "executable": program,
@@ -72,7 +75,7 @@ pub fn status(program: &str, arguments: &[&str]) -> Value {
     })
 }
 
-/// Answers every request with the same line, which is also an event.
+/// Answers every request with the same line, twice: the second one is an event for `tail`.
 fn play(socket: &str) -> anyhow::Result<()> {
     let mut answer: Value = serde_json::from_str(&std::env::var(ANSWER)?)?;
     answer["pid"] = std::process::id().into();
@@ -87,7 +90,7 @@ fn play(socket: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Prints its user, its capabilities, and the names of its environment variables.
+/// Prints this process's user, groups, capabilities, and the names of its environment variables.
 fn tell() -> anyhow::Result<()> {
     let status = fs::read_to_string("/proc/self/status")?;
     let of = |key: &str| {
@@ -112,7 +115,8 @@ fn tell() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs this program's role other than the tests, if it has one.
+/// Runs this program as the stand-in or the reporting program, if it was started as one of them. Otherwise returns
+/// None.
 pub fn run() -> Option<ExitCode> {
     let name = std::env::args().next().unwrap_or_default();
     let played = match std::env::var(SOCKET) {

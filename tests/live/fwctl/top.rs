@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! top, on a real terminal and without one.
+//! fwctl top, on a real terminal and without a terminal.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -94,7 +94,7 @@ impl Terminal {
             .with_context(|| format!("on the screen is\n{}", self.text()))
     }
 
-    /// Waits for its end; fails unless the terminal is restored.
+    /// Waits until the program ends. Fails unless the exit code is `code` and the terminal is restored.
     fn ends(mut self, code: i32) -> anyhow::Result<()> {
         let status = wait_within(&mut self.child, PATIENCE).context("it does not end")?;
         ensure!(status.code() == Some(code), "{status}");
@@ -125,7 +125,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
         .stdout(Stdio::piped())
         .spawn()?;
     let mut lines = BufReader::new(child.stdout.take().context("stdout is piped")?).lines();
-    // Packets during its first sample may be in half of it; the first line ends that sample.
+    // Packets during top's first sample may be counted for only a part of it; the first line ends that sample.
     lines.next().context("no first line")??;
     place.until_followed(1)?;
     place.send(ACCEPTED, 40)?;
@@ -139,7 +139,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
         .collect();
     let lines = lines?;
     ensure!(lines.len() == 4, "{lines:?}");
-    // The rates of all lines add up to the number of sent packets.
+    // The rates of all lines, times their intervals, add up to the number of sent packets.
     let sum = |value: fn(&Value) -> Option<f64>| -> anyhow::Result<f64> {
         let mut sum = 0.0;
         for line in &lines {
@@ -180,7 +180,7 @@ fn no_terminal(twin: Twin) -> anyhow::Result<()> {
         .error(2, "top draws on a terminal, and there is none: use --json")
 }
 
-/// Starts top on a terminal, and waits for its screen.
+/// Starts top on a terminal, and waits until it shows the ledger.
 fn start(place: &Place) -> anyhow::Result<Terminal> {
     let mut command = place.command()?;
     command.args(["top", "--interval", "0.2"]);
@@ -202,7 +202,7 @@ fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
     terminal.shows("by packets")?;
     terminal.press("p")?;
     terminal.shows("PAUSED")?;
-    // On a smaller terminal the screen is smaller, and scrolls.
+    // On a smaller terminal top shows less, and can scroll.
     let size = Winsize {
         ws_row: 12,
         ws_col: 60,
@@ -234,7 +234,7 @@ fn set_size(terminal: &Terminal, size: &Winsize) -> anyhow::Result<()> {
     // SAFETY: the kernel reads one winsize, which `size` is.
     let set = unsafe { libc::ioctl(terminal.keys.as_raw_fd(), libc::TIOCSWINSZ, size) };
     ensure!(set == 0, "{}", std::io::Error::last_os_error());
-    // It is not the controlling terminal, so the case sends the signal.
+    // The terminal is not top's controlling terminal, so the kernel sends no signal.
     proc::signal(terminal.child.id(), libc::SIGWINCH);
     Ok(())
 }
@@ -246,7 +246,7 @@ fn ended_by_a_signal(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// No signal reports the hangup, since it is not the controlling terminal.
+/// Checks that top ends with its terminal. No signal reports the hangup, since it is not the controlling terminal.
 fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let size = Winsize {
@@ -256,7 +256,7 @@ fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
         ws_ypixel: 0,
     };
     let pty = openpty(&size, None)?;
-    // Otherwise top would inherit the other end. A clone is closed in the started program.
+    // Without this, top would inherit the other end. A clone is closed in the started program.
     let mut other_end = File::from(pty.master.try_clone()?);
     drop(pty.master);
     let end = || anyhow::Ok(Stdio::from(pty.slave.try_clone()?));
@@ -277,7 +277,7 @@ fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// top reports that the firewall is gone, and keys still work.
+/// Checks that top reports that the firewall is gone, and that keys still work.
 fn outlives(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let mut terminal = start(&place)?;
@@ -292,7 +292,7 @@ fn outlives(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// Names are shown beside the clients, up to the screen's width; without names there is no column.
+/// Checks that names are shown beside the clients, up to the screen's width, and that there is no column without names.
 fn names(twin: Twin) -> anyhow::Result<()> {
     const POLICY: &str =
         "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n\

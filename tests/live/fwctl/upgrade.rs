@@ -46,7 +46,7 @@ fn other(twin: Twin) -> Twin {
     }
 }
 
-/// Returns the process that an upgrade has started.
+/// Checks that an upgrade has started a twin. Returns the new process.
 fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
     let object = said.object()?;
     let pid = object["is"]["pid"].as_u64().context("a pid")?;
@@ -55,7 +55,7 @@ fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
     Ok(stray)
 }
 
-/// Returns a copy of a twin that only root can change, wherever the build folder is.
+/// Returns the path of a twin's copy in a folder where only root can change files, unlike perhaps the build folder.
 fn installed(folder: &Folder, twin: Twin) -> anyhow::Result<String> {
     let path = folder.file(twin.program());
     if !Path::new(&path).exists() {
@@ -64,7 +64,7 @@ fn installed(folder: &Folder, twin: Twin) -> anyhow::Result<String> {
     Ok(path)
 }
 
-/// Upgrades to a twin.
+/// Upgrades to a twin. Returns the new process.
 fn upgrade(place: &Place, twin: Twin) -> anyhow::Result<Stray> {
     let binary = installed(&place.folder, twin)?;
     brought(&place.fwctl(&["upgrade", &binary, "--json"])?, twin)
@@ -109,7 +109,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
     );
     let has = rights(first.0)?;
     ensure!(has == had, "it was {had:?}, and is {has:?}");
-    // Its output has the old firewall's destination.
+    // The new firewall writes to the old firewall's stdout.
     until("its start line comes", PATIENCE, || {
         let line = place.firewall.line()?;
         Ok(line.contains("\"event\":\"start\"") && line.contains(other(twin).program()))
@@ -129,7 +129,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
         let counted = |rule: usize| rules["rules"][rule]["counters"][0]["packets"].as_u64();
         Ok(counted(1) == Some(5) && counted(0) == Some(1))
     })?;
-    // It sees the kernel's figures, which only root may open, like the first one.
+    // Like the old firewall, the new one can read the kernel's figures, which only root may open.
     let status = place.fwctl(&["status", "--json"])?.object()?;
     let stall = status["contract"][1]["really"]
         .as_str()
@@ -144,7 +144,7 @@ fn there_and_back(twin: Twin) -> anyhow::Result<()> {
 struct Cgroup(PathBuf);
 
 impl Cgroup {
-    /// Returns None without control groups, or without the right to create one.
+    /// Creates a control group. Returns None without control groups, or without the right to create one.
     fn new() -> Option<Cgroup> {
         let root = Path::new("/sys/fs/cgroup");
         let hierarchies = [root.to_owned(), root.join("pids")];
@@ -164,14 +164,15 @@ impl Cgroup {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Its last process may still exist.
+        // The last process of the group may still exist.
         let gone = || Ok(fs::remove_dir(&self.0).is_ok());
         let _ = until("the control group is empty", PATIENCE, gone);
     }
 }
 
-/// The old firewall has its own control group, environment, limits and mount namespace; fwctl has others. The new one
-/// has those of the old one that the kernel reports, and nothing of its environment.
+/// Checks the surroundings of the new firewall. The old firewall has its own control group, environment, limits and
+/// mount namespace; fwctl has others. The new firewall has the old one's as far as the kernel reports them, and nothing
+/// of its environment.
 fn same_place(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
@@ -198,7 +199,7 @@ fn same_place(twin: Twin) -> anyhow::Result<()> {
     ensure!(had[..2] == ["0077", "200"], "{had:?}");
     let net = fs::read_link(format!("/proc/{}/ns/net", old.pid))?;
 
-    // From another network namespace the upgrade is refused, with the cure.
+    // An upgrade from another network namespace is refused, and the error names the cure.
     let binary = installed(&folder, other(twin))?;
     let refused = fwctl(&Namespace::host(), &socket, &["upgrade", &binary])?;
     refused.error(4, "is in another network namespace")?;
@@ -247,10 +248,10 @@ fn same_place(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns umask, oom_score_adj, nice, and the limits in /proc's format.
+/// Returns a process's umask, oom_score_adj, nice value, and limits in /proc's format.
 fn surroundings(pid: u32) -> anyhow::Result<Vec<String>> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
-    // After the name in brackets: state is the third field, nice the 19th (proc_pid_stat(5)).
+    // Fields after the name in brackets: state is the third field, nice the 19th (proc_pid_stat(5)).
     let behind = stat.rsplit_once(')').context("a name in brackets")?.1;
     let nice = behind.split_whitespace().nth(16).context("nice")?;
     let score = fs::read_to_string(format!("/proc/{pid}/oom_score_adj"))?;
@@ -261,7 +262,8 @@ fn surroundings(pid: u32) -> anyhow::Result<Vec<String>> {
     Ok(all)
 }
 
-/// Without a binary, the running file is used. If it was replaced, the operator must name one.
+/// Tests `fwctl upgrade` without a binary. It starts the file of the running firewall. If that file was replaced, fwctl
+/// fails, and the operator must name the binary.
 fn same_file(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let file = place.folder.file("firewall");
@@ -277,7 +279,7 @@ fn same_file(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A binary that can't take over leaves the old firewall as it is.
+/// Checks that a binary that can't take over leaves the old firewall as it is.
 fn fails(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let upgrade = |binary: &str| place.fwctl(&["upgrade", binary]);
@@ -300,7 +302,7 @@ fn fails(twin: Twin) -> anyhow::Result<()> {
     check_has(place.fwctl(&["status"])?.code(0)?, "reconciled")
 }
 
-/// A program that another user could have created or changed is not run.
+/// Checks that a program is not run if another user could have created or changed it.
 fn others_program(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let upgrade = |binary: &str| place.fwctl(&["upgrade", binary]);
@@ -332,12 +334,13 @@ fn others_program(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The operator's arguments replace the old ones: for a policy that only root may read.
+/// Checks that the operator's arguments replace the old ones, here for a policy that only root may read.
 fn given_arguments(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, POLICY, &["--user", "daemon"])?;
     let binary = installed(&place.folder, other(twin))?;
     fs::set_permissions(&place.policy, Permissions::from_mode(0o600))?;
-    // The old arguments are tried as the firewall's user, who may not read it; the error names the file.
+    // With the old arguments the policy is opened as the firewall's user, who may not read it; the error names the
+    // file.
     place
         .fwctl(&["upgrade", &binary])?
         .error(4, "Permission denied")?;
@@ -363,8 +366,8 @@ fn given_arguments(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A stand-in for a firewall, run by another user, without and with the firewall's capability. fwctl runs no program
-/// that it names, and started programs have no more rights than the stand-in.
+/// Tests a stand-in for a firewall, run by another user, without and with the firewall's capability. fwctl does not run
+/// the program that the stand-in names, and a program that it does run has no more rights than the stand-in.
 fn stand_in(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     let home = folder.file("home");
@@ -398,7 +401,7 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
     upgrade(&[&binary])?.error(4, "but is none: it has no CAP_NET_ADMIN")?;
     upgrade(&[])?.code(4)?;
     drop(without);
-    // With a firewall's capability, and every argument that an attacker could want.
+    // The stand-in has a firewall's capability, and names every argument that an attacker could want.
     for (arguments, words) in [
         (&["--sandbox", "off"][..], "says that it has no sandbox"),
         (&["--take-over", "/x"], "says that it takes over"),
@@ -423,8 +426,8 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
 /// File that only root may read.
 const SECRET: &str = "root's own words\n";
 
-/// Checks that the dynamic linker has written no file as root through the stand-in's environment, and that its program
-/// was not run.
+/// Checks that the stand-in's program was not run, and that no dynamic linker wrote a file as root because of the
+/// stand-in's environment.
 fn check_home(home: &str) -> anyhow::Result<()> {
     for entry in fs::read_dir(home)?.flatten() {
         let (name, owner) = (entry.file_name(), entry.metadata()?.uid());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fwctl drops` with the kernel's drop monitor, which has a single user and so needs a separate machine: every kind of drop
-//! is reported, and the drops of queues match the firewall's ledger.
+//! `fwctl drops` with the kernel's drop monitor. Only one program can use the monitor at a time, so the case needs a
+//! separate machine. Every kind of drop must be reported, and the drops of queues must equal those in the firewall's
+//! ledger.
 
 use std::process::Command;
 
@@ -11,10 +12,10 @@ use testbed::twin::{root, Twin};
 
 use super::machine::build;
 
-/// Number of packets, as in guest/drops.
+/// Number of packets that the script guest/drops sends for each kind of drop.
 const PACKETS: u64 = 5;
 const MODULES: [&str; 4] = ["drop_monitor", "nf_tables", "nft_queue", "nfnetlink_queue"];
-/// Exit code of vm/run where it can't run.
+/// Exit code of vm/run if the machine can't run here.
 const CANNOT_RUN: i32 = 77;
 
 pub fn every_drop_is_told(twin: Twin) -> anyhow::Result<()> {
@@ -70,7 +71,8 @@ fn check(text: &str) -> anyhow::Result<()> {
     ensure!(sum("rule", "NETFILTER_DROP") == PACKETS, "{text}");
     ensure!(sum("kernel", "NO_SOCKET") == PACKETS, "{text}");
     ensure!(sum("kernel", "SOCKET_RCVBUFF") > 0, "{text}");
-    // Drops of the queue without a listener, and of the queue with a full socket, as in the ledger.
+    // The queue without a listener drops PACKETS packets; the queue with a full socket drops those that the ledger
+    // counts.
     let user_drop = counted(&total["kernel"]["user_drop"]);
     ensure!(user_drop > 0, "the socket was never full: {text}");
     ensure!(

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Behaviour of generic netlink libraries on faults, in the virtual machine: those in C, and all that are built.
+//! Behaviour of generic netlink libraries on faults, in the virtual machine: the C libraries, and others that are
+//! built.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +20,7 @@ fn program(line: &str) -> &str {
     program.trim_end_matches(':')
 }
 
-/// kernel/faults/run prints the lines of kernel/faults/expected for the installed programs.
+/// Checks that kernel/faults/run prints the lines of kernel/faults/expected for the programs that are built.
 pub fn libraries_take_faults_as_expected() -> anyhow::Result<()> {
     let programs = PROGRAMS.iter().map(|name| format!("bin/genl-c-{name}"));
     let targets: Vec<String> = programs.chain(["faults".to_owned()]).collect();

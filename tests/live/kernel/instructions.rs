@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Instructions per exchange, in the virtual machine that counts them: figures without noise, compared with those of a file.
+//! Instructions per exchange with a kernel module, counted by the virtual machine. The counts have no noise, and are
+//! compared with those in kernel/instructions.toml.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -14,15 +15,15 @@ use testbed::twin::root;
 use super::lab::count;
 use super::machine::{headers, make};
 
-/// Share by which a count may exceed the count in the file.
+/// Share by which a count may exceed the file's count.
 const ROOM: f64 = 0.05;
 
-/// Contents of kernel/instructions.toml: counts and their versions.
+/// Contents of kernel/instructions.toml: the counts, and the kernel and compiler for which they hold.
 #[derive(Deserialize)]
 struct Kept {
     kernel: String,
     cc: String,
-    /// Counts by the lines of kernel/lab's list.
+    /// Instructions per exchange; each key is a line of kernel/lab's list.
     exchanges: BTreeMap<String, f64>,
 }
 
@@ -32,14 +33,14 @@ fn compiler() -> anyhow::Result<String> {
     Ok(said.lines().next().unwrap_or_default().to_owned())
 }
 
-/// Returns the package name of the kernel's headers.
+/// Returns the name of the folder with the kernel's headers: package and version.
 fn kernel() -> anyhow::Result<String> {
     let folder = headers()?;
     let name = Path::new(folder.trim()).file_name();
     Ok(name.unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Counts the exchanges of kernel/instructions.toml, in one machine.
+/// Builds the programs and counts the exchanges of kernel/instructions.toml, all in one machine.
 fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
     let lines: Vec<&str> = kept.exchanges.keys().map(String::as_str).collect();
     let programs = lines.iter().filter_map(|line| line.split_once(' '));
@@ -51,7 +52,8 @@ fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
     count(&lines)
 }
 
-/// No exchange exceeds the file's count by more than the margin.
+/// Checks that no exchange needs more instructions than the file says, except for the tolerated share. Skips the case
+/// with another kernel or compiler.
 pub fn no_exchange_takes_more() -> anyhow::Result<()> {
     let file = root().join("kernel/instructions.toml");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Exchanges in the virtual machine that counts instructions, as `kernel/lab` makes them.
+//! Exchanges with kernel modules in the virtual machine that counts instructions, by `kernel/lab`.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -12,7 +12,8 @@ use testbed::twin::root;
 
 use super::machine::{headers_of, make, CANNOT_RUN};
 
-/// Requests to `ipc-binder`: every operation, and sizes that would exhaust its memory if it were not returned.
+/// Exchanges of `ipc-binder`: every operation, and messages so large that binder's memory would run out if it were not
+/// returned.
 const BINDER: [&str; 7] = [
     "ipc-binder call 64",
     "ipc-binder call 1048576",
@@ -23,7 +24,8 @@ const BINDER: [&str; 7] = [
     "ipc-binder timer 0",
 ];
 
-/// Output of `kernel/lab` for an exchange.
+/// Output of `kernel/lab` for an exchange. `wall_ns` is the number of instructions, because the machine's clock counts
+/// them.
 #[derive(Deserialize)]
 struct Printed {
     operation: String,
@@ -32,8 +34,8 @@ struct Printed {
     wall_ns: u64,
 }
 
-/// Returns the instructions per exchange, by the lines of `kernel/lab`'s list, all from one machine. The programs must
-/// exist.
+/// Returns the instructions per exchange for each line of `kernel/lab`'s list, all from one machine. The programs must
+/// be built.
 pub fn count(lines: &[&str]) -> anyhow::Result<BTreeMap<String, f64>> {
     let folder = Folder::new()?;
     let list = folder.write("list", lines.join("\n") + "\n")?;
@@ -59,7 +61,7 @@ pub fn count(lines: &[&str]) -> anyhow::Result<BTreeMap<String, f64>> {
     Ok(counts)
 }
 
-/// The transport over binder supports every operation, in the kernel that has it.
+/// Checks that the transport over binder supports every operation, in the kernel flavour that has binder.
 pub fn binder_carries_every_operation() -> anyhow::Result<()> {
     headers_of("generic")?;
     make(&["bin/ipc-binder", "generic"])?;

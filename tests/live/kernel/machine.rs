@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The virtual machine of `vm/run`, with a kernel that checks its memory as well as Debian's can.
+//! Virtual machine of `vm/run`, whose kernel checks its memory as far as Debian's kernel can.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -8,16 +8,16 @@ use anyhow::{bail, Context};
 use testbed::skip::skip;
 use testbed::twin::root;
 
-/// Modules, which are also the prefixes of their tests.
+/// Modules; their names are also the prefixes of their tests.
 pub const SUITES: [&str; 3] = ["echo", "message", "twinring"];
-/// Exit codes of `vm/run` where it can't run, if the machine broke, and if it took too long.
+/// Exit codes of `vm/run`: the machine can't run here, it broke, it took too long.
 pub const CANNOT_RUN: i32 = 77;
 const BROKEN: i32 = 125;
 const TIMED_OUT: i32 = 124;
-/// Kernel options: redzones, poison and consistency checks of all slabs.
+/// Kernel parameter that enables redzones, poisoning and consistency checks of all slabs.
 const KERNEL_LINE: &str = "slub_debug=FZPU";
-/// Kernel options for a module that may hang a processor: 20 s of that end the machine. On a busy host that could be a false
-/// alarm.
+/// Kernel parameters for a module that may hang a processor: a hang of 20 s ends the machine. They are not used
+/// otherwise, because a busy host can cause the same.
 const FRAGILE_KERNEL_LINE: &str = "slub_debug=FZPU softlockup_panic=1";
 const SECONDS: &str = "1200";
 
@@ -25,7 +25,7 @@ fn kernel(name: &str) -> PathBuf {
     root().join("build/kernel").join(name)
 }
 
-/// Returns the modules with a flaw, by file name.
+/// Returns the names of the modules that are built with a deliberate flaw, `MODULE_FLAW`.
 pub fn flaws() -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for module in SUITES {
@@ -42,12 +42,12 @@ pub fn flaws() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Returns the folder of the headers for the most common kernel.
+/// Returns the folder of the kernel headers for Debian's cloud kernel, the usual one.
 pub fn headers() -> anyhow::Result<String> {
     headers_of("cloud")
 }
 
-/// Returns the same for a flavour of Debian's kernel.
+/// Returns the folder of the kernel headers for a flavour of Debian's kernel.
 pub fn headers_of(flavour: &str) -> anyhow::Result<String> {
     let headers = Command::new(root().join("vm/run"))
         .args(["--flavour", flavour, "--headers"])
@@ -59,12 +59,12 @@ pub fn headers_of(flavour: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8(headers.stdout)?)
 }
 
-/// Builds the modules, those with a flaw, and the programs of the machine.
+/// Builds the modules with and without flaws, and the programs of the machine.
 pub fn build() -> anyhow::Result<()> {
     make(&["flaws", "guest", "pcap"])
 }
 
-/// Builds the modules and further targets below build/kernel. Parallel cases wait here.
+/// Builds the modules and additional targets below build/kernel. Only one case at a time builds; others wait.
 pub fn make(targets: &[impl AsRef<str>]) -> anyhow::Result<()> {
     headers()?;
     std::fs::create_dir_all(kernel(""))?;
@@ -86,13 +86,13 @@ pub fn make(targets: &[impl AsRef<str>]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A machine that runs `guest/suite`.
+/// Virtual machine that runs the script `guest/suite`.
 pub struct Machine {
     command: Command,
     suite: PathBuf,
 }
 
-/// Output of a machine, from its start to its end.
+/// Result of a machine: what it printed from its start to its end, the tested modules, and its exit code.
 pub struct Run {
     output: String,
     modules: Vec<String>,
@@ -104,7 +104,7 @@ impl Machine {
         Machine::with(KERNEL_LINE)
     }
 
-    /// Returns a machine for modules that are known to be broken.
+    /// Returns a machine for modules with a deliberate flaw.
     pub fn fragile() -> Machine {
         Machine::with(FRAGILE_KERNEL_LINE)
     }
@@ -122,7 +122,8 @@ impl Machine {
         Machine { command, suite }
     }
 
-    /// Loads modules, one after another, each with the tests whose names have the given prefix.
+    /// Loads modules, one after another, and runs the tests of each.
+    /// - runs: for each module its file, and the prefix of its tests' names.
     pub fn run(self, runs: &[(&str, &str)]) -> anyhow::Result<Run> {
         let steps = runs.iter().map(|(module, prefix)| {
             let (suite, module) = (self.suite.display(), kernel(module));
@@ -171,7 +172,7 @@ impl Run {
         self.code == Some(0) && self.output.contains("\ndone")
     }
 
-    /// Returns all lines except those of passed tests.
+    /// Returns all output lines except those of passed tests, and the exit code.
     pub fn findings(&self) -> String {
         let lines = self.output.lines().filter(|line| !line.starts_with("ok "));
         format!(
@@ -181,7 +182,7 @@ impl Run {
         )
     }
 
-    /// Returns the modules without a failed test or a kernel message.
+    /// Returns the modules for which no test failed and the kernel reported nothing, or that were never loaded.
     pub fn modules_without_findings(&self) -> Vec<&str> {
         let quiet = |module: &&String| {
             let begin = format!("begin {}", kernel(module).display());

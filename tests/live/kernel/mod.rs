@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests the lab's kernel modules in a virtual machine: their function, their resistance to abuse, and whether the tests
-//! detect flaws. The programs of the machine are in `guest/`.
+//! Tests of the lab's kernel modules in a virtual machine: what they do, their resistance to abuse, and whether the
+//! tests detect deliberate flaws. The programs of the machine are in `guest/`.
 
 mod drops;
 mod faults;
@@ -14,7 +14,7 @@ use twinwall_tests::case::{for_each_twin, Case};
 
 use machine::{build, flaws, Machine, SUITES};
 
-/// Flaws that stop the kernel, or prevent unloading the module: they run in a separate machine.
+/// Flaws that stop the kernel or prevent unloading the module: each is tested in a separate machine.
 const FATAL: [&str; 5] = [
     "echo_dump_lock",
     "message_source_writable",
@@ -23,7 +23,7 @@ const FATAL: [&str; 5] = [
     "message_flush_releases",
 ];
 
-/// Prefixes of the tests that must detect each flaw. The other tests aren't run with it.
+/// Each flaw, with the prefix of the tests that must detect it. Other tests are not run with the flaw.
 const NOTICED_BY: [(&str, &str); 25] = [
     ("echo_maxattr", "echo_names_its_last_attribute"),
     ("echo_leak", "echo_keeps_no_memory"),
@@ -52,10 +52,11 @@ const NOTICED_BY: [(&str, &str); 25] = [
     ("twinring_status_unchecked", "twinring_drops"),
 ];
 
-/// Runs of the fuzzers in this part, with their module: seed and steps. `make fuzz` continues from there.
+/// Fuzzed modules, each with the seed and the number of steps. `make fuzz` fuzzes for longer.
 const FUZZ: [(&str, &str); 2] = [("echo", "1 5000"), ("message", "1 200")];
 
-/// Flaws that the fuzzers detect as well, which shows that they can fail.
+/// Modules with flaws that the fuzzers must detect too, which shows that a fuzzer can fail; and the arguments of
+/// `guest`.
 const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
     ("flaws/echo_errno.ko", "--fuzz echo 3 500"),
     ("flaws/message_death_untold.ko", "--fuzz message 3 100"),
@@ -88,7 +89,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// All tests of a module pass, without a kernel message.
+/// Checks that all tests of a module pass, and that the kernel reports nothing.
 fn module_passes(suite: &str) -> anyhow::Result<()> {
     build()?;
     let module = format!("modules/twinwall_{suite}.ko");
@@ -106,7 +107,8 @@ fn loads() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Repeats the seeds that once failed, which are in file names, and some steps of another seed.
+/// Checks that the fuzzers find no error: with the seeds that once failed, which are in the names of the files in
+/// tests/corpus/crashes, and with those of FUZZ.
 fn fuzzers_find_nothing() -> anyhow::Result<()> {
     build()?;
     let mut steps: Vec<(String, String)> = Vec::new();
@@ -137,7 +139,7 @@ fn fuzzers_notice_flaws() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The flaws of the sources match those of the table, so that all are tested.
+/// Checks that NOTICED_BY has all flaws that the sources have, so that all are tested.
 fn flaws_are_known() -> anyhow::Result<()> {
     let mut built = flaws()?;
     let mut named: Vec<String> = NOTICED_BY.iter().map(|row| row.0.to_owned()).collect();
@@ -154,7 +156,7 @@ fn flaws_that_go_on() -> anyhow::Result<()> {
     is_noticed(&others)
 }
 
-/// Each module with a flaw fails its test, or the kernel reports an error or stops.
+/// Checks that each module with a flaw fails its test, or that the kernel reports an error or stops.
 fn is_noticed(flaws: &[&str]) -> anyhow::Result<()> {
     let test_of = |flaw| NOTICED_BY.iter().find(|row| row.0 == flaw).map(|row| row.1);
     let files: Vec<String> = flaws

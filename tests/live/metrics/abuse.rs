@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Misbehaving clients while packets arrive: every packet gets its verdict, a normal client finally gets its reply, and
-//! memory use does not grow.
+//! Misbehaving clients of the exporter while packets arrive: every packet must get its verdict, another client must be
+//! served in the end, and memory use must not grow.
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,14 +26,15 @@ pub const ROWS: &[LoneRow] = &[
 ];
 
 const MIB: usize = 1 << 20;
-/// Allowed growth of peak memory.
+/// Growth of the exporter's peak memory that is allowed, in MiB.
 const GROWTH_MIB: f64 = 16.0;
 const ROUND: u64 = 100;
-/// Maximum number of connections, and maximum duration of one.
+/// Maximum number of the exporter's connections, and maximum duration of a connection.
 const CONNECTIONS: u64 = 16;
 const CONNECTION: Duration = Duration::from_secs(10);
 
-/// Runs `work` during continuous packet exchanges through the firewall, one at a time.
+/// Runs `abuse` while packets are exchanged through the firewall, one at a time. Checks that no packet is lost and that
+/// peak memory does not grow.
 fn under_traffic(abuse: impl FnOnce(&Place) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let place = Place::new()?;
     let Served { firewall, exporter } = place.start(Twin::Rust, &[])?;
@@ -46,7 +47,7 @@ fn under_traffic(abuse: impl FnOnce(&Place) -> anyhow::Result<()>) -> anyhow::Re
     let told = Arc::clone(&stop);
     let traffic = thread::spawn(move || -> anyhow::Result<()> {
         let _server = server;
-        // At least one whole round, however short the abuse is.
+        // At least one complete round is exchanged, however short the abuse is.
         loop {
             udp_exchange(&client, ROUND)?;
             if told.load(Ordering::Relaxed) {
@@ -72,7 +73,7 @@ fn unanswered(place: &Place) -> anyhow::Result<u64> {
     place.value("twinwall_metrics_unanswered_total")
 }
 
-/// A head of 100 MiB, in one line and in many, and a head that arrives too slowly.
+/// Tests a request head of 100 MiB, in one line and in many, and a head that arrives too slowly.
 fn endless_heads() -> anyhow::Result<()> {
     under_traffic(|place| {
         for piece in ["x".repeat(MIB), "Name: value\r\n".repeat(MIB / 13)] {
@@ -86,7 +87,7 @@ fn endless_heads() -> anyhow::Result<()> {
         }
         let begin = Instant::now();
         let mut stream = place.connect()?;
-        // Each byte arrives within any time limit.
+        // Each byte arrives within any time limit for a single read.
         while stream.write_all(b"G").is_ok() {
             ensure!(
                 begin.elapsed() < 3 * CONNECTION,
@@ -103,7 +104,8 @@ fn endless_heads() -> anyhow::Result<()> {
     })
 }
 
-/// More connections than places: a waiting client is served once silent clients are closed.
+/// Tests as many silent clients as the exporter has connections: another client is served after the silent ones are
+/// closed.
 fn silent() -> anyhow::Result<()> {
     under_traffic(|place| {
         let begin = Instant::now();
@@ -111,7 +113,7 @@ fn silent() -> anyhow::Result<()> {
         for _ in 0..CONNECTIONS {
             silent.push(place.connect()?);
         }
-        // They must be accepted first.
+        // The silent clients must be accepted first.
         thread::sleep(Duration::from_millis(500));
         place.metrics()?;
         let waited = begin.elapsed();
@@ -139,7 +141,7 @@ fn never_read() -> anyhow::Result<()> {
             stream.write_all(get("/metrics", "").repeat(100).as_bytes())?;
             streams.push(stream);
         }
-        // No other client is delayed.
+        // Other clients must not be delayed.
         let begin = Instant::now();
         place.metrics()?;
         ensure!(begin.elapsed() < CONNECTION / 2, "{:?}", begin.elapsed());
@@ -168,7 +170,7 @@ fn garbage() -> anyhow::Result<()> {
                 stream.write_all(piece)?;
                 stream.shutdown(std::net::Shutdown::Write)?;
                 let mut answer = Vec::new();
-                // A reset connection has no reply, either.
+                // A connection that is reset has no reply, either.
                 let _ = stream.read_to_end(&mut answer);
                 ensure!(
                     !answer.starts_with(b"HTTP/1.1 2"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! docs/grafana.json and docs/alerts.yml request only metrics and labels of both firewalls, and docs/OBSERVE.md names all metrics.
+//! Checks that docs/grafana.json and docs/alerts.yml use only metrics and labels that both firewalls have, and that
+//! docs/OBSERVE.md names all metrics.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,10 +11,10 @@ use testbed::twin::{root, TWINS};
 
 use super::http::{get, Place};
 
-/// The table of the queue rules for nft, whose name has the prefix of metrics.
+/// Name of nft's table with the queue rules. It is no metric, but has the metrics' prefix.
 const QUEUE_RULES: &str = "table inet twinwall_queue";
 
-/// Returns the words of a text with the prefix of metrics.
+/// Returns the words of a text that have the metrics' prefix.
 fn metrics_in(text: &str) -> BTreeSet<String> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     text.split(|c| !is_name(c))
@@ -22,7 +23,8 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Collects all texts under keys of a name.
+/// Collects all texts under a key in a JSON value, at any depth.
+/// - texts: in/out.
 fn texts_of<'a>(value: &'a Value, key: &str, texts: &mut Vec<&'a str>) {
     match value {
         Value::Object(object) => {
@@ -38,7 +40,8 @@ fn texts_of<'a>(value: &'a Value, key: &str, texts: &mut Vec<&'a str>) {
     }
 }
 
-/// Returns the names of samples in the older format, as Prometheus stores them from both formats.
+/// Returns the names of samples in the text format 0.0.4; Prometheus stores the samples of both formats under these
+/// names.
 fn names_of(text: &str) -> BTreeSet<String> {
     let samples = text.lines().filter(|line| !line.starts_with('#'));
     samples
@@ -74,7 +77,7 @@ pub fn known() -> anyhow::Result<()> {
         ensure!(gone.is_empty(), "docs/OBSERVE.md has {gone:?}");
         for label in legends.iter().flat_map(|legend| legend.split("{{").skip(1)) {
             let label = label.split("}}").next().context("a label")?;
-            // That label is Prometheus' own.
+            // Prometheus itself adds the label `instance`.
             ensure!(
                 label == "instance" || text.contains(&format!("{label}=\"")),
                 "no label {label}"

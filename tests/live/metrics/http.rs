@@ -23,10 +23,10 @@ const POLICY: &str =
     \t\tudp dport 9999 counter comment \"asked\"\n\
     \t\ttcp dport 23 counter drop; tcp dport 24 counter log prefix \"telnet \" drop\n\t}\n}\n";
 
-/// A place for firewalls with exporters.
+/// Folder and namespace for firewalls with exporters.
 pub struct Place(place::Place);
 
-/// A firewall with its exporter.
+/// Running firewall with its exporter.
 pub struct Served {
     pub firewall: Firewall,
     pub exporter: Exporter,
@@ -46,6 +46,7 @@ impl Place {
     }
 
     /// Starts a twin with the policy, and an exporter.
+    /// - more: additional options of the twin.
     pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Served> {
         let control = self.path("control");
         let arguments = [&["--control", &control], more].concat();
@@ -55,7 +56,7 @@ impl Place {
         })
     }
 
-    /// Starts an exporter of the twin at an address.
+    /// Starts another exporter of the twin, which listens on an address.
     pub fn export(&self, listen: &str) -> anyhow::Result<Exporter> {
         Exporter::start(&self.namespace, &self.path("control"), listen)
     }
@@ -64,7 +65,7 @@ impl Place {
         connect(&self.namespace, (LOCALHOST, PORT).into())
     }
 
-    /// Sends a given request.
+    /// Sends a request to the exporter. Returns the reply.
     pub fn ask(&self, request: &str) -> anyhow::Result<Answer> {
         ask(self.connect()?, request)
     }
@@ -76,7 +77,8 @@ impl Place {
         Ok(answer.body)
     }
 
-    /// Returns the value of a sample, given as the text before it.
+    /// Returns the value of a sample.
+    /// - sample: name and labels, as in the text.
     pub fn value(&self, sample: &str) -> anyhow::Result<u64> {
         value_of(&self.metrics()?, sample)
     }
@@ -96,7 +98,8 @@ pub fn connect(namespace: &Namespace, address: SocketAddr) -> anyhow::Result<Tcp
     Ok(stream)
 }
 
-/// Returns a request with a line of headers, or none.
+/// Returns a GET request.
+/// - headers: header lines, each with its line end; may be empty.
 pub fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: x\r\n{headers}\r\n")
 }
@@ -115,7 +118,7 @@ impl Answer {
     }
 }
 
-/// Sends a request and reads the reply to the end of the connection, which the firewall closes.
+/// Sends a request, and reads the reply until the exporter closes the connection.
 pub fn ask(mut stream: TcpStream, request: &str) -> anyhow::Result<Answer> {
     stream.write_all(request.as_bytes())?;
     let mut bytes = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy with many counters, which makes replies large: clients share a reply, memory has a limit, and a slow reader is
-//! closed while other clients are served.
+//! Large replies, because of a policy with many counters: clients share a reply, memory is limited, and a slow reader
+//! is disconnected while other clients are served.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -28,7 +28,7 @@ pub const ROWS: &[LoneRow] = &[
 const COUNTERS: usize = 40_000;
 /// Minimum size of a reply in bytes.
 const ANSWER: usize = 8 << 20;
-/// Allowed growth of memory beyond one reply: less than a reply per client.
+/// Growth of the exporter's peak memory, after one reply, that is allowed, in MiB: less than a reply per client.
 const GROWTH_MIB: f64 = 64.0;
 const CLIENTS: usize = 16;
 /// Maximum duration of a connection.
@@ -68,10 +68,11 @@ fn rest(mut stream: TcpStream) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Number of attempts with two simultaneous clients: on a busy machine they may be further apart than a reply is shared.
+/// Number of attempts with two simultaneous clients. On a busy machine their requests may be further apart than the
+/// time for which a reply is shared.
 const TRIES: usize = 5;
 
-/// Returns true if two simultaneous clients get the same bytes, which count one request.
+/// Returns true if two simultaneous clients get the same bytes: the bytes contain the number of requests.
 fn is_shared(place: &Place) -> anyhow::Result<bool> {
     let (one, other) = (asker(place)?, asker(place)?);
     let one = thread::spawn(|| rest(one));
@@ -79,7 +80,7 @@ fn is_shared(place: &Place) -> anyhow::Result<bool> {
     Ok(one.join().expect("no panic")? == other)
 }
 
-/// Simultaneous clients share a reply; a later client gets a new one.
+/// Checks that simultaneous clients share a reply, and that a later client gets a new one.
 fn shared() -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = start(&place)?;
@@ -93,7 +94,8 @@ fn shared() -> anyhow::Result<()> {
     served.firewall.stop()?.total.check_clean()
 }
 
-/// Clients that never read, one after another for longer than a rendering is shared.
+/// Checks the memory with clients that never read. They connect one after another, further apart than the time for
+/// which a reply is shared.
 fn bounded() -> anyhow::Result<()> {
     let place = Place::new()?;
     let Served { firewall, exporter } = start(&place)?;
@@ -104,7 +106,7 @@ fn bounded() -> anyhow::Result<()> {
         streams.push(small_asker(&place)?);
         thread::sleep(Duration::from_millis(300));
     }
-    // The last place is for a client that reads.
+    // The last of the exporter's connections is for a client that reads.
     rest(asker(&place)?)?;
     let now_mib = proc::peak_memory_mib(exporter.pid)?;
     ensure!(

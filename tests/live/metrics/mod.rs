@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The exporter of running firewalls: the text is the same of both, a real Prometheus reads it, no client delays a packet or
-//! outlives its time, and the dashboard requests nothing else. Cases of HTTP alone run with one twin.
+//! The exporter with running firewalls: its text is the same for both twins, a real Prometheus reads it, no client
+//! delays a packet or stays connected too long, and the dashboard uses only existing metrics. Cases of HTTP alone run
+//! with one twin.
 
 use twinwall_tests::case::{for_each_twin, Case};
 
@@ -11,7 +12,7 @@ mod large;
 mod prometheus;
 mod text;
 
-/// A case of HTTP alone.
+/// Case that does not run with each twin: name, time limit in seconds, test.
 type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
 
 /// Returns all cases of the part.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Debian's Prometheus reads the metrics, and promtool reports no problem.
+//! Debian's Prometheus reads the metrics, and promtool finds no problem in them.
 
 use std::fs;
 use std::io::Write;
@@ -23,14 +23,15 @@ pub const ROWS: &[Row] = &[
 const PROMETHEUS_PORT: u16 = 9090;
 const PACKETS: u64 = 37;
 
-/// promtool reads the older format; it reports problems and fails on them.
+/// Checks the metrics with promtool, which reads the text format 0.0.4 and fails if it finds a problem.
 fn promtool(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = place.start(twin, &["--queue", "0:1"])?;
     let open = place.metrics()?;
     let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
     check(&plain).context("text/plain")?;
-    // Unknown parts of OpenMetrics are comments to it: it must accept the text anyway.
+    // promtool must find problems in OpenMetrics, where families have other names. It reads its unknown parts as
+    // comments.
     ensure!(
         check(&open).is_err(),
         "OpenMetrics names families otherwise"
@@ -61,7 +62,7 @@ fn check(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A Prometheus that is killed on drop.
+/// Running Prometheus, killed on drop.
 struct Prometheus(Child);
 
 impl Prometheus {
@@ -86,12 +87,12 @@ impl Prometheus {
         Ok(Prometheus(child))
     }
 
-    /// Sends a request to its API.
+    /// Requests a path of Prometheus' HTTP API. Returns the reply.
     fn api(&self, place: &Place, path: &str) -> anyhow::Result<Value> {
         let stream = connect(&place.namespace, (LOCALHOST, PROMETHEUS_PORT).into())?;
         let answer = ask(stream, &get(path, "Connection: close\r\n"))?;
         ensure!(answer.status == 200, "{path}: {}", answer.status);
-        // It sends long replies in chunks.
+        // Prometheus sends long replies in chunks.
         let body = match answer.header("transfer-encoding") {
             None => answer.body,
             Some(_) => unchunked(&answer.body).context("chunks")?,
@@ -99,7 +100,7 @@ impl Prometheus {
         serde_json::from_str(&body).with_context(|| format!("{path}: {body}"))
     }
 
-    /// Returns the value of a query with one result, and its labels.
+    /// Returns value and labels of a query's first result; None if there is none.
     fn query(&self, place: &Place, query: &str) -> anyhow::Result<Option<(f64, Value)>> {
         let answer = self.api(place, &format!("/api/v1/query?query={query}"))?;
         let result = &answer["data"]["result"][0];
@@ -130,7 +131,7 @@ fn unchunked(mut rest: &str) -> Option<String> {
     }
 }
 
-/// The alerts of docs/alerts.yml fire for the series of alerts.yml, and for no others.
+/// Checks that the alerts of docs/alerts.yml fire for the series of tests/live/metrics/alerts.yml, and for no others.
 pub fn alerts() -> anyhow::Result<()> {
     let folder = root().join("tests/live/metrics");
     let output = Command::new("promtool")
@@ -183,7 +184,7 @@ fn scrape(twin: Twin) -> anyhow::Result<()> {
             "{query} is {value} instead of {expected}"
         );
     }
-    // It knows every family with its type, unit and help.
+    // Prometheus must know every family, with its type, unit and help.
     let metadata = prometheus.api(&place, "/api/v1/targets/metadata")?;
     let families = metadata["data"].as_array().context("metadata")?;
     let text = place.metrics()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The text of replies, the formats, and the accepted requests.
+//! The exporter's text, its formats, and the requests that it accepts.
 
 use std::thread;
 use std::time::Duration;
@@ -33,7 +33,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
 const PACKETS: u64 = 20;
 const GUARD_RUNNING: &str = "twinwall_guard_running";
 
-/// Exchanges packets; once per case, since the server stays.
+/// Exchanges PACKETS packets with a server. The server stays, so a case can call this only once.
 fn exchange(place: &Place) -> anyhow::Result<()> {
     UdpServer::start(&place.namespace, LOCALHOST, true)?;
     udp_exchange(&udp_client(&place.namespace, LOCALHOST)?, PACKETS)
@@ -82,7 +82,8 @@ fn figures(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// The guard's metric follows its process; a firewall without a guard has no such metric.
+/// Checks that the guard's metric is 0 after the guard has ended, and that a firewall without a guard has no such
+/// metric.
 fn guard(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = place.start(twin, &[])?;
@@ -150,7 +151,7 @@ fn ipv6() -> anyhow::Result<()> {
     served.firewall.stop().map(drop)
 }
 
-/// Runs an exporter that can't start. Returns its exit code and its error.
+/// Runs an exporter that can't start. Returns its exit code and its stderr.
 fn fail(place: &Place, listen: &str) -> anyhow::Result<(Option<i32>, String)> {
     let control = place.path("control");
     let output = place
@@ -192,13 +193,13 @@ fn refused() -> anyhow::Result<()> {
     }
     place.metrics()?;
     drop(served.exporter);
-    // Served connections do not keep the port in use.
+    // Connections that were served must not keep the port in use.
     let _next = place.export("127.0.0.1:9630")?;
     ensure!(place.value("twinwall_metrics_requests_total")? == 1);
     served.firewall.stop().map(drop)
 }
 
-/// Without a firewall clients receive an error, and are served when one runs again.
+/// Checks that clients get an error while no firewall runs, and are served when a firewall runs again.
 fn gone() -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = place.start(Twin::Rust, &[])?;
@@ -216,7 +217,7 @@ fn gone() -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Returns the text with parts masked that depend on twin and time: the twin's name, and gauges of times or memory.
+/// Returns the text without the parts that depend on twin and time: the twin's name, and gauges of times or memory.
 fn masked(text: &str, twin: Twin) -> String {
     let moving = [
         "twinwall_start_time_seconds ",
@@ -233,7 +234,7 @@ fn masked(text: &str, twin: Twin) -> String {
     text.join("\n").replace(&twin, "twin=\"TWIN\"")
 }
 
-/// Both serve the same text for the same packets, in both formats.
+/// Checks that the exporter has the same text for both twins and the same packets, in both formats.
 pub fn same_text() -> anyhow::Result<()> {
     let mut texts = Vec::new();
     for twin in TWINS {
@@ -242,7 +243,7 @@ pub fn same_text() -> anyhow::Result<()> {
         exchange(&place)?;
         firewall.settled_ledger()?;
         let open = place.metrics()?;
-        // The next reply is a new rendering.
+        // After a second the exporter makes a new text.
         thread::sleep(Duration::from_secs(1));
         let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
         firewall.stop()?;

@@ -26,24 +26,25 @@ pub const ROWS: &[Row] = &[
     ("several-queues", 120, several_queues),
 ];
 
-/// Packets of a flood, each of a separate connection: six times as many as a firewall follows by default.
+/// Number of packets of a flood, each of a separate connection: six times as many as a firewall follows by default.
 const PACKETS: u32 = 400_000;
-/// Number of packets sent before waiting until all have verdicts: the case floods connections, not the queue.
+/// Number of packets to send before waiting until all have verdicts: the case floods connections, not the queue.
 const BURST: u32 = 20_000;
-/// Allowed growth of a process for other reasons, in MiB.
+/// Memory by which a process may grow for other reasons, in MiB.
 const GROWTH_MIB: f64 = 4.0;
-/// Address without a host.
+/// Address that no host has.
 const NOBODY: [u8; 4] = [203, 0, 113, 1];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// SYN without options, sent with and without the first half of a hello; the checksum is set for each packet.
+/// SYN without options and with a checksum of 0. It is sent with and without the first half of a hello; the checksum is
+/// set for each packet.
 const SYN: [u8; 20] = [
     0, 0, 1, 187, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xfa, 0xf0, 0, 0, 0, 0,
 ];
-/// Start of a record with a ClientHello of 512 bytes, whose rest never arrives.
+/// Start of a TLS record with a ClientHello of 512 bytes. The rest never arrives.
 const HALF: [u8; 11] = [0x16, 3, 1, 2, 4, 1, 0, 2, 0, 3, 3];
 
-/// Returns the sum of 16-bit words, for a checksum.
+/// Returns the sum of big-endian 16-bit words, for a checksum (RFC 1071).
 fn sum(bytes: &[u8]) -> u32 {
     let words = bytes.chunks(2);
     let words = words.map(|word| u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]));
@@ -55,8 +56,10 @@ fn folded(sum: u32) -> [u8; 2] {
     (!((once & 0xffff) + (once >> 16)) as u16).to_be_bytes()
 }
 
-/// Returns a packet to NOBODY from a client without other packets in the flood.
-/// - checksum_at: offset in `carried`, whose first two bytes are the client's port.
+/// Returns an IPv4 packet to NOBODY from a client that sends no other packet of the flood.
+/// - number: number of the packet; it selects the client's address and port.
+/// - checksum_at: offset of the checksum in `carried`.
+/// - carried: TCP segment or UDP datagram; its first two bytes are replaced by the client's port.
 fn packet(number: u32, protocol: u8, checksum_at: usize, carried: &[u8]) -> Vec<u8> {
     let [_, high, low, last] = number.to_be_bytes();
     let source = [10, 66, high, low];
@@ -76,8 +79,8 @@ fn packet(number: u32, protocol: u8, checksum_at: usize, carried: &[u8]) -> Vec<
     [header, carried].concat()
 }
 
-/// Sends packets of a flood: SYNs, two thirds of them with the first bytes of a hello, and Initials with half a hello.
-/// The bytes of half of the flood fill the memory for undecided bytes.
+/// Sends packets of a flood: by number, one quarter are SYNs, half are SYNs with the first bytes of a hello, and one
+/// quarter are QUIC Initials with half a hello. Half of the flood fills the firewall's memory for undecided bytes.
 fn send(net: &Net, link: &Link, quic: &[u8], numbers: std::ops::Range<u32>) -> anyhow::Result<()> {
     let half = [&SYN[..], &HALF].concat();
     for number in numbers {
@@ -91,7 +94,8 @@ fn send(net: &Net, link: &Link, quic: &[u8], numbers: std::ops::Range<u32>) -> a
     Ok(())
 }
 
-/// Unfinished connections: memory is limited, known connections continue, and every packet is accounted for.
+/// Checks a flood of unfinished connections: memory is limited, a known connection continues, and every packet is
+/// counted.
 fn flood(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let behind = "*mangle\n-A POSTROUTING -d 203.0.113.0/24 -j DROP\nCOMMIT\n";
@@ -129,7 +133,8 @@ fn flood(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends a request in two halves; returns true if it is answered.
+/// Sends a request in two halves. Returns true if it is answered.
+/// - pause: between the halves.
 fn ask_slowly(net: &Net, pause: Duration) -> anyhow::Result<bool> {
     let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", ALLOWED[0]);
     let (first, second) = request.split_at(request.len() / 2);
@@ -154,7 +159,7 @@ fn ask_slowly(net: &Net, pause: Duration) -> anyhow::Result<bool> {
     }
 }
 
-/// A client has --hello-timeout to show its name: later data belongs to no connection.
+/// Checks that a client has --hello-timeout to show its name: data after that time belongs to no connection.
 fn slow(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;
@@ -173,11 +178,11 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Number of client addresses, whose hash selects the queue.
+/// Number of client addresses; a hash of them selects the queue.
 const ADDRESSES: u8 = 48;
 
-/// Both directions of a connection use one queue; otherwise the server's answers would not confirm the clients' first
-/// packets, and no client would get an answer.
+/// Checks that both directions of a connection use one queue: otherwise the server's answers would not confirm the
+/// clients' first packets, and no client would get an answer.
 fn several_queues(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let rules = "-F FORWARD\n-A FORWARD -j NFQUEUE --queue-balance 0:3";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! TLS and QUIC ends other than OpenSSL's: rustls and quinn, as clients and as servers.
+//! TLS and QUIC ends other than OpenSSL: rustls and quinn, as clients and as servers.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -20,37 +20,38 @@ use tokio::runtime::{Builder, Runtime};
 
 use crate::evasion::net::Net;
 
-/// Ports of quinn (UDP) and rustls (TCP).
+/// Server ports of quinn (UDP) and rustls (TCP).
 pub const QUIC_PORT: u16 = 443;
 pub const TLS_PORT: u16 = 8443;
 /// Application protocol of the servers (ALPN).
 pub const SPOKEN: &str = "spoken";
 
-/// Length of a hello.
+/// Length of a ClientHello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,
-    /// With a post-quantum key share and another one, like browsers: two packets.
+    /// With a key share for X25519MLKEM768 and one for X25519, like browsers: two packets.
     PostQuantum,
-    /// With a key share of another scheme: nine packets.
+    /// With a key share for FrodoKEM-640 and X25519: nine packets.
     Longest,
 }
 
 pub const HELLOS: [Hello; 3] = [Hello::Plain, Hello::PostQuantum, Hello::Longest];
 
-/// Hybrid group, as shown to a server that supports X25519 only: this key is in both shares.
+/// Group of a hybrid key exchange, for a client of a server that supports X25519 only. The client's X25519 key is in
+/// both of its key shares.
 #[derive(Debug)]
 struct Hybrid {
     group: NamedGroup,
     share_bytes: usize,
 }
 
-/// Shares of ML-KEM-768 and X25519 (draft-ietf-tls-ecdhe-mlkem, section 4.1).
+/// Hybrid of ML-KEM-768 and X25519 (draft-ietf-tls-ecdhe-mlkem, section 4.1).
 const POST_QUANTUM: Hybrid = Hybrid {
     group: NamedGroup::X25519MLKEM768,
     share_bytes: 1184 + 32,
 };
-/// Shares of FrodoKEM-640 and X25519, with Open Quantum Safe's number.
+/// Hybrid of FrodoKEM-640 and X25519, with the group number of Open Quantum Safe.
 const LONGEST: Hybrid = Hybrid {
     group: NamedGroup::Unknown(0x2f80),
     share_bytes: 9616 + 32,
@@ -126,7 +127,8 @@ impl Identity {
         Ok(config)
     }
 
-    /// Returns the configuration of a client that trusts it. more: a protocol that it offers first.
+    /// Returns the configuration of a client that trusts this certificate.
+    /// - more: a protocol (ALPN) that the client offers first.
     pub fn client(&self, hello: Hello, more: Option<&str>) -> anyhow::Result<ClientConfig> {
         let mut provider: CryptoProvider = default_provider();
         match hello {
@@ -150,7 +152,7 @@ fn runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
 
-/// Serves TLS by rustls until the end of the case.
+/// Serves TLS by rustls on TLS_PORT until the case ends.
 pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
     let config = Arc::new(identity.server()?);
     let listener = net
@@ -168,7 +170,7 @@ pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
 /// Names that clients requested from a server, each with the client's port, recorded once a hello is complete.
 pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
 
-/// Accepts a QUIC client and sends as many bytes as it requests.
+/// Accepts a QUIC client, records the name in its hello, and sends as many bytes as the client requests.
 async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     let port = incoming.remote_address().port();
     let mut connecting = incoming.accept().ok()?;
@@ -186,8 +188,9 @@ async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
     Some(())
 }
 
-/// Serves QUIC by quinn until the end of the case.
+/// Serves QUIC by quinn until the case ends.
 /// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
+/// - heard: receives the names in the hellos.
 pub fn serve_quic(
     net: &Net,
     identity: &Identity,
@@ -221,7 +224,7 @@ pub fn serve_quic(
     Ok(())
 }
 
-/// Returns true if a TLS handshake with the server completes within a time.
+/// Returns true if a TLS handshake with the server completes within `patience`.
 pub fn completes_tls(
     net: &Net,
     server: IpAddr,
@@ -246,7 +249,7 @@ pub fn completes_tls(
     Ok(true)
 }
 
-/// QUIC client with a complete handshake.
+/// QUIC client whose handshake is complete.
 pub struct QuicClient {
     runtime: Runtime,
     _endpoint: Endpoint,
@@ -254,7 +257,7 @@ pub struct QuicClient {
 }
 
 impl QuicClient {
-    /// Connects from a port, 0 for any. None if the handshake does not complete within a time.
+    /// Connects from a port; 0 = any port. Returns None if the handshake does not complete within a time.
     pub fn new(
         net: &Net,
         port: u16,
@@ -288,7 +291,7 @@ impl QuicClient {
         }))
     }
 
-    /// Returns true if this number of bytes arrives from the server within a time.
+    /// Requests bytes from the server. Returns true if all of them arrive within `patience`.
     pub fn fetches(&self, bytes: u64, patience: Duration) -> bool {
         let fetch = async {
             let (mut ask, mut answer) = self.connection.open_bi().await.ok()?;
@@ -304,7 +307,7 @@ impl QuicClient {
     }
 }
 
-/// Returns true if a QUIC handshake with the server completes within a time.
+/// Returns true if a QUIC handshake with the server completes within `patience`.
 pub fn completes_quic(
     net: &Net,
     server: IpAddr,
@@ -316,14 +319,15 @@ pub fn completes_quic(
     Ok(client.is_some())
 }
 
-/// Returns a hello as carried in QUIC. source: the client's connection id.
+/// Returns a ClientHello as carried in QUIC's CRYPTO frames.
+/// - source: the client's connection id.
 pub fn quic_hello(
     config: ClientConfig,
     name: &str,
     version: Version,
     source: &[u8],
 ) -> anyhow::Result<Vec<u8>> {
-    // The only transport parameter that a server requires (RFC 9000, section 7.3).
+    // Transport parameter initial_source_connection_id, the only one that a server requires (RFC 9000, section 7.3).
     let parameters = [&[0x0f, source.len() as u8], source].concat();
     let name = ServerName::try_from(name.to_owned())?;
     let mut connection =

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A judge of names: compares tshark's names in captures of real ends, and of clients that hide a name (captured by the
-//! part evasion), with those of both twins' `explain`. tests/exemptions-judge lists known errors of tshark.
-//!
-//! NAMES_CORPUS=FOLDER judges the captures of a folder, too.
+//! A judge of names: tshark reads the names in captures, and the judge compares them with those that both twins'
+//! `explain` reads. The captures are of real ends, and of clients that hide a name (captured by the part evasion).
+//! tests/exemptions-judge lists known errors of tshark.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,7 +24,7 @@ use crate::evasion::net;
 
 const CORPUS_VARIABLE: &str = "NAMES_CORPUS";
 const EXEMPTIONS: &str = "tests/exemptions-judge";
-/// Rules with names that no packet has: `explain` prints the actual name.
+/// Policy whose rules have a name that no packet has: `explain` then prints the name of each packet.
 const POLICY: &str = r#"
 table inet filter {
 	chain forward {
@@ -54,22 +53,22 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Names by connection: protocol, as in a policy, and name.
+/// Names by connection: each name with the protocol that shows it, by its keyword in a policy.
 type Shown = BTreeMap<String, BTreeSet<(&'static str, String)>>;
 
-/// Sends each datagram and segment separately: tshark can't read packets that the kernel has merged.
+/// Makes a client send each datagram and segment separately: tshark can't read packets that the kernel has merged.
 fn send_apart(client: &Namespace) -> anyhow::Result<()> {
     let one = ["link", "set", "dev", "right", "gso_max_segs", "1"];
     run(client, "ip", &one).map(drop)
 }
 
-/// Returns a name in the common form.
+/// Returns a name in lower case, without a final dot.
 fn plain(name: &str) -> String {
     name.trim_end_matches('.').to_ascii_lowercase()
 }
 
-/// Returns the names that tshark reads, and the connection of each packet by its number. Only the first HTTP request
-/// counts.
+/// Returns the names that tshark reads, and the connection of each packet by the packet's number. In a connection only
+/// the first HTTP request counts.
 fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)> {
     let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
     let output = Command::new("tshark")
@@ -111,7 +110,7 @@ fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)>
     Ok((shown, connections))
 }
 
-/// Returns the names that a twin's `explain` reads.
+/// Returns the names that a twin's `explain` reads, for the same connections.
 fn read_by_twin(
     twin: Twin,
     policy: &str,
@@ -151,7 +150,7 @@ fn read_by_twin(
     Ok(shown)
 }
 
-/// Returns tshark's errors in a capture, from lines `CAPTURE: WHAT: reason`.
+/// Returns the known errors of tshark in a capture, from the lines `CAPTURE: WHAT: reason` in EXEMPTIONS.
 fn exemptions(capture: &str) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
     let of_capture = text.lines().filter_map(|line| {
@@ -161,10 +160,10 @@ fn exemptions(capture: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(of_capture.collect())
 }
 
-/// Compares the twins with tshark, connection by connection. Returns the number of connections in which tshark reads a
-/// name, and the names.
-/// - capture: its name in the exemptions.
-/// - what: returns WHAT in the exemptions for one of tshark's connections.
+/// Compares the twins with tshark, connection by connection. Fails if a difference has no exemption, or an exemption no
+/// difference. Returns the number of connections in which tshark reads a name, and the names.
+/// - capture: name of the capture in EXEMPTIONS.
+/// - what: returns WHAT in EXEMPTIONS for one of tshark's connections.
 fn judge(
     capture: &str,
     file: &Path,
@@ -209,7 +208,7 @@ fn judge(
     Ok((with_names.count(), names))
 }
 
-/// Real clients without a firewall.
+/// Judges a capture of real clients without a firewall.
 fn real_ends() -> anyhow::Result<()> {
     let net = net::Net::new(net::Sees::Both)?;
     let names = [ALLOWED, DENIED].concat();
@@ -239,8 +238,8 @@ fn real_ends() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Judges clients that hide a name; each way has the ports of its tries. Returns the number of connections in which
-/// tshark reads a name.
+/// Judges a capture of clients that hide a name. Returns the number of connections in which tshark reads a name.
+/// - ways: name of each way to hide a name, with the clients' ports of its tries.
 pub fn hidden(file: &str, ways: &[(String, Vec<u16>)]) -> anyhow::Result<usize> {
     let ports = ports(file.as_ref())?;
     let what = |connection: &str| {
@@ -253,7 +252,7 @@ pub fn hidden(file: &str, ways: &[(String, Vec<u16>)]) -> anyhow::Result<usize> 
     Ok(judge("hidden", file.as_ref(), &what)?.0)
 }
 
-/// Returns the client's port of each TCP connection, by tshark's number.
+/// Returns the client's port of each TCP connection, by tshark's number of the connection.
 fn ports(file: &Path) -> anyhow::Result<BTreeMap<String, u16>> {
     let output = Command::new("tshark")
         .args(["-Y", "tcp.flags.syn == 1 && tcp.flags.ack == 0"])
@@ -269,7 +268,7 @@ fn ports(file: &Path) -> anyhow::Result<BTreeMap<String, u16>> {
     text.lines().map(line).collect()
 }
 
-/// Judges the captures of the folder in the environment.
+/// Judges the captures in the folder that CORPUS_VARIABLE names. Skips the case without such a folder.
 fn corpus() -> anyhow::Result<()> {
     let Some(folder) = std::env::var_os(CORPUS_VARIABLE) else {
         return Err(skip(format!(

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decisions by name between real clients and servers: curl, openssl and Python over TLS, curl over HTTP, dig over DNS,
-//! with nginx and dnsmasq as servers; rustls over TLS and quinn over QUIC, at both ends; and sets that learn addresses
-//! from answers.
+//! Decisions by name between real clients and servers. The clients are curl, openssl and Python over TLS, curl over
+//! HTTP and dig over DNS; the servers are nginx and dnsmasq. rustls over TLS and quinn over QUIC are both clients and
+//! servers. Sets learn addresses from answers.
 
 use std::net::IpAddr;
 use std::process::{Child, Stdio};
@@ -31,7 +31,7 @@ mod shipped;
 
 use ends::{Heard, Hello, Identity, HELLOS};
 
-/// Backends, each with its own way to receive packets.
+/// Backends of --backend, each with its own way to receive packets.
 const BACKENDS: [&str; 3] = ["raw", "mnl", "classic"];
 
 const POLICY: &str = r#"
@@ -80,17 +80,18 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(&all).into_iter().chain(judged).collect()
 }
 
-/// Client that requests a name: its command for a name and a limit in seconds, and its output if it gets an answer.
+/// Client that requests a name: its command for a name and a time limit in seconds, and a text that it prints if it
+/// gets an answer.
 struct Asker {
     what: &'static str,
     command: fn(&str, &str) -> Vec<String>,
     says: &'static str,
 }
 
-/// Limits in seconds for an answer that must come and for one that must not.
+/// Time limits in seconds: for an answer that must arrive, and for an answer that must not arrive.
 const LIMITS: (&str, &str) = ("60", "4");
 
-fn words(words: &[&str]) -> Vec<String> {
+pub fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
@@ -178,7 +179,7 @@ const ASKERS: &[Asker] = &[
     },
 ];
 
-/// Runs a client; returns true if it gets an answer.
+/// Runs a client. Returns true if its stdout contains `says`, as with an answer.
 pub fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Result<bool> {
     let (program, arguments) = command.split_first().context("a command")?;
     let output = client
@@ -200,10 +201,11 @@ impl Drop for Resolver {
     }
 }
 
-/// dnsmasq's option for one address for every name.
+/// Option of dnsmasq that gives every name the same address.
 pub const EVERY_NAME: &str = "--address=/#/192.0.2.77";
 
-/// Starts dnsmasq with more options.
+/// Starts dnsmasq on the server.
+/// - more: additional options.
 pub fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     let child = net
         .server
@@ -228,17 +230,18 @@ pub fn start_resolver(net: &Net, more: &[String]) -> anyhow::Result<Resolver> {
     Ok(resolver)
 }
 
-/// Returns true if curl gets an answer over TLS from a name's server.
+/// Returns true if curl gets an answer over TLS for a name.
 pub fn is_fetched(net: &Net, name: &str) -> anyhow::Result<bool> {
     is_fetched_with(net, name, &[])
 }
 
-/// Returns the same with more options of curl.
+/// Returns true if curl gets an answer over TLS for a name.
+/// - more: additional options of curl.
 pub fn is_fetched_with(net: &Net, name: &str, more: &[&str]) -> anyhow::Result<bool> {
     is_answered(&net.client, &curl(name, "https", 443, more), "here")
 }
 
-/// Runs all clients concurrently, with all names. Returns their number.
+/// Runs all clients concurrently with all names, and checks which get an answer. Returns the number of clients.
 /// - denied: true if clients with denied names are expected to get an answer.
 pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));
@@ -269,7 +272,8 @@ pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     })
 }
 
-/// Runs clients with a firewall of each backend in turn; they end the firewall.
+/// Runs clients with a firewall of each backend, one after another.
+/// - clients: must end the firewall.
 fn behind_each_backend(
     net: &Net,
     twin: Twin,
@@ -286,7 +290,7 @@ fn behind_each_backend(
     Ok(())
 }
 
-/// Every client reaches allowed names and no denied one, with any backend of the firewall.
+/// Checks that every client reaches allowed names and no denied name, with each backend of the firewall.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
@@ -318,12 +322,12 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
 
 /// Time after which a handshake counts as refused.
 const REFUSED: Duration = Duration::from_millis(1_500);
-/// Bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.1).
+/// Maximum length in bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.1).
 const DATAGRAM_BYTES: usize = 1_200;
 
-/// Sends all hellos concurrently, with all names, over TCP and UDP, IPv4 and IPv6; and an allowed name with a denied
-/// protocol. Returns their number.
-/// - denied: true if handshakes with denied names are expected to complete.
+/// Starts handshakes with all hellos and all names concurrently, over TLS and QUIC, IPv4 and IPv6, and also with an
+/// allowed name and a denied protocol. Checks which complete. Returns their number.
+/// - denied: true if handshakes with denied names and the denied protocol are expected to complete.
 fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usize> {
     type Completes = fn(&Net, IpAddr, rustls::ClientConfig, &str, Duration) -> anyhow::Result<bool>;
     let ways: [(&str, Completes); 2] =
@@ -357,7 +361,7 @@ fn greet_all(net: &Net, identity: &Identity, denied: bool) -> anyhow::Result<usi
     })
 }
 
-/// rustls and quinn reach allowed names and no denied one, with hellos of one packet and of several.
+/// Checks that rustls and quinn reach allowed names and no denied name, with hellos of one packet and of several.
 fn rust_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let identity = Identity::new(&[ALLOWED, DENIED].concat())?;
@@ -380,7 +384,7 @@ fn rust_ends(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// A known connection stays known after a reload, and the new policy decides it.
+/// Checks that a known connection stays known after a reload, and that the new policy decides it.
 fn reload(twin: Twin) -> anyhow::Result<()> {
     const ASK: &str = "GET / HTTP/1.1\r\nHost: changing.example\r\n\r\n";
     let net = Net::new(Sees::Both)?;
@@ -422,7 +426,7 @@ impl Talker {
         Ok(Talker(stream))
     }
 
-    /// Sends a request; returns true if it is answered soon. Late answers are skipped.
+    /// Sends a request. Returns true if it is answered soon. Skips late answers to earlier requests.
     fn ask(&mut self, text: &str) -> anyhow::Result<bool> {
         use std::io::{ErrorKind, Read, Write};
         let mut answer = [0; 4096];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decisions by name between ends that are separate programs, over IPv4 and IPv6: Go's crypto/tls and rustls with
-//! aws-lc-rs, each with its own server and with nginx; aioquic with its own server and with quinn, in QUIC version 1,
-//! in version 2, and from one to the other; and Chromium over TLS and QUIC.
+//! Decisions by name between ends that are separate programs, over IPv4 and IPv6. Go's crypto/tls and rustls with
+//! aws-lc-rs connect to their own server and to nginx. aioquic connects to its own server in QUIC version 1, in version
+//! 2 and from version 1 to 2, and to quinn. Chromium uses TLS and QUIC.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -30,14 +30,15 @@ pub const ROWS: &[Row] = &[
 const NGINX_PORT: u16 = 443;
 const OWN_PORT: u16 = 9443;
 const AIOQUIC_PORT: u16 = 4434;
-/// Bytes of data in a segment over IPv4 on Ethernet, with timestamps.
+/// Maximum number of data bytes in a TCP segment over IPv4 and Ethernet, with timestamps.
 const SEGMENT_BYTES: usize = 1_448;
 /// Time limit for a browser's start and all its requests, on a busy machine.
 const BROWSED: Duration = Duration::from_secs(60);
 /// Pause between two checks.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Runs clients with each backend. Fails unless each of the policy's first counters has counted.
+/// Runs clients with a firewall of each backend. Fails unless each of the policy's first `counters` counters has
+/// counted.
 fn counted_behind_each_backend(
     net: &Net,
     twin: Twin,
@@ -57,7 +58,7 @@ fn counted_behind_each_backend(
     })
 }
 
-/// Returns a question for every way, address family and name, to a server's port.
+/// Returns a question for every way (protocol versions), address family and name, to a server's port.
 fn questions(ways: &[&'static str], port: u16) -> Vec<Question> {
     let servers: [SocketAddr; 2] = [(SERVER, port).into(), (SERVER_6, port).into()];
     let allowed = ALLOWED.map(|name| (name, PATIENCE));
@@ -77,7 +78,8 @@ fn questions(ways: &[&'static str], port: u16) -> Vec<Question> {
     questions
 }
 
-/// Checks that clients with allowed names complete a handshake, and no others. Returns the program's answers for those.
+/// Checks that clients with allowed names complete a handshake, and clients with denied names do not. Returns the
+/// completed questions, with the program's answers.
 fn ask_all(
     net: &Net,
     program: &str,
@@ -96,7 +98,7 @@ fn ask_all(
     Ok(complete)
 }
 
-/// A program with its own server and with nginx. The hello of TLS 1.3 has a post-quantum key share, and takes two
+/// Tests a program with its own server and with nginx. The hello of TLS 1.3 has a post-quantum key share and needs two
 /// segments.
 fn tls(twin: Twin, program: &str) -> anyhow::Result<()> {
     programs::file(program)?;
@@ -119,7 +121,7 @@ fn is_denied(name: &str) -> bool {
     DENIED.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
-/// Returns the denied names in complete hellos at servers.
+/// Returns the denied names in the hellos that servers have received completely.
 fn denied_among(heard: &Heard) -> Vec<String> {
     let heard = heard.lock().expect("no panic");
     let denied = heard.iter().filter(|(_, name)| is_denied(name));
@@ -148,7 +150,7 @@ fn aioquic(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// Returns a policy with a rule for each denied name over TLS and over QUIC, each with a counter.
+/// Returns a policy with a rule and a counter for each denied name over TLS, and for each over QUIC.
 fn policy_of_each() -> String {
     let ways = [("tcp", NGINX_PORT), ("udp", AIOQUIC_PORT)];
     let rules = ways.map(|(protocol, port)| {
@@ -162,7 +164,7 @@ fn policy_of_each() -> String {
     )
 }
 
-/// One page requests every name, over TLS from nginx and over QUIC from aioquic.
+/// Tests a browser with a page that requests every name, over TLS from nginx and over QUIC from aioquic.
 fn chromium(twin: Twin) -> anyhow::Result<()> {
     let browser = browser::find()?;
     programs::file(AIOQUIC)?;

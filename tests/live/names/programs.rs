@@ -19,15 +19,15 @@ use testbed::wait::{wait_within, PATIENCE};
 use super::ends::Heard;
 use crate::evasion::net::Net;
 
-/// TLS programs: Go's crypto/tls, and rustls with aws-lc-rs.
+/// Names of the TLS programs: Go's crypto/tls, and rustls with aws-lc-rs.
 pub const GO: &str = "go-tls";
 pub const AWS_LC: &str = "rustls-aws-lc";
-/// QUIC program, versions 1 and 2.
+/// Name of the QUIC program, which supports versions 1 and 2.
 pub const AIOQUIC: &str = "aioquic";
-/// HTTP/3 by aioquic.
+/// Name of the HTTP/3 program, with aioquic.
 pub const HTTP3: &str = "http3";
 
-/// Time limit for a browser's end after SIGTERM.
+/// Time that a browser has to end after SIGTERM.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Returns the path of a program. Skips the case if it does not exist.
@@ -51,7 +51,7 @@ impl Drop for Server {
     }
 }
 
-/// Starts a server.
+/// Starts a program as a server.
 /// - more: arguments after its port, its certificate and its key.
 /// - hear: receives each line of its output, on a separate thread.
 fn serve(
@@ -88,12 +88,12 @@ fn serve(
     Ok(server)
 }
 
-/// Serves TLS.
+/// Serves TLS by a program of tests/ends.
 pub fn serve_tls(net: &Net, program: &str, port: u16) -> anyhow::Result<Server> {
     serve(net, program, port, &[], |_| {})
 }
 
-/// Reports of a QUIC server on its clients: names of complete hellos, and of complete handshakes.
+/// Reports of a QUIC server: names in complete hellos, and names of complete handshakes.
 #[derive(Clone, Default)]
 pub struct Told {
     pub hellos: Heard,
@@ -102,6 +102,7 @@ pub struct Told {
 
 /// Serves QUIC by aioquic.
 /// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
+/// - told: receives the server's reports.
 pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Result<Server> {
     let told = told.clone();
     let more: &[&str] = if retry { &["retry"] } else { &[] };
@@ -119,18 +120,18 @@ pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Res
     })
 }
 
-/// Handshake to try.
+/// Handshake that a program must try.
 #[derive(Clone, Copy, Debug)]
 pub struct Question {
-    /// Way in the program's syntax.
+    /// Protocol versions, in the program's syntax.
     pub way: &'static str,
     pub server: SocketAddr,
     pub name: &'static str,
     pub patience: Duration,
 }
 
-/// Makes a program connect for all questions concurrently; returns its answer for each, None if the handshake did not
-/// complete in time.
+/// Makes a program connect for all questions concurrently. Returns the program's answer to each question; None if the
+/// handshake did not complete in time.
 pub fn ask(
     net: &Net,
     program: &str,
@@ -183,7 +184,7 @@ pub struct Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // If it ends by itself, its child processes end with it.
+        // If the browser ends by itself, its child processes end with it.
         proc::signal(self.child.id(), libc::SIGTERM);
         if wait_within(&mut self.child, GOODBYE).is_none() {
             let _ = self.child.kill();
@@ -192,7 +193,7 @@ impl Drop for Browser {
     }
 }
 
-/// Returns the hash of nginx's key, in the form with which Chromium trusts a key with any certificate.
+/// Returns the hash of nginx's public key (SHA-256 in base64), with which Chromium trusts any certificate of this key.
 fn key_hash(net: &Net) -> anyhow::Result<String> {
     let certificate = net.certificate();
     let pipe = format!(
@@ -204,8 +205,9 @@ fn key_hash(net: &Net) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Starts a browser with a page whose pictures are on the server, whatever their host names.
-/// - over_quic: hosts and ports for QUIC.
+/// Starts a browser with a page of pictures. It fetches all of them from the server, whatever the host names.
+/// - pictures: their URLs.
+/// - over_quic: host names and ports for which it uses QUIC.
 pub fn browse(
     net: &Net,
     browser: &str,

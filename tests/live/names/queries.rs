@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Several queries on one DNS connection over TCP, to dnsmasq: dig sends one after another; a plain client sends
-//! segments with several queries, or one query in several segments. And nginx on port 53, which serves TLS and HTTP
-//! there.
+//! Several queries on one DNS connection over TCP, to dnsmasq: dig sends one query after another; a plain client sends
+//! segments with several queries, or one query in several segments. Another case has nginx on port 53, where it serves
+//! TLS and HTTP.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -25,16 +25,16 @@ pub const ROWS: &[Row] = &[
     ("other-protocols", 60, others),
 ];
 
-/// Answer of dnsmasq to every query.
+/// Address in dnsmasq's answer to every query.
 const ADDRESS: &str = "192.0.2.77";
 /// Time to wait for an answer that should not arrive.
 const QUIET: Duration = Duration::from_millis(500);
 /// Options of curl for an answer that should not arrive.
 const SOON: &[&str] = &["--max-time", "2"];
-/// Pause between two parts, so that each is in its own segment.
+/// Pause between two parts of a message, so that each part is in its own segment.
 const APART: Duration = Duration::from_millis(20);
 
-/// Connection to dnsmasq.
+/// TCP connection of a client to dnsmasq.
 struct Asker(TcpStream);
 
 impl Asker {
@@ -46,7 +46,7 @@ impl Asker {
         Ok(Asker(stream))
     }
 
-    /// Sends bytes, split at an offset if it is not 0.
+    /// Sends bytes, split at an offset if that is not 0.
     fn say(&mut self, bytes: &[u8], at: usize) -> anyhow::Result<()> {
         let (first, second) = bytes.split_at(at);
         self.0.write_all(first)?;
@@ -56,7 +56,7 @@ impl Asker {
         Ok(self.0.write_all(second)?)
     }
 
-    /// Returns the number of answers that arrive in time, at most `most`.
+    /// Returns the number of answers that arrive in time. Stops at `most` answers, or if the connection ends.
     fn hears(&mut self, most: usize, patience: Duration) -> anyhow::Result<usize> {
         let deadline = Instant::now() + patience;
         let (mut bytes, mut part) = (Vec::new(), [0; 4096]);
@@ -74,7 +74,7 @@ impl Asker {
     }
 }
 
-/// Returns the number of whole messages.
+/// Returns the number of complete DNS messages, each after its length in two bytes.
 fn count(mut bytes: &[u8]) -> usize {
     let mut messages = 0;
     while let Some((length, rest)) = bytes.split_first_chunk() {
@@ -98,7 +98,8 @@ fn dig(net: &Net, names: &[&str]) -> anyhow::Result<usize> {
     Ok(text.lines().filter(|line| *line == ADDRESS).count())
 }
 
-/// Allowed queries are answered wherever they are split; after a denied one, none in its packet or later is answered.
+/// Checks that allowed queries are answered, wherever they are split. Checks that after a denied query, no query in the
+/// same packet or in later packets is answered.
 fn ask_all(net: &Net) -> anyhow::Result<()> {
     let questions = ALLOWED.map(question).concat();
     for at in (1..=questions.len()).step_by(7) {
@@ -115,7 +116,7 @@ fn ask_all(net: &Net) -> anyhow::Result<()> {
         let mut asker = Asker::start(net)?;
         let (before, rest) = pair.split_at(at);
         asker.say(before, 0)?;
-        // Queries before the denied one is complete are answered.
+        // A query that arrives before the denied query is complete is answered.
         let most = usize::from(at > 0);
         let heard = asker.hears(most, PATIENCE)?;
         ensure!(heard == most, "cut at {at}: {heard} answers");
@@ -144,14 +145,14 @@ fn several(twin: Twin) -> anyhow::Result<()> {
     })
 }
 
-/// Also serves a port of nginx on port 53.
+/// Makes nginx's server on a port also reachable on port 53.
 fn serve_on_53(net: &Net, port: u16) -> anyhow::Result<()> {
     let redirect = format!("-A PREROUTING -p tcp --dport 53 -j REDIRECT --to-ports {port}");
     let rules = format!("*nat\n{redirect}\nCOMMIT\n");
     net.server.feed("iptables-restore", &["--wait"], &rules)
 }
 
-/// TLS and HTTP to port 53 are dropped, whatever the name, although nginx serves both there.
+/// Checks that TLS and HTTP to port 53 are dropped, whatever the name, although nginx serves both there.
 fn others(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for (scheme, port) in [("https", 443), ("http", 80)] {

@@ -24,7 +24,7 @@ pub const ROWS: &[Row] = &[
     ("reject-without-names", 60, without_names),
 ];
 
-/// In each family `reject` sends an ICMP error, which ends no established connection.
+/// Policy that rejects two names. The plain `reject` would send an ICMP error, which ends no established connection.
 pub const POLICY: &str = r#"
 table inet filter {
 	chain forward {
@@ -74,7 +74,7 @@ impl Ends {
         Ends::new(&net.client, &net.server, address)
     }
 
-    /// Sends bytes from one end to the other, which reads them.
+    /// Sends bytes from one end of a connection to the other end, and receives them there.
     fn pass(from: &mut TcpStream, to: &mut TcpStream, bytes: &[u8]) -> anyhow::Result<()> {
         from.write_all(bytes)?;
         let mut read = vec![0; bytes.len()];
@@ -104,8 +104,9 @@ fn request(host: &str) -> Vec<u8> {
     format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").into_bytes()
 }
 
-/// Sends requests with denied names: whole, in two parts at once, and in two parts after the server has received the
-/// first.
+/// Sends requests with denied names: whole, in two parts at once, and with the second part after the server has
+/// received the first. Checks that both ends are reset, and that an allowed request passes.
+/// - connect: opens a connection.
 pub fn ask(connect: &dyn Fn() -> anyhow::Result<Ends>) -> anyhow::Result<()> {
     for host in DENIED {
         let bytes = request(host);
@@ -138,7 +139,7 @@ fn ensure_reset(stats: &Stats) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The firewall is between both ends.
+/// Tests a firewall between both ends.
 fn forwards(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;
@@ -148,7 +149,7 @@ fn forwards(twin: Twin) -> anyhow::Result<()> {
     ensure_reset(&firewall.finish()?)
 }
 
-/// The firewall runs on the server's host, and the resets are queued, too.
+/// Tests a firewall on the server's host, where the resets are queued, too.
 fn at_the_server(twin: Twin) -> anyhow::Result<()> {
     let (client, server) = veth()?;
     for tool in ["iptables", "ip6tables"] {
@@ -165,7 +166,8 @@ fn at_the_server(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that the next packet of an end causes a reject. A late acknowledgement may have been that packet.
+/// Sends a packet from one end, and checks that both ends are reset. A late acknowledgement may have been rejected
+/// before.
 fn refuse(mut from: TcpStream, mut to: TcpStream) -> anyhow::Result<()> {
     match from.write_all(b"more") {
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}
@@ -177,7 +179,8 @@ fn refuse(mut from: TcpStream, mut to: TcpStream) -> anyhow::Result<()> {
     is_reset(&mut to, b"more").context("its receiver")
 }
 
-/// A policy loaded later rejects an established connection: by a packet of the client, or of the server.
+/// Checks that a policy that is loaded later rejects an established connection, by a packet of the client and by one of
+/// the server.
 fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;
@@ -205,7 +208,8 @@ fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet rejected for other reasons than its name is answered as its rule specifies: the server receives nothing.
+/// Checks that a packet rejected for another reason than its name is answered as its rule specifies, and that the
+/// server receives nothing.
 fn without_names(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;

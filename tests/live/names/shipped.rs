@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The shipped policies that read names, with an unprivileged program that searches for holes: it binds any source port
-//! and sends a denied name to any port of a server. No port of the server receives such a message whole.
+//! The shipped policies that read names, and an unprivileged program that searches for holes: it binds any source port
+//! and sends a denied name to any port of a server. No port of the server may receive such a message completely.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
@@ -38,7 +38,7 @@ pub const ROWS: &[Row] = &[
     ("shipped-family-filter-evasions", 240, evasions),
 ];
 
-/// Source ports of the client: those of services, and 0 for any.
+/// Source ports of the client: those of services; 0 = any port.
 const OWN_PORTS: [u16; 6] = [0, 22, 53, 80, 443, 853];
 const NAMES_OF_EVASION: &str = r#"elements = { "denied.example", "*.denied.example" }"#;
 /// Time limit of a connect, in milliseconds.
@@ -69,8 +69,8 @@ impl Kind {
         matches!(self, Kind::DnsUdp | Kind::Quic)
     }
 
-    /// Returns the message of a client.
-    /// - number: number of the client.
+    /// Returns a message of this protocol that shows a name.
+    /// - number: number of the client, for QUIC.
     fn message(self, name: &str, number: u16) -> anyhow::Result<Vec<u8>> {
         Ok(match self {
             Kind::Tls => hello::tls(name, 0).bytes,
@@ -83,10 +83,10 @@ impl Kind {
     }
 }
 
-/// Ports of a try: the client's, and the server's.
+/// Ports of a try: the client's, the server's.
 type Ports = (u16, u16);
 
-/// Namespaces of both ends.
+/// Namespaces of client and server, with the server's addresses.
 struct Scene<'a> {
     client: &'a Namespace,
     server: &'a Namespace,
@@ -95,7 +95,8 @@ struct Scene<'a> {
     ports: &'a [u16],
 }
 
-/// Returns a connected socket of a client, bound to a port.
+/// Returns a client's socket, connected to a server and bound to a port.
+/// - own: the client's port; 0 = any port.
 fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::OwnedFd> {
     let (family, any) = match to {
         SocketAddr::V4(_) => (AddressFamily::Inet, IpAddr::from([0; 4])),
@@ -109,7 +110,7 @@ fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::O
         &TimeVal::milliseconds(CONNECTED_MS),
     )?;
     let own = SockaddrStorage::from(SocketAddr::new(any, own));
-    // Closing it sends a reset, so that the ports can be used again at once.
+    // With this option, closing the socket sends a reset, so that the ports can be used again at once.
     let linger = libc::linger {
         l_onoff: 1,
         l_linger: 0,
@@ -120,7 +121,9 @@ fn bound(to: SocketAddr, kind: SockType, own: u16) -> nix::Result<std::os::fd::O
     Ok(socket)
 }
 
-/// Sends a message, if that is possible. Returns the socket, which keeps the connection open.
+/// Sends a message from a port. Returns the socket, which keeps the connection open, and the ports; None if the client
+/// can't connect.
+/// - own: the client's port; 0 = any port.
 fn send(
     to: SocketAddr,
     kind: Kind,
@@ -157,7 +160,7 @@ enum TcpOrUdp {
     Udp(UdpSocket),
 }
 
-/// Sockets of the server.
+/// Sockets of the server, on each of its ports.
 struct Server {
     streams: Vec<TcpListener>,
     datagrams: Vec<UdpSocket>,
@@ -181,7 +184,8 @@ impl Server {
         Ok(server)
     }
 
-    /// Returns the ports of received messages: streams with at least `bytes` bytes, and any datagrams.
+    /// Returns the ports of received messages: streams with at least `bytes` bytes, and all datagrams.
+    /// - streams: in/out: accepted connections, with the number of bytes that each has received.
     fn heard(&self, bytes: usize, streams: &mut Vec<(TcpStream, Ports, usize)>) -> BTreeSet<Ports> {
         let mut heard = BTreeSet::new();
         for listener in &self.streams {
@@ -212,8 +216,8 @@ impl Server {
 }
 
 impl Scene<'_> {
-    /// Sends messages of a kind from each port to each, and then an allowed one: when it arrives, all earlier ones are
-    /// decided. Returns the ports between which messages arrived.
+    /// Sends messages of a kind from each of OWN_PORTS to each port of the server, and then an allowed message: when
+    /// that arrives, all earlier messages are decided. Returns the ports between which messages arrived.
     fn round(
         &self,
         kind: Kind,
@@ -254,8 +258,8 @@ impl Scene<'_> {
         Ok(heard)
     }
 
-    /// Tries each kind with a denied name. Fails if one arrives for which `is_denied` returns true, by kind and the
-    /// server's port.
+    /// Tries each kind with a denied name. Fails if a message arrives for which `is_denied` returns true.
+    /// - is_denied: receives the kind of the message and the server's port.
     fn try_all(
         &self,
         denied: &str,
@@ -277,7 +281,8 @@ impl Scene<'_> {
     }
 }
 
-/// Returns a shipped policy, with changed values at the places that its comment names.
+/// Returns a shipped policy with changed values, which its comment tells the operator to change: folder and file.
+/// - changed: old and new text of each value.
 fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, String)> {
     let folder = Folder::shared()?;
     let policies = root().join("rules/policy");
@@ -293,7 +298,7 @@ fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, Stri
     Ok((folder, file))
 }
 
-/// The client's own firewall: names that are not on the list.
+/// Tests egress-names, a policy for the client's own firewall, with a name that is not on its list.
 fn egress_names(twin: Twin) -> anyhow::Result<()> {
     const DENIED: &str = "denied.example";
     let allowed = (Kind::Tls, "api.example.com", 443);
@@ -320,7 +325,7 @@ fn egress_names(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// Returns a scene with a gateway.
+/// Returns a scene in which a gateway forwards the packets.
 fn forwarded(net: &Net) -> Scene<'_> {
     Scene {
         client: &net.client,
@@ -332,7 +337,7 @@ fn forwarded(net: &Net) -> Scene<'_> {
 
 const FORWARDED: (Kind, &str, u16) = (Kind::Tls, "allowed.example", 8443);
 
-/// Names that are on the list.
+/// Tests family-filter with a name that is on its list. Without a firewall all messages must arrive.
 fn family_filter(twin: Twin) -> anyhow::Result<()> {
     const DENIED: &str = "www.casino.example";
     let net = Net::new(Sees::Both)?;
@@ -353,13 +358,13 @@ fn family_filter(twin: Twin) -> anyhow::Result<()> {
     )?;
     scene.try_all(DENIED, FORWARDED, &|kind, port| match kind {
         Kind::Tls | Kind::Http | Kind::Quic => true,
-        // At port 53 only DNS queries can be read.
+        // On port 53 only DNS queries for other names pass; on port 853 nothing passes.
         Kind::DnsTcp | Kind::DnsUdp | Kind::Other => port == 53 || port == 853,
     })?;
     firewall.finish().map(drop)
 }
 
-/// Queries to other resolvers than those of the policy, and for names outside the public DNS.
+/// Tests dns-guard: queries to resolvers other than the policy's, and for names outside the public DNS.
 fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let scene = forwarded(&net);
@@ -378,7 +383,7 @@ fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// The ways of the evasion suite, with names on the list of family-filter.
+/// Tries the ways of the part evasion with family-filter, with the evasion's denied names on its list.
 fn evasions(twin: Twin) -> anyhow::Result<()> {
     let policy = root().join("rules/policy/family-filter.nft");
     let text = std::fs::read_to_string(policy)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets with headers beyond the copied bytes, or with parts that a policy does not read: real sockets receive data only
-//! if --fail allows.
+//! Packets with headers beyond the copied bytes, or with malformed parts that the policy does not read: real sockets
+//! receive their data only if --fail allows that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -30,10 +30,12 @@ const UDP: u8 = libc::IPPROTO_UDP as u8;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP_LITE: u8 = libc::IPPROTO_UDPLITE as u8;
 const DESTINATION: u8 = libc::IPPROTO_DSTOPTS as u8;
-/// An option that nodes skip if they do not know it (RFC 4727): the kernel refuses padding of this length.
+/// Option that nodes skip if they do not know it (RFC 4727). PadN is not used: the kernel refuses padding of this
+/// length.
 const EXPERIMENT: u8 = 0x1e;
 const HEADER_BYTES: usize = 8;
-/// Lengths of destination options: after the longer ones, the ports are beyond the 128 copied bytes.
+/// Lengths of a header with destination options, in bytes. After the longer one, the ports are beyond the 128 copied
+/// bytes.
 const NEAR: usize = 80;
 const FAR: usize = 88;
 
@@ -50,20 +52,23 @@ fn datagram(protocol: u8, data: &[u8]) -> Vec<u8> {
     datagram
 }
 
-/// Returns a header of destination options with this number of bytes.
+/// Returns a header with destination options.
+/// - next: type of the next header.
+/// - bytes: length of the header.
 fn options(next: u8, bytes: usize) -> Vec<u8> {
     let mut header = vec![next, (bytes / 8 - 1) as u8, EXPERIMENT, (bytes - 4) as u8];
     header.resize(bytes, 0);
     header
 }
 
-/// Returns a packet with one header of destination options.
+/// Returns a packet to ::1 with one header of destination options before a datagram.
+/// - bytes: length of this header.
 fn behind(protocol: u8, bytes: usize, data: &[u8]) -> Vec<u8> {
     let payload = [options(protocol, bytes), datagram(protocol, data)].concat();
     ipv6(6, DESTINATION, payload.len() as u16, &payload)
 }
 
-/// Returns a UDP packet with this number of headers of destination options, of 8 bytes each.
+/// Returns a UDP packet to ::1 with this number of headers of destination options, 8 bytes each.
 fn behind_many(count: usize, data: &[u8]) -> Vec<u8> {
     let mut payload = options(DESTINATION, 8).repeat(count - 1);
     payload.extend(options(UDP, 8));
@@ -96,7 +101,7 @@ fn received(application: &UdpSocket, within: Duration) -> anyhow::Result<Option<
     }
 }
 
-/// Returns a policy that drops packets to PORT, and other packets on the path.
+/// Returns a policy that drops packets to PORT in the hook input, and accepts others.
 fn port_closed() -> anyhow::Result<PolicyFile> {
     PolicyFile::new(&format!(
         "table inet filter {{\n\tchain input {{\n\t\ttype filter hook input priority 0; policy accept;\n\
@@ -110,7 +115,9 @@ fn input_queued() -> anyhow::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Sends datagrams of which the first must never arrive, and the second only if `arrives`.
+/// Sends datagrams after a near and a far header. Checks that the first never arrives, and that the second arrives only
+/// if `arrives` is true.
+/// - fail: value of --fail.
 fn ports(subject: &Subject, fail: &str, arrives: bool) -> anyhow::Result<()> {
     let namespace = input_queued()?;
     let policy = port_closed()?;
@@ -143,7 +150,8 @@ fn ports_open(subject: &Subject) -> anyhow::Result<()> {
     ports(subject, "truncated=open,malformed=closed", true)
 }
 
-/// More headers than are walked, with --malformed policy: the policy decides as far as bytes are present.
+/// Checks packets with more extension headers than the firewall parses, with --malformed policy: the policy decides by
+/// the bytes that are present.
 fn extensions(subject: &Subject) -> anyhow::Result<()> {
     let namespace = input_queued()?;
     let policy = port_closed()?;
@@ -165,7 +173,9 @@ fn extensions(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Wrong TCP header lengths under a policy that reads only addresses.
+/// Checks TCP packets with a wrong header length, under a policy that reads only addresses.
+/// - fail: value of --fail.
+/// - arriving: number of packets that must arrive.
 fn offsets(subject: &Subject, fail: &str, arriving: usize) -> anyhow::Result<()> {
     const LIES: [u8; 3] = [1, 2, 15];
     let namespace = namespace()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Results of packets when the firewall drops them, stops, dies, or is not alone.
+//! Packets while the firewall drops all, is stopped or killed, or while another firewall owns its queue.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{run_to_end, Firewall};
@@ -44,7 +44,7 @@ fn default_drop(subject: &Subject) -> anyhow::Result<()> {
     check_does_not_pass(&namespace, "a firewall that drops all")?;
     let ledger = firewall.finish()?.total;
     ledger.check_clean()?;
-    // The SYN, and perhaps its retransmission, besides the datagrams.
+    // Besides the datagrams, the firewall receives the SYN, and perhaps its retransmission.
     ensure!(ledger.received > SENT, "received {}", ledger.received);
     ensure!(
         ledger.verdict("drop") == ledger.received,
@@ -101,15 +101,16 @@ fn second_on_the_same_queue(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SIGTERM during a flood: packets that the firewall received have their verdict, and the ledger counts the others.
-/// Repeated, since the signal must hit the short time between receiving and answering.
+/// Sends SIGTERM during a flood. Checks that each packet that the firewall received has its verdict, and that the
+/// ledger counts the others. Does this several times, since the signal must arrive in the short time between receiving
+/// and answering.
 fn stopped_under_load(subject: &Subject) -> anyhow::Result<()> {
     const TIMES: u32 = 12;
     let namespace = namespace_with("loopback-9999-udp")?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     let client = udp_client(&namespace, LOCALHOST)?;
-    // A smaller buffer would make the sender wait for room, and the queue would be idle when the firewall reads it for the
-    // last time.
+    // A smaller buffer would make the sender wait for room, and the queue would be empty when the firewall reads it for
+    // the last time.
     force_send_buffer(&client, 256 << 20)?;
     let flood = UdpFlood::start(client);
     for time in 1..=TIMES {
@@ -123,7 +124,7 @@ fn stopped_under_load(subject: &Subject) -> anyhow::Result<()> {
             .with_context(|| format!("time {time}"))?
             .total;
         ledger.check_reconciled()?;
-        // Without a firewall no packet passes, so this becomes idle.
+        // Without a firewall no packet passes, so the number of arrived packets becomes final.
         let accepted = ledger.verdict("accept");
         server
             .check_arrived(arrived_before + accepted)

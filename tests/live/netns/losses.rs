@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More packets than fit: losses are counted, and the firewall continues.
+//! More packets than a queue or a buffer holds: losses are counted, and the firewall continues.
 
 use anyhow::ensure;
 use testbed::firewall::Firewall;
@@ -22,13 +22,14 @@ pub const ROWS: &[Row] = &[
 ];
 
 const SENT: u64 = 1000;
-/// Number of requests, one at a time, which fit into the smallest room.
+/// Number of requests sent after an overload, one at a time: each fits into the smallest queue and buffer.
 const AFTERWARDS: u64 = 50;
 const SMALL_QUEUE: [&str; 2] = ["--queue-length", "16"];
 const SMALL_BUFFER: [&str; 2] = ["--receive-buffer", "4096"];
 
-/// Sends more than fits, and then normal traffic, all of which must pass. Returns the ledger after the number of deliveries
-/// that `delivered` computes from it.
+/// Sends more packets than fit, and checks how many arrive. Then sends normal traffic, all of which must pass. Returns
+/// the ledger before the normal traffic.
+/// - delivered: computes from this ledger the number of datagrams that must arrive.
 fn overload(
     subject: &Subject,
     arguments: &[&'static str],
@@ -103,7 +104,7 @@ fn buffer_full(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The only uncounted loss (docs/RUN.md): packets that pass because the queue is full.
+/// Checks the only loss that is not counted (docs/RUN.md): packets pass unseen because the queue is full.
 fn queue_full_fail_open(subject: &Subject) -> anyhow::Result<()> {
     let arguments = [SMALL_QUEUE[0], SMALL_QUEUE[1], "--fail", "open"];
     let ledger = overload(subject, &arguments, |_| SENT)?;
@@ -133,7 +134,7 @@ fn buffer_full_fail_open(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Floods without SIGSTOP until packets are lost, then sends normal traffic.
+/// Floods a running firewall until packets are lost, and then sends normal traffic. Returns the ledger between both.
 fn flood_beyond(subject: &Subject, arguments: &[&'static str]) -> anyhow::Result<Ledger> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let mut firewall = Firewall::start(&namespace, subject.twin, &subject.with(arguments))?;

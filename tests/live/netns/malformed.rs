@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Malformed packets that the kernel passes to the queue: counted by name, and decided as --fail specifies.
+//! Malformed packets that the kernel queues: the firewall counts them by reason, and decides them as --fail says.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -24,12 +24,12 @@ const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 const HOP_BY_HOP: u8 = 0;
 const NO_NEXT_HEADER: u8 = 59;
 
-/// A hop-by-hop header with a length field of 16 bytes, of which 8 are present.
+/// Hop-by-hop header whose length field says 16 bytes, of which 8 are present.
 const CUT_EXTENSION: [u8; 8] = [NO_NEXT_HEADER, 1, 1, 4, 0, 0, 0, 0];
 
-/// Returns the packets sent to 127.0.0.1: the counted reason, and the packet.
+/// Returns the malformed packets sent to 127.0.0.1: the reason that is counted, and the packet.
 fn malformed_ipv4() -> Vec<(&'static str, Vec<u8>)> {
-    // In units of 8 bytes; with 40 bytes of payload its end is beyond 65535.
+    // Fragment offset in units of 8 bytes. With 40 bytes of payload the fragment ends after byte 65535.
     const LAST_OFFSET: u16 = 8191;
     vec![
         ("ipv4-fragment-overflow", ipv4(UDP, LAST_OFFSET, &[0; 40])),
@@ -43,7 +43,7 @@ fn malformed_ipv4() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns the same for ::1.
+/// Returns the malformed packets sent to ::1: the reason that is counted, and the packet.
 fn malformed_ipv6() -> Vec<(&'static str, Vec<u8>)> {
     vec![
         ("version", ipv6(5, NO_NEXT_HEADER, 0, &[])),
@@ -56,13 +56,14 @@ fn malformed_ipv6() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// Returns a packet that must pass in all modes of --fail.
+/// Returns a packet that must pass with each mode of --fail.
 fn well_formed() -> Vec<u8> {
     ipv4(UDP, 0, &udp(12, b"good"))
 }
 
-/// Runs a firewall with --fail `mode` and sends all packets. `verdict` is the expected verdict of malformed packets,
-/// `arriving` the number of TCP and of UDP packets that must arrive at 127.0.0.1.
+/// Runs a firewall with --fail `mode`, sends all packets, and checks verdicts and counts.
+/// - verdict: expected verdict of malformed packets.
+/// - arriving: number of TCP packets and of UDP packets that must arrive at 127.0.0.1.
 fn play(
     subject: &Subject,
     mode: &'static str,
@@ -80,7 +81,7 @@ fn play(
         "iptables",
         &["tcp", "udp", "icmp"].map(to_queue).join("\n"),
     )?;
-    // Besides our packets only responses to them could match: malformed packets cause none.
+    // Besides these packets the rule would match only responses to them, and malformed packets cause no response.
     restore(
         &namespace,
         "ip6tables",
@@ -138,7 +139,7 @@ fn fail_closed(subject: &Subject) -> anyhow::Result<()> {
 }
 
 fn fail_open(subject: &Subject) -> anyhow::Result<()> {
-    // The overflowing fragment is dropped by the kernel's own reassembly.
+    // The kernel's own reassembly drops the overflowing fragment, so it does not arrive.
     const ALL_BUT_THE_FRAGMENT: [usize; 2] = [3, 4];
     play(subject, "open", "accept", ALL_BUT_THE_FRAGMENT)
 }

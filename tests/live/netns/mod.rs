@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each twin with each backend between real hosts in network namespaces.
+//! Each twin with each backend, between real hosts in network namespaces.
 
 use testbed::twin::{Twin, BACKENDS, TWINS};
 use twinwall_tests::case::Case;
@@ -20,7 +20,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Returns a firewall's arguments: the backend, and more.
+    /// Returns the arguments of a firewall: the backend, and more arguments.
     pub fn with<'a>(&self, more: &[&'a str]) -> Vec<&'a str>
     where
         'static: 'a,
@@ -29,7 +29,7 @@ impl Subject {
     }
 }
 
-/// A case that runs with every subject: its name, its limit in seconds, and its body.
+/// Case that runs with every subject: name, time limit in seconds, body.
 pub type Row = (&'static str, u64, fn(&Subject) -> anyhow::Result<()>);
 
 /// Returns all cases of the part.

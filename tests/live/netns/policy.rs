@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies decide on real packets: accepted packets arrive, dropped packets do not, marks are set, and the kernel's packet
-//! metadata are matched.
+//! Policies decide real packets: accepted packets arrive, dropped packets do not, marks are set, and rules match the
+//! metadata that the kernel sends with a packet.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub const ROWS: &[Row] = &[
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
-/// A policy in a file that is deleted on drop.
+/// Policy file, deleted on drop.
 pub struct PolicyFile {
     pub path: String,
     _folder: Folder,
@@ -52,7 +52,7 @@ impl PolicyFile {
         })
     }
 
-    /// Returns the counter statement on a line of the text.
+    /// Returns packets and bytes of the counter statement on a line of the policy.
     fn counter(&self, policy: &Policy, line: u32) -> anyhow::Result<(u64, u64)> {
         let rule = format!("{}:{line}", self.path);
         let mut counters = policy.counters.iter();
@@ -72,7 +72,7 @@ impl PolicyFile {
     }
 }
 
-/// Returns a chain with these rules, at line 3 and below.
+/// Returns a policy of one chain, with the rules from line 3 on.
 fn chain(hook: &str, policy: &str, rules: &str) -> anyhow::Result<PolicyFile> {
     PolicyFile::new(&format!(
         "table inet t {{ chain c {{\ntype filter hook {hook} priority 0; policy {policy};\n{rules}\n}}\n}}\n"
@@ -89,7 +89,7 @@ fn start(
     Firewall::start(namespace, subject.twin, &subject.with(&arguments))
 }
 
-/// Returns a socket in a namespace, with a buffer for all packets of a case.
+/// Returns a UDP socket in a namespace, with a receive buffer for all packets of a case.
 fn receiver(namespace: &Namespace, address: IpAddr, port: u16) -> anyhow::Result<UdpSocket> {
     let socket = namespace.enter(|| UdpSocket::bind((address, port)))?;
     force_receive_buffer(&socket, 16 << 20)?;
@@ -97,7 +97,7 @@ fn receiver(namespace: &Namespace, address: IpAddr, port: u16) -> anyhow::Result
     Ok(socket)
 }
 
-/// Returns the arriving datagrams: waits for the expected number, and then for none to follow.
+/// Returns the datagrams that arrive: waits for the expected number, and then until no more arrive.
 fn arrived(socket: &UdpSocket, expected: usize) -> anyhow::Result<Vec<Vec<u8>>> {
     let mut datagrams = Vec::new();
     let mut buffer = [0; 2048];
@@ -116,7 +116,8 @@ fn arrived(socket: &UdpSocket, expected: usize) -> anyhow::Result<Vec<Vec<u8>>> 
     }
 }
 
-/// Packets of one batch get different verdicts, and the kernel applies each to the right packet.
+/// Checks that packets of one batch get different verdicts, and that the kernel applies each verdict to the right
+/// packet.
 fn mixed_verdicts(subject: &Subject) -> anyhow::Result<()> {
     const EACH: u16 = 400;
     const GROUP: u16 = 20;
@@ -134,7 +135,8 @@ fn mixed_verdicts(subject: &Subject) -> anyhow::Result<()> {
         .collect::<anyhow::Result<_>>()?;
     let client = namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
     let passes = |port: u16| port != 1001 && port != 1005;
-    // The firewall is stopped meanwhile, so that all packets come in full batches; more would not fit the sender's buffer.
+    // The firewall is stopped while packets are sent, so that they are received in full batches. A larger group would
+    // not fit into the sender's buffer.
     for group in 0..EACH / GROUP {
         let numbers = group * GROUP..(group + 1) * GROUP;
         testbed::proc::signal(firewall.pid, libc::SIGSTOP);
@@ -172,7 +174,7 @@ fn mixed_verdicts(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet has the mark of a rule after the queue.
+/// Checks that packets have the marks that rules set, after the queue.
 fn marks(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace()?;
     restore(&namespace, "iptables", "-A OUTPUT -p udp -j NFQUEUE")?;
@@ -217,7 +219,7 @@ fn marks(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_clean()
 }
 
-/// Sets SO_MARK (socket(7)).
+/// Sets the mark of a socket's packets (SO_MARK, socket(7)).
 fn mark_socket(socket: &UdpSocket, mark: u32) -> anyhow::Result<()> {
     use std::os::fd::AsRawFd;
     // SAFETY: the kernel reads one word.
@@ -234,7 +236,8 @@ fn mark_socket(socket: &UdpSocket, mark: u32) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// With the marks of rules/queue/conntrack-9999 a policy distinguishes new, established and invalid.
+/// Checks that a policy distinguishes new, established and invalid packets by the marks that rules/queue/conntrack-9999
+/// sets.
 fn ct_state_by_marks(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace_with("conntrack-9999")?;
     let policy = chain(
@@ -243,13 +246,13 @@ fn ct_state_by_marks(subject: &Subject) -> anyhow::Result<()> {
         "meta mark != 0 counter drop\nct state established counter accept\nct state new counter meta mark set 0x100 accept\n\
          ct state invalid counter drop\ncounter",
     )?;
-    // After the queue new connections have the mark of the policy, without the bits of the state.
+    // After the queue, packets of new connections have the policy's mark, without the bits of the state.
     let firewall = start(subject, &namespace, &policy, &["--conntrack", "mark"])?;
     tcp_echo(&namespace, LOCALHOST)?;
     let mut stream = tcp_connect(&namespace, LOCALHOST, PATIENCE)?;
     tcp_ask(&mut stream)?;
     drop(stream);
-    // A RST that belongs to no connection.
+    // A RST that belongs to no connection: its state is invalid.
     let mut segment = tcp(5);
     segment[13] = 0x04;
     RawSender::new(&namespace, LOCALHOST)?.send(&ipv4(TCP, 0, &segment))?;
@@ -272,7 +275,8 @@ fn ct_state_by_marks(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_reconciled()
 }
 
-/// Either the kernel delivers the state with the packet, or the start fails with advice.
+/// Checks `ct state` without --conntrack mark: either the kernel sends the state with each packet, or the firewall does
+/// not start, and its error says what to do.
 fn ct_state_by_attribute(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let policy = chain("input", "accept", "ct state new counter\nct mark 0 counter")?;
@@ -298,7 +302,7 @@ fn attribute_is_seen(
     firewall: Firewall,
     policy: &PolicyFile,
 ) -> anyhow::Result<()> {
-    // The match makes the kernel track connections here.
+    // The conntrack match makes the kernel track connections in this namespace.
     let rules = "-A INPUT -m conntrack --ctstate NEW -p udp -j NFQUEUE";
     restore(namespace, "iptables", rules)?;
     let receiver = receiver(namespace, LOCALHOST, PORT)?;
@@ -310,7 +314,7 @@ fn attribute_is_seen(
     policy.check_counter(&stats, 4, 1)
 }
 
-/// meta skuid is the user that owns the socket; a packet without a local socket has no user.
+/// Checks that meta skuid is the user that owns the socket, and that a packet without a local socket has no user.
 fn socket_owner(subject: &Subject) -> anyhow::Result<()> {
     const UID: &str = "12345";
     let namespace = namespace()?;
@@ -343,7 +347,7 @@ fn socket_owner(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_clean()
 }
 
-/// iifname and iif match the packet's interface, by its current name.
+/// Checks that iifname and iif match the packet's interface, by its current name.
 fn interface_names(subject: &Subject) -> anyhow::Result<()> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;
@@ -368,7 +372,7 @@ fn interface_names(subject: &Subject) -> anyhow::Result<()> {
     ] {
         run(&server, "ip", words)?;
     }
-    // A name is cached for a second.
+    // The firewall caches a name for a second.
     std::thread::sleep(Duration::from_millis(1100));
     socket.send_to(b"two", (VETH_IPV4.1, PORT))?;
     ensure!(arrived(&receiver, 1)? == [b"two"], "after the renaming");
@@ -379,7 +383,7 @@ fn interface_names(subject: &Subject) -> anyhow::Result<()> {
     stats.total.check_clean()
 }
 
-/// With --malformed policy the rules see the fields that a malformed packet has.
+/// Checks that with --malformed policy, rules match the fields that a malformed packet has.
 fn malformed_by_policy(subject: &Subject) -> anyhow::Result<()> {
     let short = ipv4(TCP, 0, &tcp(5)[..4]);
     let rules = "tcp dport 9999 counter accept\ntcp flags syn counter accept\ncounter";
@@ -408,7 +412,7 @@ fn malformed_by_policy(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A packet whose layer 4 is beyond the copied bytes is decided by --fail, and counted.
+/// Checks that a packet whose transport header is beyond the copied bytes is decided by --fail, and counted.
 fn cut(subject: &Subject) -> anyhow::Result<()> {
     const DESTINATION_OPTIONS: u8 = 60;
     const PAD_N: u8 = 1;
@@ -432,7 +436,7 @@ fn cut(subject: &Subject) -> anyhow::Result<()> {
             Ok(firewall.ledger()?.total.undecidable == 1)
         })?;
         let stats = firewall.finish()?;
-        // Statements before the match have taken effect.
+        // Statements before the match that can't be decided have taken effect.
         policy.check_counter(&stats, 3, stats.total.received)?;
         ensure!(
             stats.total.verdict(verdict) >= 1 && stats.total.beyond_copy == 1,
@@ -444,7 +448,8 @@ fn cut(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A policy that reads no byte of a packet needs none, nor does one that counts the length; options may limit them to that.
+/// Checks that a policy starts with the smallest --copy-bytes that it requires: 0 if it reads no byte, 1 if it counts,
+/// 20 for a field of the IPv4 header.
 fn metadata_only(subject: &Subject) -> anyhow::Result<()> {
     for (rules, copy_bytes) in [
         ("meta mark 5 drop", 0),
@@ -480,7 +485,7 @@ fn metadata_only(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A limit applies to all queues together.
+/// Checks that one limit counts the packets of all queues together.
 fn limit_of_all_queues(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace()?;
     restore(

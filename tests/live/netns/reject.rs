@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The packets of `reject`: byte for byte those of the kernel's nf_tables with the same file.
+//! Packets that `reject` sends: they must equal those that the kernel's nf_tables sends with the same policy, byte for
+//! byte.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -21,7 +22,8 @@ pub const ROWS: &[Row] = &[
     ("reject-what-goes-out", 60, what_goes_out),
 ];
 
-/// Ports select the response. Neighbour discovery must pass, and other packets get no response.
+/// Policy that selects the response by destination port. It accepts neighbour discovery, and rejects all other packets
+/// with the default response.
 const POLICY: &str = r#"
 table inet filter {
 	chain input {
@@ -37,7 +39,7 @@ table inet filter {
 }
 "#;
 
-/// Number of packets with a response.
+/// Number of packets that get a response.
 const ANSWERS: usize = 37;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
@@ -50,7 +52,7 @@ const SYN: u8 = 0x02;
 const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 
-/// Computes the checksum of RFC 1071 over 16-bit words, folded and complemented.
+/// Returns the Internet checksum of the parts (RFC 1071), in network byte order. Each part is padded to 16 bits.
 fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     let mut sum = 0_u32;
     for part in parts {
@@ -65,7 +67,7 @@ fn checksum(parts: &[&[u8]]) -> [u8; 2] {
     (!(sum as u16)).to_be_bytes()
 }
 
-/// Source and destination address of one family.
+/// Source and destination address, both of the same family.
 #[derive(Clone, Copy)]
 struct Way(IpAddr, IpAddr);
 
@@ -78,7 +80,8 @@ impl Way {
         }
     }
 
-    /// Inserts a checksum over pseudo header and payload into the payload.
+    /// Stores a checksum over pseudo header and payload in the payload.
+    /// - at: offset of the checksum field.
     fn checked(&self, protocol: u8, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
         let length = (payload.len() as u16).to_be_bytes();
         let sum = match (self.0, protocol) {
@@ -93,7 +96,8 @@ impl Way {
         self.packet_with(protocol, payload, 0, 0)
     }
 
-    /// Returns a packet; `tos` and `fragment` are for IPv4.
+    /// Returns a packet.
+    /// - tos, fragment: fields of the IPv4 header; unused for IPv6.
     fn packet_with(&self, protocol: u8, payload: &[u8], tos: u8, fragment: u16) -> Vec<u8> {
         let mut packet = match self.0 {
             IpAddr::V4(_) => {
@@ -146,7 +150,7 @@ impl Way {
     }
 }
 
-/// Returns the packets to the server itself, and those to all hosts on the link.
+/// Returns the packets to send: those to the server's own address, and those to all hosts on the link.
 fn packets() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     let v4 = Way(VETH_IPV4.0, VETH_IPV4.1);
     let v6 = Way(VETH_IPV6.0, VETH_IPV6.1);
@@ -178,7 +182,7 @@ fn packets() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
         own.push(v6.icmp(kind));
     }
     own.push(v4.packet_with(UDP, &v4.udp(6, 3), 0x2c, 0));
-    // Not the first of its fragments: reassembly drops it, or it gets no response.
+    // A later fragment without its first fragment: reassembly drops it, or it gets no response.
     own.push(v4.packet_with(UDP, &[0; 16], 0, 100));
     own.push(v6.packet(
         FRAGMENT,
@@ -198,8 +202,8 @@ fn packets() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (own, others)
 }
 
-/// Removes the parts excluded from the comparison: the identification of IPv4 and the header checksum, the flow label, and
-/// the checksum of TCP, which the kernel leaves to the interface.
+/// Clears the fields that are not compared: the IPv4 identification and header checksum, the IPv6 flow label, and the
+/// TCP checksum, which the kernel leaves to the interface.
 fn normalize(mut packet: Vec<u8>) -> Vec<u8> {
     match packet[0] >> 4 {
         4 => {
@@ -214,7 +218,7 @@ fn normalize(mut packet: Vec<u8>) -> Vec<u8> {
     packet
 }
 
-/// Returns true if the checksum of a RST over IPv4 is correct.
+/// Returns true unless a packet is IPv4 and TCP with a wrong TCP checksum.
 fn is_checked(packet: &[u8]) -> bool {
     let length = ((packet.len() - 20) as u16).to_be_bytes();
     packet[0] >> 4 != 4
@@ -222,7 +226,7 @@ fn is_checked(packet: &[u8]) -> bool {
         || checksum(&[&packet[12..20], &[0, TCP], &length, &packet[20..]]) == [0, 0]
 }
 
-/// Returns true if a packet is a response to our packets, and not the kernel's own traffic.
+/// Returns true if a packet may be a response to the sent packets; false for other traffic of the kernel.
 fn is_answer(packet: &[u8]) -> bool {
     let protocol = if packet[0] >> 4 == 4 {
         packet[9]
@@ -256,14 +260,15 @@ fn answers(client: &Namespace, server: &Namespace) -> anyhow::Result<Vec<Vec<u8>
     Ok(link.receive(is_answer, ANSWERS, VAIN)?)
 }
 
-/// Returns the compared parts of responses, in a fixed order.
+/// Returns responses with only their compared fields, sorted.
 fn comparable(answers: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut answers: Vec<Vec<u8>> = answers.into_iter().map(normalize).collect();
     answers.sort();
     answers
 }
 
-/// Returns two namespaces; the second has no rate limit on responses, and accepts broadcasts at 10.255.255.255.
+/// Returns a client's and a server's namespace. The server has no rate limit for responses, and accepts broadcasts to
+/// 10.255.255.255.
 fn place() -> anyhow::Result<(Namespace, Namespace)> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;
@@ -276,7 +281,7 @@ fn place() -> anyhow::Result<(Namespace, Namespace)> {
         "ip",
         &[&broadcast[..], &["broadcast", "+"]].concat(),
     )?;
-    // Prevents address resolution while responses are awaited.
+    // Fixed hardware addresses prevent address resolution during the comparison.
     for (namespace, other, (ipv4, ipv6)) in [
         (&server, &client, (VETH_IPV4.0, VETH_IPV6.0)),
         (&client, &server, (VETH_IPV4.1, VETH_IPV6.1)),
@@ -358,7 +363,7 @@ fn as_the_kernel_does(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sending responses needs no UDP socket: it would receive packets that are never read.
+/// Checks that a firewall that rejects has no UDP socket: it would receive packets that are never read.
 fn check_no_port(namespace: &Namespace) -> anyhow::Result<()> {
     for table in ["udp", "udp6"] {
         let path = format!("/proc/thread-self/net/{table}");
@@ -368,7 +373,7 @@ fn check_no_port(namespace: &Namespace) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Local programs learn at once that their connection is refused, as if the other end had refused it.
+/// Checks that local programs learn at once that their connection is rejected, as if the other end had refused it.
 fn what_goes_out(subject: &Subject) -> anyhow::Result<()> {
     let (client, server) = (namespace()?, namespace()?);
     Namespace::veth_pair(&client, &server)?;

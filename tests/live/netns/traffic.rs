@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Traffic passes unchanged, and the ledger is exact.
+//! Traffic passes unchanged, and the ledger counts it exactly.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -80,7 +80,8 @@ fn icmp(subject: &Subject) -> anyhow::Result<()> {
         "-A OUTPUT -p icmp --icmp-type echo-request -j NFQUEUE",
     )?;
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&[]))?;
-    // One at a time: with several requests, ping waits for late responses only twice the longest round-trip time.
+    // Each ping sends one request: after several requests, ping waits for late responses only twice the longest
+    // round-trip time.
     for _ in 0..REQUESTS {
         run(
             &namespace,
@@ -125,14 +126,15 @@ fn veth_both_protocols(subject: &Subject) -> anyhow::Result<()> {
         let seen = firewall.settled_ledger()?.total.received - before;
         ensure!(seen == REQUESTS, "{address}: received {seen} of {REQUESTS}");
     }
-    // After everything that is counted: TCP may retransmit slow packets.
+    // TCP runs after everything that is counted, because it may retransmit slow packets.
     for address in addresses {
         tcp_transfer(&client, &server, address, 4 << 20)?;
     }
     check_all_accepted(&firewall.finish()?.total)
 }
 
-/// Returns the bytes per packet of a stream over veth, as the firewall sees it.
+/// Returns the mean length of the packets of a TCP stream over veth, in bytes, as the firewall sees them.
+/// - gso: value of --gso.
 fn stream_packet_bytes(subject: &Subject, gso: &str) -> anyhow::Result<f64> {
     const BYTES: u64 = 32 << 20;
     let (client, server) = veth()?;
@@ -152,7 +154,7 @@ fn gso_on_and_off(subject: &Subject) -> anyhow::Result<()> {
     let on = stream_packet_bytes(subject, "on")?;
     let off = stream_packet_bytes(subject, "off")?;
     let mtu = f64::from(VETH_MTU);
-    // The size depends on TCP and the time that packets take.
+    // The exact length depends on TCP and on the delay of packets.
     ensure!(
         on > mtu,
         "with --gso on a packet of a stream has {on:.0} bytes"
@@ -168,8 +170,8 @@ fn balanced_over_two_queues(subject: &Subject) -> anyhow::Result<()> {
     let namespace = namespace_with("balanced-9999")?;
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&["--queue", "0:1"]))?;
     tcp_echo(&namespace, LOCALHOST)?;
-    // The kernel balances by a hash of the addresses with a random seed: the probability that all of 64 clients share a
-    // queue is 2^-63.
+    // The kernel selects a queue by a hash of the addresses with a random seed. The probability that all 64 clients
+    // have the same queue is 2^-63.
     for host in 2..66 {
         let from = IpAddr::V4(Ipv4Addr::new(127, 0, 0, host));
         let mut stream = tcp_connect_from(&namespace, from, LOCALHOST).context("connect")?;
@@ -212,7 +214,7 @@ fn ten_thousand_connections(subject: &Subject) -> anyhow::Result<()> {
     })?;
     let ledger = firewall.finish()?.total;
     check_all_accepted(&ledger)?;
-    // SYN, ACK, a byte, FIN go to the server; the ACK of the echo may be part of the FIN.
+    // SYN, ACK, a byte and FIN go to the server. The ACK of the echoed byte may be part of the FIN.
     ensure!(
         ledger.received >= 4 * CONNECTIONS,
         "received {}",
@@ -267,7 +269,8 @@ fn profile_paper(subject: &Subject) -> anyhow::Result<()> {
     udp_exchange(&udp_client(&client, VETH_IPV4.1)?, REQUESTS)?;
     counter.check_arrived(REQUESTS)?;
     check_some_tcp(&client, &server)?;
-    // A burst may overflow the kernel's default buffer, as in the published experiment: a known loss, but no other.
+    // A burst may overflow the kernel's default buffer, as in the published experiment. This loss is counted; there
+    // must be no other.
     let ledger = firewall.finish()?.total;
     ledger.check_reconciled()?;
     ensure!(ledger.received > REQUESTS, "received {}", ledger.received);

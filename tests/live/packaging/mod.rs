@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files of `make install` and the Debian packages: all are present, work in place, and can be removed.
+//! Files of `make install` and of the Debian packages: all are present, the installed programs work, and all can be
+//! removed.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -31,8 +32,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Linker properties of the programs: no code at a fixed address, no writable function tables at run time, no executable
-/// stack, and in C checked return addresses and known lengths.
+/// Checks properties of the linked programs: no code at a fixed address, no writable function tables at run time, no
+/// executable stack. Checks also that the C program has checked return addresses and buffer lengths.
 fn hardened() -> anyhow::Result<()> {
     for twin in TWINS {
         let program = twin.binary();
@@ -64,7 +65,7 @@ fn hardened() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a program to its end. Skips the case if the program is missing; fails with its output if it fails.
+/// Runs a program until it ends. Skips the case if the program is missing. Fails with its stderr if it fails.
 fn done(command: &mut Command) -> anyhow::Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
@@ -90,7 +91,7 @@ fn script(name: &str) -> PathBuf {
     root().join("packaging").join(name)
 }
 
-/// Returns a folder like build/, with the programs and the man pages.
+/// Returns a folder with the programs and the man pages, like build/.
 fn build() -> anyhow::Result<Folder> {
     need("lowdown")?;
     let build = Folder::new()?;
@@ -113,7 +114,7 @@ fn build() -> anyhow::Result<Folder> {
     Ok(build)
 }
 
-/// Returns bash's completions for the last of some words, of which the first is the program.
+/// Returns bash's completions for the last of some words; the first word is the program.
 fn offered(words: &[&str]) -> anyhow::Result<Vec<String>> {
     const COMPLETE: &str = r#". "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
 _twinwall_firewall "$1" "${COMP_WORDS[-1]}" "${COMP_WORDS[-2]}" && printf '%s\n' "${COMPREPLY[@]}""#;
@@ -137,7 +138,7 @@ fn completion() -> anyhow::Result<()> {
         let offered = offered(words)?;
         ensure!(offered == expected, "{words:?}: {offered:?}");
     }
-    // Every option of the help text is offered in some place.
+    // Every option of the help text must be offered for one of these commands.
     let help = fs::read_to_string(root().join("cli/help.txt"))?;
     let mut all = BTreeSet::new();
     for command in [
@@ -153,7 +154,7 @@ fn completion() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Each shell takes the file of each program, and offers the programs' words.
+/// Checks that fish and zsh load the completion file of each program, and complete the program's words.
 fn other_shells() -> anyhow::Result<()> {
     for shell in ["fish", "zsh"] {
         need(shell)?;
@@ -196,7 +197,7 @@ fn other_shells() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns all files below a folder, as relative paths.
+/// Returns all files below a folder, as paths relative to it.
 fn files(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
     let mut folders = vec![folder.to_owned()];
@@ -212,7 +213,7 @@ fn files(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     Ok(files)
 }
 
-/// Returns groff's warnings for a page, and the page.
+/// Formats a man page. Returns groff's warnings, and the formatted page.
 fn formatted(page: &Path) -> anyhow::Result<(String, String)> {
     let mut groff = Command::new("groff");
     let output = done(
@@ -224,7 +225,7 @@ fn formatted(page: &Path) -> anyhow::Result<(String, String)> {
     Ok((text(&output.stderr), text(&output.stdout)))
 }
 
-/// Returns the long options in a text, at positions where options begin.
+/// Returns the long options in a text that are at the beginning of a line or follow other options there.
 fn options(text: &str) -> BTreeSet<&str> {
     let starts = text
         .lines()
@@ -334,7 +335,7 @@ fn install() -> anyhow::Result<()> {
         let program = into.path().join("usr/sbin").join(twin.program());
         done(Command::new(program).arg("check").arg(&example))?;
     }
-    // The administrator's version stays.
+    // A second installation must keep the administrator's version.
     fs::write(&example, "# mine\n")?;
     installed(&build, &into)?;
     ensure!(
@@ -349,14 +350,14 @@ fn install() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// systemd accepts the units, and the programs accept the units' options.
+/// Checks that systemd accepts the units, and that the programs accept the units' options.
 fn units() -> anyhow::Result<()> {
     let (build, into) = (build()?, Folder::new()?);
     installed(&build, &into)?;
     let conf = fs::read_to_string(into.path().join("etc/twinwall/example.conf"))?;
     let line = conf.lines().find_map(|line| line.strip_prefix("OPTIONS="));
     let options: Vec<&str> = line.context("no OPTIONS")?.split(' ').collect();
-    // Targets that the machine has, which the fleet's units are ordered by.
+    // Targets of a machine, which the fleet's units refer to.
     for target in ["sysinit", "basic", "shutdown", "sockets", "network-online"] {
         let unit = format!("usr/lib/systemd/system/{target}.target");
         fs::write(into.path().join(unit), "[Unit]\n")?;
@@ -371,7 +372,7 @@ fn units() -> anyhow::Result<()> {
             "twinwall-{}@example.service",
             twin.program().replace("-firewall", "")
         ));
-        // --help at the end: the options are parsed, and nothing runs.
+        // With --help at the end, the options are parsed, and no firewall runs.
         let program = into.path().join("usr/sbin").join(twin.program());
         done(Command::new(program).args(&options).arg("--help"))?;
     }
@@ -388,7 +389,7 @@ fn units() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the value of a unit's setting, if there is exactly one.
+/// Returns the value of a setting in a unit. Fails unless there is exactly one.
 fn setting<'a>(unit: &'a str, name: &str) -> anyhow::Result<&'a str> {
     let values: Vec<_> = unit
         .lines()
@@ -400,8 +401,8 @@ fn setting<'a>(unit: &'a str, name: &str) -> anyhow::Result<&'a str> {
     }
 }
 
-/// Settings of the two units for conflicts, their own folders, and restarts: tests of the virtual machine observe the
-/// effects.
+/// Checks the settings of the two units for conflicts, separate folders, and restarts. Their effects are tested in the
+/// virtual machine.
 fn settings() -> anyhow::Result<()> {
     let (build, into) = (build()?, Folder::new()?);
     installed(&build, &into)?;
@@ -435,7 +436,7 @@ fn settings() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `make user` creates the user only once: in a mount namespace with separate user files.
+/// Checks that `make user` creates the user only once, in a mount namespace with separate account files.
 fn user() -> anyhow::Result<()> {
     namespace()?; // only root can mount
     need("systemd-sysusers")?;
@@ -464,7 +465,8 @@ fn user() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs dpkg in a folder instead of a machine: with a separate package list, and without libraries, which it must ignore.
+/// Runs dpkg with a folder in place of a machine. Its package list there is separate and has no libraries, so it must
+/// ignore dependencies.
 fn dpkg<A: AsRef<OsStr>>(
     into: &Folder,
     arguments: impl IntoIterator<Item = A>,
@@ -483,7 +485,7 @@ fn dpkg<A: AsRef<OsStr>>(
     done(dpkg.args(arguments)).map(drop)
 }
 
-/// Packages in a possible order of installation.
+/// Packages in an order in which they can be installed.
 const PACKAGES: [&str; 6] = [
     "twinwall-common",
     "twinwall-fleet",
@@ -493,7 +495,7 @@ const PACKAGES: [&str; 6] = [
     "twinwall-capture",
 ];
 
-/// An installed program filters until it is stopped.
+/// Checks that an installed program starts, and runs until it is stopped.
 fn starts_and_stops(into: &Folder, twin: Twin) -> anyhow::Result<()> {
     let program = into.path().join("usr/sbin").join(twin.program());
     let mut command = namespace()?.command(program);
@@ -573,14 +575,14 @@ fn deb() -> anyhow::Result<()> {
     let purge = PACKAGES.iter().rev().copied();
     dpkg(&into, ["--purge"].into_iter().chain(purge))?;
     let left: Vec<_> = files(into.path())?.difference(&before).cloned().collect();
-    // The user stays, as files may belong to it; so do dpkg's own files.
+    // The user stays, as files may belong to the user. dpkg's own files stay, too.
     let may = |file: &str| file.starts_with("var/lib/dpkg/") || ACCOUNTS.contains(&file);
     let left: Vec<_> = left.into_iter().filter(|file| !may(file)).collect();
     ensure!(left.is_empty(), "is left: {left:?}");
     Ok(())
 }
 
-/// Files of accounts, and the copies that systemd-sysusers makes of them before it adds a user.
+/// Account files, and the copies that systemd-sysusers makes of them before it adds a user.
 const ACCOUNTS: [&str; 9] = [
     "etc/.pwd.lock",
     "etc/group",

@@ -31,11 +31,12 @@ pub fn cases() -> Vec<Case> {
 }
 
 const REQUESTS: u64 = 300;
-/// Tolerance for packets that arrive between the firewall's verdict and poll, which changes the number of calls. The case
-/// waits until the firewall sleeps before it sends the next packet, so this should never happen; but it depends on timing.
+/// Tolerated difference of calls. A packet that arrives between a verdict and poll changes their number. The case waits
+/// until the firewall sleeps before it sends the next packet, so this should not happen; but it depends on timing.
 const TOLERANCE: u64 = 3;
 
-/// Everything that a policy can request from the kernel except interface names, which are requested once a second.
+/// Policy that requires everything that a policy can require from the kernel, except interface names, which are
+/// requested once a second.
 const POLICY: &str = "table ip t {
 	chain c {
 		type filter hook output priority 0; policy drop;
@@ -45,7 +46,7 @@ const POLICY: &str = "table ip t {
 }
 ";
 
-/// Returns the worker's calls for packets that arrive one at a time.
+/// Returns the worker's calls for REQUESTS packets that arrive one at a time.
 fn calls_one_at_a_time(twin: Twin, backend: &str, policy: Option<&str>) -> anyhow::Result<Calls> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let trace = Trace::new(twin.name());
@@ -97,7 +98,7 @@ fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<
             "{name}: rust {count}, c {}",
             c[name]
         );
-        // No call is occasional: each belongs to every packet.
+        // Each call must be made for each packet, the same number of times.
         let per_packet = (*count as f64 / REQUESTS as f64).round() as u64;
         ensure!(
             per_packet > 0,
@@ -109,7 +110,7 @@ fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<
         );
     }
     let total: u64 = rust.values().sum();
-    // poll, receive, answer, and a check whether the socket is empty now.
+    // Calls for a packet: poll, receive, answer, and a receive that finds the socket empty.
     ensure!(
         total <= 4 * REQUESTS + TOLERANCE,
         "{total} calls for {REQUESTS} packets: {rust:?}"
@@ -117,8 +118,8 @@ fn one_at_a_time(backend: &'static str, policy: Option<&str>) -> anyhow::Result<
     Ok(())
 }
 
-/// In a flood one call serves many packets. (The tracer slows the firewall down, which makes batches fuller than without it,
-/// but a loop with calls per packet would be found.)
+/// Checks that in a flood one call serves many packets. The tracer slows the firewall down, so batches are fuller than
+/// without it; but a loop with calls per packet would be found.
 fn flood(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     const PACKETS: u64 = 50_000;
     let namespace = namespace_with("loopback-9999-udp")?;

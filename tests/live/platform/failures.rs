@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Failing starts, and a failing run: each has its exit code and its error line, the same in both twins.
+//! Starts that fail, and a run that fails: each has its exit code and its error line, the same in both twins.
 
 use std::fs;
 
@@ -124,10 +124,10 @@ fn owned_by_a_foreign_process(twin: Twin, backend: &'static str) -> anyhow::Resu
     check_failed(&ended, 5, &error)
 }
 
-/// A command whose process sees only processes of its own PID namespace.
+/// Wrapper whose process sees only processes of its own PID namespace.
 const PID_NAMESPACE: [&str; 5] = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
 
-/// Skips the case if a wrapper can't be used, as in a container or a chroot.
+/// Skips the case if a wrapper fails here, as in a container or a chroot.
 fn need(wrapper: &[&str]) -> anyhow::Result<()> {
     let mut command = namespace()?.command(wrapper[0]);
     let output = command.args(&wrapper[1..]).arg("true").output()?;
@@ -142,7 +142,7 @@ fn need(wrapper: &[&str]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An owner whose process is hidden: it is outside the firewall's PID namespace.
+/// Checks the error if the queue's owner is outside the firewall's PID namespace, so that its process is hidden.
 fn owned_by_a_hidden_process(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     need(&PID_NAMESPACE)?;
     let namespace = namespace()?;
@@ -156,7 +156,7 @@ fn owned_by_a_hidden_process(twin: Twin, backend: &'static str) -> anyhow::Resul
     check_failed(&ended, 5, &error)
 }
 
-/// The queues that were already open are released.
+/// Checks that a failed start releases the queues that it has already opened.
 fn second_of_two_queues_owned(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let _owner = Owner::of(&namespace, 1)?;
@@ -176,10 +176,12 @@ fn second_of_two_queues_owned(twin: Twin, backend: &'static str) -> anyhow::Resu
     Firewall::start(&namespace, twin, &SMALL)?.stop().map(drop)
 }
 
-/// Root only in a user namespace: it may own queues of its network namespace, but not exceed net.core.rmem_max.
+/// Wrapper that makes a process root in a user namespace only: it may own queues of its network namespace, but its
+/// buffers can't exceed net.core.rmem_max.
 const USER_NAMESPACE: [&str; 4] = ["unshare", "--user", "--map-root-user", "--net"];
 
-/// Returns net.core.rmem_max in bytes. Skips the case without user namespaces, or if the limit is too large.
+/// Returns net.core.rmem_max in bytes. Skips the case without user namespaces, or if this limit allows the default
+/// buffer.
 fn buffer_limit() -> anyhow::Result<u32> {
     need(&USER_NAMESPACE)?;
     let limit: u32 = fs::read_to_string("/proc/sys/net/core/rmem_max")?
@@ -194,7 +196,7 @@ fn buffer_limit() -> anyhow::Result<u32> {
 fn receive_buffer_refused(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let limit = buffer_limit()?;
     let buffer = ["--receive-buffer", "67108864"];
-    // That namespace has no other user.
+    // The user namespace has no other user.
     let arguments = [&["--backend", backend, "--user", "root"][..], &buffer].concat();
     let ended = run_to_end(&namespace()?, &USER_NAMESPACE, twin, &arguments)?;
     let error = format!(
@@ -206,7 +208,7 @@ fn receive_buffer_refused(twin: Twin, backend: &'static str) -> anyhow::Result<(
 
 fn receive_buffer_falls_back(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let limit = buffer_limit()?;
-    // That namespace has no other user.
+    // The user namespace has no other user.
     let arguments = ["--backend", backend, "--user", "root", "--json"];
     let firewall = Firewall::start_under(&namespace()?, &USER_NAMESPACE, twin, &arguments)?;
     let given = firewall.start_line()?.receive_buffer;
@@ -223,7 +225,8 @@ fn receive_buffer_falls_back(twin: Twin, backend: &'static str) -> anyhow::Resul
     Ok(())
 }
 
-/// The ledger is printed, the error line names the call, and the exit code is 1.
+/// Checks a call that fails while the firewall runs: it prints the ledger and an error line that names the call, and
+/// ends with exit code 1.
 fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let wrapper = [
@@ -233,7 +236,7 @@ fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Resu
         "--trace=recvmmsg",
         "--output=/dev/null",
         "-e",
-        // The first calls belong to the start: the kernel acknowledges configuration requests through the same call.
+        // The first calls belong to the start, when the kernel acknowledges configuration requests.
         "inject=recvmmsg:error=EIO:when=20+",
     ];
     let arguments = [
@@ -241,7 +244,7 @@ fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Resu
         backend,
         "--spin",
         "0",
-        // The tracer replaces the call by a nonexistent one, which the sandbox forbids.
+        // The tracer replaces the call by a nonexistent call, which the sandbox forbids.
         "--sandbox",
         "off",
         "--json",

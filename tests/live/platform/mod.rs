@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Compares the running twins: their starts, failures, reports, and the system calls of a packet.
+//! The running twins compared: their starts, failures and reports, and their system calls for a packet.
 
 use twinwall_tests::case::Case;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Starts with a policy: refusals and their errors, the policy in the start line, and the same system calls.
+//! Starts with a policy: refusals with their errors, and the policy in the start line.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{run_to_end, Ended, Firewall};
@@ -16,7 +16,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Writes a policy of one chain; returns its path.
+/// Writes a policy of one chain. Returns its path.
 fn chain(folder: &Folder, rules: &str) -> anyhow::Result<String> {
     folder.write("policy.nft", format!(
         "table inet t {{ chain c {{\ntype filter hook input priority 0; policy drop;\n{rules}\n}}\n}}\n"
@@ -76,7 +76,7 @@ fn no_capability() -> anyhow::Result<()> {
     let cause = "CAP_NET_RAW is missing, and the policy uses reject: run as root or with sudo, \
                  or give the program the capability (setcap cap_net_admin,cap_net_raw+ep)";
     check_refused(&wrapper, &["--policy", &path], 3, cause)?;
-    // A policy without rejects needs none.
+    // A policy without `reject` needs no CAP_NET_RAW.
     let path = chain(&folder, "tcp dport 22 drop")?;
     for twin in TWINS {
         let arguments = ["--policy", &path, "--receive-buffer", "65536"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The ledger as text and as JSON: byte for byte as documented, in both twins.
+//! The ledger as text and as JSON: both twins print it as documented, byte for byte.
 
 use std::time::{Duration, Instant};
 
@@ -38,16 +38,17 @@ pub fn cases() -> Vec<Case> {
 
 const SMALL: [&str; 2] = ["--receive-buffer", "1048576"];
 const SENT: u64 = 100;
-/// 18 bytes of payload, 8 of UDP, 20 of IPv4.
+/// Length of a packet: 18 bytes of payload, 8 of UDP, 20 of IPv4.
 const PACKET_BYTES: u64 = 46;
 
-/// Sends 100 datagrams to an existing server: otherwise the sender would receive port-unreachable errors.
+/// Sends SENT datagrams to a running server: without it the sender would receive port-unreachable errors.
 fn send(namespace: &Namespace) -> anyhow::Result<()> {
     let _server = UdpServer::start(namespace, LOCALHOST, false)?;
     udp_send(&udp_client(namespace, LOCALHOST)?, SENT, 18)
 }
 
-/// Sends 100 datagrams, and a TCP packet whose header length exceeds the packet.
+/// Sends SENT datagrams, and a TCP packet whose header length exceeds the packet. Returns the length of this packet in
+/// bytes.
 fn send_with_one_malformed(namespace: &Namespace) -> anyhow::Result<u64> {
     restore(namespace, "iptables", "-A TWINWALL -p tcp -j NFQUEUE")?;
     let malformed = ipv4(libc::IPPROTO_TCP as u8, 0, &tcp(15));
@@ -56,7 +57,7 @@ fn send_with_one_malformed(namespace: &Namespace) -> anyhow::Result<u64> {
     Ok(malformed.len() as u64)
 }
 
-/// Requests reports until one is the expected text; packets in progress at the time belong to no report.
+/// Requests reports until one equals the expected text: a report may be printed while packets are in progress.
 fn check_report(firewall: &Firewall, expected: &str) -> anyhow::Result<()> {
     let end = Instant::now() + PATIENCE;
     loop {
@@ -176,7 +177,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// --stats prints automatically, once a second.
+/// Checks that --stats 1 prints a report every second without a request.
 fn interval(twin: Twin) -> anyhow::Result<()> {
     const TRUNCATED_MS: u64 = 2;
     let namespace = namespace_with("loopback-9999-udp")?;
@@ -185,7 +186,7 @@ fn interval(twin: Twin) -> anyhow::Result<()> {
     send(&namespace)?;
     let mut times = Vec::new();
     until("three reports have come by themselves", PATIENCE, || {
-        // Requested reports, more than one a second, do not delay the periodic ones.
+        // Requested reports, more than one a second, must not delay the periodic reports.
         proc::signal(firewall.pid, libc::SIGUSR1);
         loop {
             let stats = Stats::parse(&firewall.line()?)?;
@@ -198,7 +199,7 @@ fn interval(twin: Twin) -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(200));
         Ok(times.len() >= 3)
     })?;
-    // A busy machine makes reports late, but nothing makes them early.
+    // On a busy machine reports may be late, but they are never early.
     let start_ms = firewall.start_line()?.time_ms;
     for (time_ms, due_ms) in times.iter().zip((start_ms..).step_by(1000).skip(1)) {
         ensure!(
@@ -212,7 +213,7 @@ fn interval(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Losses are in the text, too, and known losses are no difference.
+/// Checks that the text contains losses, and that known losses are not reported as a difference.
 fn after_overload(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let arguments = ["--queue-length", "10", SMALL[0], SMALL[1]];
@@ -241,13 +242,13 @@ fn after_overload(twin: Twin) -> anyhow::Result<()> {
     check_lines(&ended.lines, &expected)
 }
 
-/// Without packets the firewall sleeps: no thread wakes up, and it uses no CPU.
+/// Checks that without packets the firewall sleeps: no thread wakes up, and no CPU time is used.
 fn no_waking_when_idle(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1", SMALL[0], SMALL[1]])?;
     send(&namespace)?;
     firewall.settled_ledger()?;
-    // The main thread has printed the ledger; the workers have nothing to receive.
+    // The main thread has printed the ledger, and the workers have nothing to receive.
     until("all threads sleep", PATIENCE, || {
         Ok(firewall.is_idle()? && proc::state(firewall.pid)? == 'S')
     })?;

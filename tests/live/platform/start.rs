@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Accepted command lines: the start line shows the settings in effect, the same in both twins.
+//! Accepted command lines: the start line shows the settings that are in effect, the same in both twins.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A command line, the text of the start line after "ready: ", and a part of the JSON.
+/// Accepted command line, the text of the start line after "ready: ", and a part of its JSON.
 struct Good {
     line: &'static str,
     ready: &'static str,
@@ -91,7 +91,8 @@ fn good(good: &'static Good) -> Case {
     })
 }
 
-/// The paper profile's buffer needs 4 GiB of address space: without it, both report the same error and advice.
+/// Checks the error if memory is too small for the paper profile's buffer, which needs 4 GiB of address space: both
+/// twins print the same error and advice.
 fn too_little_memory() -> anyhow::Result<()> {
     let said = |twin: Twin| {
         let script = "ulimit -v 2000000 && exec \"$0\" \"$@\"";
@@ -143,7 +144,7 @@ fn check_text(twin: Twin, arguments: &[&str], ready: &str) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Queues without a rule are reported at the start, and none if there is a rule for each.
+/// Checks that queues without a rule are reported at the start, and that none is reported if each has a rule.
 fn unfed() -> anyhow::Result<()> {
     for twin in TWINS {
         let namespace = namespace()?;
@@ -203,7 +204,7 @@ fn cpus(list: &str) -> anyhow::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// Each worker is bound to the next of the CPUs that the process may use.
+/// Checks that --pin binds each worker to the next of the CPUs that the process may use.
 fn pin_binds_each_worker(twin: Twin) -> anyhow::Result<()> {
     let own = std::process::id();
     let cpus = cpus(&proc::status(own, own, "Cpus_allowed_list")?)?;
@@ -229,7 +230,8 @@ fn pin_binds_each_worker(twin: Twin) -> anyhow::Result<()> {
     firewall.stop()?.total.check_clean()
 }
 
-/// Repeated, since workers that end one after another change the kernel's list of queues while others still read it.
+/// Starts and stops a firewall with 256 queues. Does this several times, because workers that end one after another
+/// change the kernel's list of queues while others still read it.
 fn many_queues(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--queue", "1000:1255", "--receive-buffer", "65536"];
     for _ in 0..5 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The system calls of a firewall in a run that triggers every event: each call is declared, and each declared call is made,
-//! except those listed below.
+//! System calls of a firewall in a run that triggers every event: each call must be declared, and each declared call
+//! must be made, except those in SELDOM.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -29,7 +29,7 @@ pub fn cases() -> Vec<Case> {
     of_both("calls", &[("are-those-declared", are_those_declared)])
 }
 
-/// Calls that a run may omit, and their occasion.
+/// Declared calls that a run may omit, each with its occasion.
 const SELDOM: &[(&str, &str)] = &[
     ("brk", "the C library grows its first heap"),
     ("clock_gettime", "a machine without a clock in its vDSO"),
@@ -66,14 +66,16 @@ const SELDOM: &[(&str, &str)] = &[
 const MORE_RULES: &str =
     "\t\tmeta iifname \"veth*\" log counter\n\t\ttcp dport 9999 reject with tcp reset";
 
-/// Calls made after the process had its filter.
+/// Names of the calls that the processes made with their filter in place.
 #[derive(Default)]
 struct Made {
     firewall: BTreeSet<String>,
     guard: BTreeSet<String>,
 }
 
-/// Parses a trace: `PID name(arguments…`. A process is filtered after its last seccomp(2).
+/// Parses a trace with lines `PID name(arguments…`. A process's filter is in place after its last seccomp(2).
+/// - guards: pids of the guards.
+/// - made: in/out: calls with a filter.
 fn read_trace(trace: &Trace, guards: &[u32], made: &mut Made) -> anyhow::Result<()> {
     let text = fs::read_to_string(trace.path())?;
     let calls: Vec<(u32, &str)> = text.lines().filter_map(call_of).collect();
@@ -103,7 +105,7 @@ fn call_of(line: &str) -> Option<(u32, &str)> {
     is_name.then_some((pid.parse().ok()?, name))
 }
 
-/// A folder, its sockets with their readers, and the arguments of a firewall.
+/// Surroundings of a firewall: namespace, folder with the sockets that its options name, and policy.
 struct Stage {
     namespace: Namespace,
     folder: Folder,
@@ -122,11 +124,11 @@ fn stage() -> anyhow::Result<Stage> {
         Ok(path)
     };
     let notify = UnixDatagram::bind(folder.file("notify"))?;
-    // A program that notifies systemd waits until systemd reads, which systemd always does.
+    // A program that notifies systemd waits until the message is read, so a thread reads all messages, as systemd does.
     std::thread::spawn(move || while notify.recv(&mut [0; 100]).is_ok() {});
     bound("notify")?;
     let events = UnixListener::bind(folder.file("listener"))?;
-    // A listener that closes repeatedly, so that the firewall reconnects.
+    // This listener closes repeatedly, so that the firewall reconnects.
     std::thread::spawn(move || {
         while events
             .accept()
@@ -142,7 +144,7 @@ fn stage() -> anyhow::Result<Stage> {
     })
 }
 
-/// Starts a firewall under strace, with its guard.
+/// Starts a firewall under strace. Returns the firewall, and the pid of its guard.
 fn start(
     stage: &Stage,
     trace: &Trace,
@@ -172,7 +174,7 @@ fn start(
     Ok((firewall, guard))
 }
 
-/// Sends every request that a running firewall supports.
+/// Sends every request that a running firewall supports, and causes every event.
 fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     let client = udp_client(&stage.namespace, LOCALHOST)?;
     let mut tail = UnixStream::connect(&stage.control)?;
@@ -195,7 +197,7 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     for signal in [libc::SIGHUP, libc::SIGUSR1, libc::SIGUSR2] {
         proc::signal(firewall.pid, signal);
     }
-    // A stall, which the guard ends.
+    // Causes a stall, which makes the guard answer.
     proc::signal(firewall.pid, libc::SIGSTOP);
     udp_send(&client, 10, 18)?;
     std::thread::sleep(Duration::from_millis(600));
@@ -206,8 +208,9 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first of two firewalls does everything and is replaced by the second, which does the same and is then stopped or
-/// killed: then the guard continues alone.
+/// Starts a firewall and makes it do everything. A second firewall takes over, does the same, and is then stopped; or,
+/// if `crash` is true, killed, so that its guard continues alone.
+/// - made: in/out: calls of both.
 fn run(
     stage: &Stage,
     twin: Twin,
@@ -238,7 +241,7 @@ fn run(
         proc::signal(new.pid, libc::SIGKILL);
         let client = udp_client(&stage.namespace, LOCALHOST)?;
         until("the guard receives packets", PATIENCE, || {
-            // Refused once the guard accepts it: no socket listens.
+            // The send fails after the guard has accepted a packet, as no socket listens.
             let _ = udp_send(&client, 1, 18);
             let text = fs::read_to_string(second.path())?;
             let mut calls = text.lines().filter_map(call_of);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The system calls that the source files declare (`// seccomp: NAME…`): those of the twins are the same, except for the
-//! languages' library calls in tests/exemptions.
+//! System calls that the source files declare (`// seccomp: NAME…`). Those of the twins must be the same, except the
+//! library calls of a language that tests/exemptions lists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use testbed::twin::{root, Twin};
 use twinwall_tests::case::Case;
 use twinwall_tests::sources;
 
-/// Prefixes of the firewall's lines, and of its guard's.
+/// Prefixes of the lines that declare a firewall's calls, and those of its guard.
 pub const FIREWALL: &str = "// seccomp: ";
 pub const GUARD: &str = "// seccomp-guard: ";
 
@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Returns the declarations of a twin's sources in lines with this prefix.
+/// Returns the names that a twin's sources declare in lines with this prefix.
 pub fn declared(twin: Twin, mark: &str) -> anyhow::Result<BTreeSet<String>> {
     let mut names = BTreeSet::new();
     for path in sources::files(&root().join(twin.program()).join("src"))? {
@@ -42,7 +42,7 @@ pub fn declared(twin: Twin, mark: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Returns the calls with a line `PROGRAM/LIST/NAME reason` in tests/exemptions.
+/// Returns the calls that tests/exemptions lists for a twin, in lines `PROGRAM/LIST/NAME reason`.
 fn exempt(twin: Twin, list: &str) -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(root().join("tests/exemptions"))?;
     let start = format!("{}/{list}/", twin.program());
@@ -74,7 +74,8 @@ fn same(mark: &str, list: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Calls that start programs, change rights, inspect other processes or alter the machine.
+/// Calls that must never be declared: they start programs, change rights, inspect other processes or change the
+/// machine.
 const NEVER: [&str; 21] = [
     "bpf",
     "capset",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Landlock: a policy is reloaded from its original location only, whatever the file modes allow.
+//! Landlock: a policy is reloaded from its original files only, whatever the file modes allow.
 
 use std::fs;
 
@@ -36,7 +36,9 @@ fn need_landlock() -> anyhow::Result<()> {
     }
 }
 
-/// Reloads a policy that includes a file of another folder, which every user may read.
+/// Makes a firewall reload a policy that now includes a file in another folder, which every user may read. Returns the
+/// reply.
+/// - sandbox: value of --sandbox.
 fn reload_outside(twin: Twin, sandbox: &str) -> anyhow::Result<Value> {
     let (folder, other) = (Folder::shared()?, Folder::shared()?);
     let file = folder.write("p.nft", policy(""))?;
@@ -70,7 +72,8 @@ fn outside(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An editor may replace a policy's file; a link's target may be changed; an include of the start stays readable.
+/// Checks that these reloads work: after an editor has replaced the policy's file, after the target of a link has
+/// changed, and with an include that was there at the start.
 fn inside(twin: Twin) -> anyhow::Result<()> {
     let (folder, other) = (Folder::shared()?, Folder::shared()?);
     let included = other.write("more.nft", "define ports = { 1, 2 }\n")?;
@@ -93,7 +96,7 @@ fn inside(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// SIGUSR2 reopens the events file at the same place.
+/// Checks that SIGUSR2 makes the firewall open a new events file at the same path.
 fn events_anew(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (events, control) = (folder.file("events"), folder.file("control"));

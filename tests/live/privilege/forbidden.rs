@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An undeclared system call ends the process by SIGSYS, after a line that names the call. A tracer replaces another call by
-//! it, before the kernel applies the filter.
+//! A system call that is not declared ends the process by SIGSYS, after a line that names the call. For the test, a
+//! tracer replaces a declared call by one that is not, before the kernel applies the filter.
 
 use std::fs;
 use std::process::{Child, Command, Stdio};
@@ -27,7 +27,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// strace, which replaces every read of the kernel's figures by getpgrp. Ended on drop.
+/// Process of strace, which replaces every read of the kernel's figures by getpgrp(2). Ended on drop.
 struct Tracer(Child);
 
 impl Tracer {
@@ -58,7 +58,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Starts a firewall with a tracer, and makes it read the kernel's figures.
+/// Starts a firewall and a tracer, and makes the firewall read the kernel's figures (SIGUSR1).
 fn forbid(twin: Twin, arguments: &[&str], trace: &Trace) -> anyhow::Result<(Firewall, Tracer)> {
     let firewall = Firewall::start(&namespace()?, twin, arguments)?;
     let tracer = Tracer::of(firewall.pid, trace)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Injects a system call into a process as if its own code made it: a tracer (ptrace(2)) sets its registers while it waits
-//! in another call. This shows what a firewall's filter allows an intruder.
+//! Injects a system call into a process as if its own code made the call: a tracer (ptrace(2)) sets the registers while
+//! the process waits in another call. This shows what a firewall's filter allows an intruder.
 
 use std::mem;
 use std::ptr;
@@ -11,14 +11,14 @@ use anyhow::{bail, ensure};
 use testbed::proc;
 use testbed::wait::PATIENCE;
 
-/// Length of the instruction `syscall`.
+/// Length in bytes of the x86-64 instruction `syscall`.
 const INSTRUCTION_BYTES: u64 = 2;
 
-/// Stop signal at a call's entry or exit (PTRACE_O_TRACESYSGOOD).
+/// Signal of a stop at the entry or exit of a call (PTRACE_O_TRACESYSGOOD).
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
-/// The kernel's internal results of interrupted calls (ERESTARTSYS to ERESTART_RESTARTBLOCK of linux/errno.h), and the
-/// result of calls that are not restarted.
+/// Results of interrupted calls: the kernel's internal ones (ERESTARTSYS to ERESTART_RESTARTBLOCK of linux/errno.h),
+/// and EINTR of calls that are not restarted.
 const INTERRUPTED: [i64; 6] = [512, 513, 514, 515, 516, libc::EINTR as i64];
 
 /// Result of an injected call.
@@ -41,7 +41,7 @@ fn request(kind: u32, pid: i32, address: u64, data: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the signal that stopped the process.
+/// Waits until a thread stops. Returns the signal that stopped it.
 fn stopped(pid: i32) -> anyhow::Result<i32> {
     let mut status = 0;
     // SAFETY: the status lives during the call.
@@ -70,7 +70,7 @@ fn registers(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
-/// Stopped thread, which continues on drop; dropped by the thread that created it.
+/// Thread that is stopped, and continues on drop. It must be dropped by the thread that created it.
 pub struct Held(u32);
 
 impl Held {
@@ -85,13 +85,13 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // The end of a process waits for the tracers of its threads.
+        // Without this, the end of the process would wait until its threads' tracers end.
         let _ = request(libc::PTRACE_DETACH, self.0 as i32, 0, 0);
     }
 }
 
-/// Stops the thread while it waits in a system call. Returns its registers. A thread that has just started may not have
-/// reached it yet; the bytes before its next instruction are then no call.
+/// Stops a thread while it waits in a system call. Returns its registers. A thread that has just started may not wait
+/// yet: it then continues, because the bytes before its next instruction are no system call.
 fn stop_in_call(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     let end = Instant::now() + PATIENCE;
     while Instant::now() < end {
@@ -112,15 +112,15 @@ fn stop_in_call(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     bail!("it waits in no system call")
 }
 
-/// Continues to the entry or the exit of a call. Returns true if the filter has sent SIGSYS instead, which is then delivered
-/// to the thread, no longer traced.
+/// Continues a thread until the entry or the exit of a call. Returns true if the filter has sent SIGSYS instead; the
+/// signal is then delivered, and the thread no longer traced.
 fn is_forbidden_on_the_way(pid: i32) -> anyhow::Result<bool> {
     let mut delivered = 0;
     loop {
         request(libc::PTRACE_SYSCALL, pid, 0, delivered as u64)?;
         let signal = stopped(pid)?;
         if signal == libc::SIGSYS || is_pending(pid, libc::SIGSYS)? {
-            // A pending signal arrives without our help.
+            // A signal that is still pending is delivered by the kernel.
             let delivered = if signal == CALL_STOP { 0 } else { signal };
             request(libc::PTRACE_DETACH, pid, 0, delivered as u64)?;
             return Ok(true);
@@ -132,8 +132,8 @@ fn is_forbidden_on_the_way(pid: i32) -> anyhow::Result<bool> {
     }
 }
 
-/// Makes the main thread of a process, which waits in a system call, execute another call, and resumes it. The process must
-/// not be traced. A signal that the filter sends instead is delivered on resuming.
+/// Makes the main thread of a process, which waits in a system call, execute another call, and then continue. The
+/// process must not be traced. If the filter sends a signal instead, it is delivered.
 pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcome> {
     let pid = i32::try_from(pid)?;
     request(
@@ -144,7 +144,7 @@ pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcom
     )?;
     let before = stop_in_call(pid)?;
     let mut changed = before;
-    // Points to the instruction of the call in which it waits; the kernel does not repeat that call.
+    // The next instruction is again that of the call in which the thread waits. The kernel does not restart that call.
     changed.rip -= INSTRUCTION_BYTES;
     changed.orig_rax = u64::MAX;
     changed.rax = number as u64;
@@ -157,7 +157,7 @@ pub fn call(pid: u32, number: i64, arguments: [u64; 3]) -> anyhow::Result<Outcom
     }
     let gave = registers(pid)?.rax as i64;
     let mut restored = before;
-    // As if a signal had interrupted it.
+    // The thread sees its call as interrupted by a signal.
     restored.rax = -i64::from(libc::EINTR) as u64;
     restored.orig_rax = u64::MAX;
     request(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lines carry their priority exactly if stderr is the journal's (sd-daemon(3)).
+//! Lines on stderr have a priority if, and only if, stderr is the journal's (sd-daemon(3)).
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -21,7 +21,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// A wrapper that marks stderr as the journal's, as systemd does.
+/// Wrapper that marks stderr as the journal's, as systemd does.
 const JOURNAL: [&str; 4] = [
     "sh",
     "-c",
@@ -62,7 +62,7 @@ fn priorities(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A service whose stderr is redirected to a file gets no priorities.
+/// Checks that lines have no priority if stderr is a file, as with a redirection in the service.
 fn only_there(twin: Twin) -> anyhow::Result<()> {
     for stream in ["JOURNAL_STREAM=1:2", "JOURNAL_STREAM=", "JOURNAL_STREAM=x"] {
         let arguments = ["--user", "no-such-user"];

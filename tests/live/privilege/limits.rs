@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Calls that are allowed with some arguments only: no socket reaches the kernel or the network, no ioctl changes an
-//! interface, no option rewrites iptables' rules, a clone is a thread.
+//! Calls that are allowed only with some arguments: no socket reaches the kernel or the network, no ioctl changes an
+//! interface, no socket option changes iptables' rules, and clone starts only threads.
 
 use anyhow::ensure;
 use testbed::firewall::Firewall;
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Checks that the call ends the firewall, with the line that names it.
+/// Checks that a call ends the firewall, with a line that names the call.
 fn check_ends(twin: Twin, name: &str, number: i64, arguments: [u64; 3]) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--deadline", "0"])?;
     let outcome = call(firewall.pid, number, arguments)?;
@@ -60,7 +60,7 @@ fn no_other_socket(twin: Twin) -> anyhow::Result<()> {
     check_ends(twin, "socket", libc::SYS_socket, [family, 3, 12])
 }
 
-/// Checks that the call returns a descriptor or the kernel's own error, and that the firewall continues.
+/// Checks that the kernel executes a call, with success or its own error, and that the firewall continues.
 fn check_made(twin: Twin, number: i64, arguments: [u64; 3]) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--deadline", "0"])?;
     let outcome = call(firewall.pid, number, arguments)?;
@@ -83,7 +83,7 @@ fn no_ioctl_that_changes(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Value in linux/netfilter_ipv4/ip_tables.h.
+/// IPT_SO_SET_REPLACE of linux/netfilter_ipv4/ip_tables.h.
 const IPT_SO_SET_REPLACE: u64 = 64;
 
 fn no_option_of_iptables(twin: Twin) -> anyhow::Result<()> {
@@ -92,7 +92,7 @@ fn no_option_of_iptables(twin: Twin) -> anyhow::Result<()> {
     check_ends(twin, "setsockopt", libc::SYS_setsockopt, arguments)
 }
 
-/// Flags that start a thread, except for one.
+/// Flags with which clone starts a thread, except CLONE_CHILD_CLEARTID.
 const ALMOST_A_THREAD: libc::c_int = libc::CLONE_VM
     | libc::CLONE_FS
     | libc::CLONE_FILES
@@ -116,7 +116,8 @@ fn no_process(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The C library falls back to clone if the kernel has no clone3: all tests with several workers cover starting threads.
+/// Checks that clone3 fails with ENOSYS, as on a kernel without it: the C library then calls clone. Tests with several
+/// workers show that threads start.
 fn no_clone3(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--deadline", "0"])?;
     let outcome = call(firewall.pid, libc::SYS_clone3, [0, 0, 0])?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Least privilege: the remaining rights of a running firewall, the effect of violations, and its messages to systemd.
+//! Least privilege: the rights of a running firewall, the effect of violations, and its messages to systemd.
 
 use twinwall_tests::case::Case;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Messages to systemd, through a socket like its own.
+//! Messages to systemd, through a socket like systemd's.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -19,7 +19,7 @@ use twinwall_tests::case::Case;
 use super::inject::Held;
 use super::running::{of_both, policy};
 
-/// Message to the watchdog.
+/// Message for systemd's watchdog.
 const ALIVE: &str = "WATCHDOG=1";
 
 pub fn cases() -> Vec<Case> {
@@ -35,7 +35,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Stand-in for systemd.
+/// Stand-in for systemd: a socket that receives its messages.
 struct Listener {
     folder: Folder,
     socket: UnixDatagram,
@@ -66,7 +66,7 @@ impl Listener {
         Ok(text.lines().map(str::to_owned).collect())
     }
 
-    /// Expects READY with the text of `systemctl status`.
+    /// Checks that the next message, except for ALIVE, is READY with this status text.
     fn expect_ready(&self, status: &str) -> anyhow::Result<()> {
         let mut heard = self.hear()?;
         while heard == [ALIVE] {
@@ -113,7 +113,7 @@ fn a_life(twin: Twin) -> anyhow::Result<()> {
     listener.expect("STOPPING=1")
 }
 
-/// Expects silence on the watchdog for longer than its time.
+/// Checks that no message arrives for longer than the watchdog's time.
 fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
     listener.socket.set_nonblocking(true)?;
     while listener.hear().is_ok() {}
@@ -126,7 +126,8 @@ fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Two messages per watchdog time, as long as all threads work: none while a worker is stopped, nor while all are.
+/// Checks that a firewall sends two messages per watchdog time while all its threads work, and none while one worker or
+/// the whole process is stopped.
 fn watchdog(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let variable = listener.variable();
@@ -138,7 +139,7 @@ fn watchdog(twin: Twin) -> anyhow::Result<()> {
         listener.expect(ALIVE)?;
     }
     let threads = proc::threads(firewall.pid)?;
-    // The workers' threads are the last but the watchdog's.
+    // The workers are the last threads, except for the watchdog's.
     let [.., worker, _] = threads[..] else {
         bail!("{threads:?}");
     };
@@ -153,7 +154,7 @@ fn watchdog(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// A reload that takes longer than the watchdog's time does not keep its messages back.
+/// Checks that messages for the watchdog continue during a reload that takes longer than the watchdog's time.
 fn long_reload(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     listener.folder.write("names.txt", "one.example\n")?;
@@ -177,7 +178,7 @@ fn long_reload(twin: Twin) -> anyhow::Result<()> {
     firewall.end_by(libc::SIGTERM).map(drop)
 }
 
-/// The old firewall reports the process that took over.
+/// Checks that the old firewall reports the process that has taken over.
 fn another_main_process(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let (namespace, variable) = (namespace()?, listener.variable());

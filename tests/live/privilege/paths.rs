@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Root opens and changes no file to which another user leads it: the events file is opened as the firewall's user, and
-//! links that other users could have made are not followed.
+//! Root opens and changes no file to which another user's link leads: the events file is opened as the firewall's user,
+//! and links that other users could have made are not followed.
 
 use std::fs;
 use std::os::unix::fs::{chown, symlink, MetadataExt, PermissionsExt};
@@ -19,7 +19,7 @@ use twinwall_tests::case::Case;
 
 use super::running::of_both;
 
-/// A user who is neither root nor the firewall's.
+/// User that is neither root nor the firewall's.
 const OTHER: u32 = 65533;
 
 pub fn cases() -> Vec<Case> {
@@ -52,7 +52,7 @@ fn check_untouched(secret: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a folder of another user, who makes links in it.
+/// Returns a folder that belongs to another user, who can make links there.
 fn others_folder(folder: &Folder, name: &str) -> anyhow::Result<String> {
     let path = folder.file(name);
     fs::create_dir(&path)?;
@@ -106,7 +106,7 @@ fn events_in_a_folder(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A link in a folder of root, such as /var/run.
+/// Checks that a link in a folder of root, such as /var/run, is followed.
 fn events_by_roots_folder(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let ours = folder.file("ours");
@@ -125,7 +125,7 @@ fn events_of_root(twin: Twin) -> anyhow::Result<()> {
     check_untouched(&secret)
 }
 
-/// The old file is used until the link is removed.
+/// Checks that a link at the path is not followed on SIGUSR2: the old file is used until the link is removed.
 fn events_anew(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (events, control) = (folder.file("events"), folder.file("control"));
@@ -199,7 +199,7 @@ fn control_by_a_link(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The new firewall sets mode and owner of its options on the socket's own file, not on a replacement.
+/// Checks that the new firewall sets mode and owner only on the socket's own file, not on a link that has replaced it.
 fn control_taken_over(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let secret = secret(&folder)?;

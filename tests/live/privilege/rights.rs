@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The rights of a ready firewall and its guard according to /proc: each thread has exactly the rights that it needs.
+//! Rights of a running firewall and of its guard, as /proc shows them: each thread has exactly the rights that it
+//! needs.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
@@ -31,7 +32,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Checks the capabilities of a thread, and that none can be added.
+/// Checks a thread's user, its capabilities, and that it can't get more.
 fn check_thread(pid: u32, thread: u32, capabilities: u64) -> anyhow::Result<()> {
     let of = |key: &str| proc::status(pid, thread, key);
     let kept = format!("{capabilities:016x}");
@@ -57,7 +58,7 @@ fn check_thread(pid: u32, thread: u32, capabilities: u64) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// A firewall with every kind of thread: two queues and events.
+/// Checks a firewall with every kind of thread: it has two queues, a control socket and events.
 fn of_every_thread(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (control, events) = (folder.file("control"), folder.file("events"));
@@ -87,7 +88,7 @@ fn with_reject(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Returns the child process of the firewall.
+/// Returns the pid of the firewall's only child process, which is its guard.
 fn guard_of(firewall: &Firewall) -> anyhow::Result<u32> {
     let path = format!("/proc/{0}/task/{0}/children", firewall.pid);
     let children = std::fs::read_to_string(path)?;
@@ -107,7 +108,7 @@ fn of_the_guard(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// The user changes anyway, with all of root's capabilities.
+/// Checks that without a sandbox the firewall changes its user, but keeps all capabilities of root.
 fn without_a_sandbox(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &["--sandbox", "off"])?;
     let of = |key: &str| proc::status(firewall.pid, firewall.pid, key);
@@ -126,7 +127,8 @@ fn without_a_sandbox(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// The kernel resets PR_SET_PDEATHSIG when the user changes.
+/// Checks that the firewall ends with its parent if PR_SET_PDEATHSIG is set, which the kernel resets when the user
+/// changes.
 fn the_parents_end_still_ends_it(twin: Twin) -> anyhow::Result<()> {
     let wrapper = ["sh", "-c", "setpriv --pdeathsig KILL \"$@\" & wait", "sh"];
     let firewall = Firewall::start_under(&namespace()?, &wrapper, twin, &["--json"])?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The firewall's user: --user, and a plain user with a capability from the program's file.
+//! The firewall's user: --user, and a plain user whose program file has capabilities.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -69,7 +69,7 @@ fn there_is_none(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Numbers need not belong to a user; a user's number alone implies its group.
+/// Checks --user with numbers: they need not belong to an account, and a user's number alone also selects its group.
 fn by_number(twin: Twin) -> anyhow::Result<()> {
     for (user, uid, gid) in [
         ("1", "1", "1"),
@@ -96,7 +96,9 @@ fn by_number(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a wrapper that runs a program with these users and without --user (only its first argument).
+/// Returns a wrapper that runs a program with these accounts. It passes only the program, without the caller's
+/// arguments, so that --user is omitted.
+/// - users: contents of /etc/passwd.
 fn with_users(folder: &Folder, users: &str) -> anyhow::Result<[String; 5]> {
     let file = folder.write("passwd", users)?;
     let script = format!("mount --bind {file} /etc/passwd && exec \"$1\"");
@@ -105,7 +107,7 @@ fn with_users(folder: &Folder, users: &str) -> anyhow::Result<[String; 5]> {
 
 const ROOT: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n";
 
-/// The default is the user twinwall.
+/// Checks that the default user is twinwall.
 fn the_default(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let wrapper = with_users(&folder, ROOT)?;
@@ -130,7 +132,8 @@ fn the_default(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Root reads it at the start; the warning predicts that a reload will fail, and it does.
+/// Checks a policy that root can read at the start, but the firewall's user can't read later: a warning says that a
+/// reload will fail, and the reload fails.
 fn cannot_read_the_policy(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let file = folder.write("p.nft", policy(""))?;
@@ -156,7 +159,7 @@ fn cannot_read_the_policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a copy of a program whose file grants capabilities.
+/// Returns the path of a copy of a program, whose file has capabilities.
 fn with_capabilities(
     folder: &Folder,
     program: PathBuf,
@@ -173,8 +176,8 @@ fn with_capabilities(
     Ok(copy)
 }
 
-/// Commands that need no rights have none: a program whose file allows it to read any file does not read files for its
-/// caller.
+/// Checks that commands that need no rights use none: if the program's file has the capability to read any file, the
+/// command still reads no file that its caller may not read.
 fn commands_without(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let secret = folder.write("secret", "root's own\n")?;
@@ -217,7 +220,8 @@ fn commands_without(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `setcap cap_net_admin+ep` lets a plain user run it. The ledger lacks figures that only root may read, and reports this.
+/// Checks a plain user and a program with `setcap cap_net_admin+ep`. Its ledger lacks the figures that only root may
+/// read, and it reports that.
 fn with_a_file_capability(twin: Twin) -> anyhow::Result<()> {
     const PACKETS: u64 = 100;
     let folder = Folder::shared()?;
@@ -225,7 +229,7 @@ fn with_a_file_capability(twin: Twin) -> anyhow::Result<()> {
     let file = folder.write("p.nft", policy(""))?;
     let namespace = namespace()?;
     restore(&namespace, "iptables", RULES)?;
-    // The shell runs the copy in place of the given program.
+    // The shell runs the copy instead of the given program.
     let run = format!("exec {program} \"$@\"");
     let wrapper = [
         "setpriv",

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Drain: an end after which no packet waits.
+//! Drain: the firewall ends when no packet waits.
 
 use std::time::{Duration, Instant};
 
@@ -19,7 +19,9 @@ pub const ROWS: &[Row] = &[
     ("drain-ends-in-a-flood", 60, flood),
 ];
 
-/// Starts a firewall and drains it during traffic; returns the duration.
+/// Starts a firewall and drains it during traffic. Returns how long that took.
+/// - seconds: time limit of the drain.
+/// - floods: true if packets arrive until the end.
 fn drained(twin: Twin, seconds: u32, floods: bool) -> anyhow::Result<Duration> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new("")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A thousand reloads in a flood of packets: none is lost, and each is decided by one policy.
+//! A thousand reloads during a flood of packets: no packet is lost, and each is decided by one policy.
 
 use std::net::UdpSocket;
 use std::process::Output;
@@ -25,19 +25,20 @@ pub const ROWS: &[Row] = &[("a-thousand-reloads-in-a-flood", 120, a_thousand_rel
 const RELOADS: u32 = 1000;
 /// Maximum number of packets sent per second.
 const RATE: u64 = 100_000;
-/// Maximum number of packets in flight: fewer than fit into the socket of a queue. A busy machine thereby slows the flood
-/// down without losing packets.
+/// Maximum number of packets in flight: fewer than a queue's socket holds. On a busy machine this slows the flood down,
+/// and no packet is lost.
 const ON_THE_WAY: u64 = 16_000;
-/// Interval between reads of the sender's clock.
+/// Time between two steps of the sender, each of which sends a share of RATE.
 const STEP: Duration = Duration::from_millis(1);
 /// Minimum number of packets sent between two reloads.
 const EACH: u64 = 100;
-/// Number of flows, which are distributed over the queues.
+/// Number of flows: clients with different ports, whose packets use both queues.
 const FLOWS: usize = 8;
 
-/// Returns a policy whose two chains each set a half of the mark: 0x11 or 0x22, unless a packet meets chains of both
-/// policies. The rule "all" counts every packet and stays across reloads, as does the last rule, by its text; the rule
-/// between them does not.
+/// Returns a policy with two chains, each of which sets one digit of the mark: both 1 or both 2, unless the chains of
+/// two policies decide the same packet. The rule "all" and the last rule stay across reloads, by comment and by text;
+/// the rule between them changes.
+/// - half: the digit, 1 or 2.
 fn policy(half: u32) -> String {
     format!(
         "table ip t {{
@@ -56,7 +57,7 @@ fn policy(half: u32) -> String {
     )
 }
 
-/// Counts packets by mark after the firewall.
+/// Rules that count packets by their mark after the firewall.
 const BY_MARK: &str = "*mangle
 :POSTROUTING ACCEPT [0:0]
 -A POSTROUTING -p udp --dport 9999 -m mark --mark 0x11 -j ACCEPT
@@ -65,7 +66,7 @@ const BY_MARK: &str = "*mangle
 COMMIT
 ";
 
-/// Returns the counts of packets with the mark of the first policy, of the second, and with any other.
+/// Returns the numbers of packets with the mark of the first policy, with that of the second, and with any other mark.
 fn counted_by_mark(namespace: &Namespace) -> anyhow::Result<[u64; 3]> {
     let Output { stdout, .. } = run(namespace, "iptables-save", &["-c", "-t", "mangle"])?;
     let text = String::from_utf8(stdout)?;
@@ -78,7 +79,7 @@ fn counted_by_mark(namespace: &Namespace) -> anyhow::Result<[u64; 3]> {
     counted.try_into().ok().context("three rules")
 }
 
-/// A sender of datagrams at RATE, or as fast as they arrive.
+/// Sender of datagrams. Sends at most RATE per second, and keeps at most ON_THE_WAY in flight.
 struct Flood {
     stop: Arc<AtomicBool>,
     sent: Arc<AtomicU64>,
@@ -112,7 +113,7 @@ impl Flood {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Ends the flood; fails unless everything sent has arrived. Returns the number of packets sent.
+    /// Ends the flood. Fails unless all sent packets have arrived. Returns their number.
     fn stop(self) -> anyhow::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().expect("the sender does not panic")?;
@@ -160,7 +161,7 @@ fn a_thousand_reloads(twin: Twin) -> anyhow::Result<()> {
                 == (&2.into(), &2.into(), &2.into()),
             "{answer}"
         );
-        // Each policy decides for a while.
+        // Each policy must decide at least EACH packets.
         while flood.sent() < before + EACH {
             thread::sleep(STEP);
         }

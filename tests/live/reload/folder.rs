@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A policy that is replaced, and a control socket in the same folder.
+//! Folder with a policy that is replaced, and a control socket.
 
 use testbed::folder::Folder;
 
-/// A folder that every user may read, since the firewall gives its rights up.
+/// Folder that every user may read, since the firewall changes to a user without rights.
 pub struct PolicyFolder(Folder);
 
 impl PolicyFolder {
@@ -13,12 +13,12 @@ impl PolicyFolder {
         Ok(folder)
     }
 
-    /// Replaces the policy atomically: no reader sees a part of it.
+    /// Replaces the policy atomically: a reader sees the old file or the new file.
     pub fn write(&self, policy: &str) -> anyhow::Result<()> {
         self.0.replace("policy.nft", policy).map(drop)
     }
 
-    /// Returns the path of the policy, as in messages.
+    /// Returns the path of the policy, as messages show it.
     pub fn policy(&self) -> String {
         self.0.file("policy.nft")
     }

@@ -103,7 +103,7 @@ fn reads_more(twin: Twin) -> anyhow::Result<()> {
         );
         lines += &format!("error: reload: {cause}: {CURE}: the policy stays as it was\n");
     }
-    // A policy that reads less is accepted: the queues continue to deliver the same.
+    // A policy that reads less is accepted: the queues still deliver what the first policy needed.
     folder.write(&chain("meta mark 1 drop"))?;
     client.command("reload")?;
     let ended = firewall.end_by(libc::SIGTERM)?;
@@ -117,7 +117,7 @@ fn needs_right(twin: Twin) -> anyhow::Result<()> {
     let folder = PolicyFolder::new(&chain("udp dport 9999 counter"))?;
     let (path, control) = (folder.policy(), folder.control());
     let wrapper = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
-    // A reject response quotes the packet.
+    // The response of `reject` quotes the packet, so the firewall must copy enough bytes.
     let arguments = [
         "--policy",
         &path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! State of rules that survives a reload.
+//! State of rules that must survive a reload.
 
 use std::io;
 use std::net::UdpSocket;
@@ -25,7 +25,8 @@ pub const ROWS: &[Row] = &[
     ("an-idle-worker-is-woken", 60, idle),
 ];
 
-/// Returns the packets of a rule's counter, "FILE:LINE", in a ledger.
+/// Returns the packet count of a rule's counter in a ledger.
+/// - rule: "FILE:LINE".
 pub fn counter_of(stats: &Stats, rule: &str) -> anyhow::Result<u64> {
     let policy = stats.policy.as_ref().context("no policy in the ledger")?;
     let mut counters = policy.counters.iter();
@@ -34,7 +35,7 @@ pub fn counter_of(stats: &Stats, rule: &str) -> anyhow::Result<u64> {
     Ok(counter.packets)
 }
 
-/// Returns a chain for outgoing packets with these rules, at line 4 and below.
+/// Returns a policy of one chain for outgoing packets, with these rules from line 4 on.
 pub fn chain(rules: &str) -> String {
     format!(
         "table ip t {{\n\tchain c {{\n\t\ttype filter hook output priority 0; policy accept;\n{rules}\n\t}}\n}}\n"
@@ -61,7 +62,8 @@ fn counters(twin: Twin) -> anyhow::Result<()> {
     udp_send(&packets, 3, 18)?;
     server.check_arrived(3)?;
 
-    // The last two rules stay, identified by comment and by text; the former first rule is now last, and counts as new.
+    // The second and third rule stay; they are identified by comment and by text. The former first rule is now the
+    // last, without a comment, and counts as new.
     folder.write(&chain(
         "ip ttl 64 counter packets 7 bytes 1\n udp dport 1-9999 counter comment \"web\"\n udp dport 9999 accept\n \
          counter packets 50 bytes 1",
@@ -91,7 +93,7 @@ fn counters(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Payload of datagrams of 100 bytes with their headers.
+/// Payload in bytes with which a datagram has 100 bytes, with its headers.
 const PAYLOAD: usize = 72;
 
 fn quota(twin: Twin) -> anyhow::Result<()> {
@@ -147,7 +149,7 @@ fn sighup(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the error of a packet to the port of the rules.
+/// Sends a packet to the port of the rules. Returns the error of the receive, if there is one.
 fn error_of(client: &UdpSocket) -> io::Result<()> {
     client.send(b"x")?;
     client.recv(&mut [0]).map(drop)
@@ -181,7 +183,7 @@ fn reject(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A worker that has adopted a policy without traffic sleeps again, and adopts the next one.
+/// Checks that a worker without traffic adopts a policy, sleeps again, and adopts the next policy.
 fn idle(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new(&chain("udp dport 9999 counter"))?;

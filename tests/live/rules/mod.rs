@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! rules/load and rules/unload leave the host's own rules unchanged.
+//! rules/load and rules/unload must leave the host's own rules unchanged.
 
 use anyhow::{ensure, Context};
 use testbed::netns::Namespace;
@@ -11,7 +11,7 @@ use twinwall_tests::case::Case;
 const BACKENDS: [&str; 2] = ["iptables-nft", "iptables-legacy"];
 const OUR_CHAIN: &str = "TWINWALL";
 
-/// Possible rules of a host: policies, a separate chain, rules in the chains from which ours are reached.
+/// Rules that a host may have: policies, a separate chain, and rules in the chains that get a jump to TWINWALL.
 const FOREIGN: &str = "\
 :INPUT DROP [0:0]
 :guests - [0:0]
@@ -61,7 +61,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A namespace, and the backend of the rules.
+/// A namespace, and iptables' backend for the rules.
 struct Place {
     namespace: Namespace,
     backend: &'static str,
@@ -78,7 +78,8 @@ impl Place {
             namespace: namespace()?,
             backend,
         };
-        // The legacy kernel registers its tables permanently on first use: so use them now.
+        // iptables-legacy makes the kernel create its tables at the first use, and they stay. So this uses them before
+        // a comparison.
         for tool in place.tools() {
             let listed = place
                 .namespace
@@ -130,8 +131,8 @@ impl Place {
         self.succeed("unload", &[])
     }
 
-    /// Returns the rules of all backends, with the counters of rules; without the comments, which contain the time, and
-    /// without the counters of policies, which every change by iptables-legacy resets.
+    /// Returns the rules of all backends, with the rules' counters. Omits comments, which contain the time, and the
+    /// counters of policies, which iptables-legacy resets at every change.
     fn tables(&self) -> anyhow::Result<String> {
         let mut text = String::new();
         for backend in BACKENDS {
@@ -163,7 +164,7 @@ impl Place {
         Ok(lines.collect())
     }
 
-    /// Adds foreign rules of this backend, with nonzero counters.
+    /// Adds the rules of a host by this backend, and makes some of their counters nonzero.
     fn add_foreign_rules(&self) -> anyhow::Result<()> {
         for tool in self.tools() {
             let ipv6 = tool.starts_with("ip6");
@@ -198,7 +199,7 @@ fn names() -> anyhow::Result<Vec<String>> {
             .file_name()
             .into_string()
             .expect("the names of rules are ASCII");
-        // nft itself loads the files for nft.
+        // The files with another ending are for nft, which loads them itself.
         if let Some(name) = file.strip_suffix(".iptables") {
             names.push(name.to_owned());
         }
@@ -208,7 +209,7 @@ fn names() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// In an empty namespace, where load must create the chains and, with nft, the table.
+/// Loads and unloads every name in an empty namespace, where load must create the chains and, with nft, the table.
 fn every_name_loads_and_leaves_no_trace(place: &Place) -> anyhow::Result<()> {
     let before = place.tables()?;
     for name in names()? {
@@ -266,7 +267,7 @@ fn another_name_replaces(place: &Place) -> anyhow::Result<()> {
     place.load("loopback-9999-udp")?;
     let alone = place.tables()?;
     place.unload()?;
-    // It has rules in other chains, for both protocols.
+    // veth-9999 has rules in other chains, and for both IP versions.
     place.load("veth-9999")?;
     place.load("loopback-9999-udp")?;
     place.check_same(&alone, "loaded in place of veth-9999")?;
@@ -313,7 +314,7 @@ fn not_root() -> anyhow::Result<()> {
     for (script, arguments) in [("load", &["veth-9999"] as &[&str]), ("unload", &[])] {
         let mut command = place.namespace.command("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
-        // It may read the script wherever the repository is, but it is not root.
+        // The user may read the script wherever the repository is, but is not root.
         command.args(["--inh-caps=+dac_override", "--ambient-caps=+dac_override"]);
         let output = command
             .arg(root().join("rules").join(script))

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Random policies with names, each decided twice: by a twin that has all of it, and by the kernel for which a twin names. The same
-//! clients reach the server.
+//! Random policies with names, each decided twice: by a twin that has the whole policy, and by a kernel for which a
+//! twin only reads names (docs/STAGE.md). The same clients must reach the server.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -20,9 +20,9 @@ use crate::evasion::By;
 
 pub const ROWS: &[Row] = &[("a-policy-whole-and-split", 300, agree)];
 
-/// Policies of a run; more with the environment's TWINWALL_SPLITS.
+/// Number of policies of a run; the environment's TWINWALL_SPLITS overrides it.
 const POLICIES: u64 = 8;
-/// One in so many honest ways to send an opening is taken.
+/// Every EVERY-th of the honest ways to send an opening is used.
 const EVERY: usize = 7;
 
 const HOSTS: [&str; 3] = ["one.example", "two.one.example", "three.example"];
@@ -52,7 +52,7 @@ const NAMES: [&str; 13] = [
     "tls sni . tcp dport != { \"one.example\" . 443, \"*.one.example\" . 1-1000 }",
     "tcp dport . http host @joined",
 ];
-/// Rules with maps.
+/// Statements that look names up in maps.
 const MAPS: [&str; 3] = [
     "tls sni . tcp dport vmap { \"*.one.example\" . 443 : drop, \"one.example\" . 1-1000 : accept, \"three.example\" . 443 : jump more }",
     "http host vmap { \"*.example\" : drop, \"one.example\" : accept }",
@@ -67,7 +67,7 @@ const VERDICTS: [&str; 6] = [
     "counter",
 ];
 
-/// A rule, with a counter behind its names.
+/// Returns a rule with a counter after its matches.
 fn rule(random: &mut Random, verdicts: &[&str]) -> String {
     let (first, last) = (random.pick(&MATCHES), random.pick(&MATCHES));
     let name = if random.percent(70) {
@@ -75,7 +75,7 @@ fn rule(random: &mut Random, verdicts: &[&str]) -> String {
     } else {
         ""
     };
-    // A match of a port that comes twice may exclude all packets, and nft says so.
+    // A second match of a port may exclude all packets, which nft refuses.
     let last = if first.is_empty() { last } else { "" };
     format!(
         "\t\t{first} {name} {last} counter {}\n",
@@ -92,7 +92,7 @@ fn rules(random: &mut Random, verdicts: &[&str]) -> String {
 fn policy(random: &mut Random) -> String {
     let (verdict, last) = match random.percent(50) {
         true => ("accept", ""),
-        // Servers' packets pass: rules with names are about clients' requests.
+        // The server's packets must pass: rules with names are about clients' requests.
         false => ("drop", "\t\ttcp sport { 80, 443 } counter accept\n"),
     };
     let map = match random.percent(50) {
@@ -114,7 +114,7 @@ fn policy(random: &mut Random) -> String {
     )
 }
 
-/// The clients' openings.
+/// Returns the clients' openings: TLS and HTTP for each host.
 fn openings() -> Vec<(String, Opening)> {
     let of = |host: &&str| {
         [
@@ -125,7 +125,7 @@ fn openings() -> Vec<(String, Opening)> {
     HOSTS.iter().flat_map(of).collect()
 }
 
-/// True if each client reached the server.
+/// For each client: true if it reached the server.
 type Answers = BTreeMap<String, bool>;
 
 fn ask(net: &Net) -> anyhow::Result<Answers> {
@@ -175,7 +175,7 @@ fn ask(net: &Net) -> anyhow::Result<Answers> {
         .collect())
 }
 
-/// A subject in a net of its own.
+/// Subject (see `By`) in its own net.
 struct Side {
     net: Net,
     by: By,
@@ -195,7 +195,9 @@ impl Side {
     }
 }
 
-/// Fails where two sides differ. A client whose packets got lost on a busy machine asks again.
+/// Runs the clients with both sides. Fails if a client reaches the server on one side only, in each of three attempts:
+/// packets may get lost on a busy machine. Returns the number of clients that reached the server.
+/// - text: the policy.
 fn compare(whole: &Side, split: &Side, text: &str) -> anyhow::Result<usize> {
     let mut differ = Vec::new();
     for _ in 0..3 {
@@ -232,7 +234,7 @@ fn agree(twin: Twin) -> anyhow::Result<()> {
             .count()
             .div_ceil(EVERY);
     println!("{count} policies, {clients} clients at most: {came:?} reached the server, alike");
-    // Policies that let nobody or everybody through would prove little.
+    // Policies that allow all clients or none would prove little.
     ensure!(
         came.iter().any(|came| (1..clients).contains(came)),
         "{came:?}"

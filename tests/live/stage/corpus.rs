@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies that nft takes, with names added at random places: each is split into a text that nft takes, or refused for a reason
-//! that docs/STAGE.md has.
+//! Policies that nft accepts, with names added at random places. Each must be split into a text that nft accepts, or
+//! refused for a reason that docs/STAGE.md lists.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,9 +15,10 @@ use testbed::twin::root;
 use twinwall_judge::names;
 use twinwall_judge::random::Random;
 
-/// The folders that policies are taken from.
+/// Folders with the policies.
 const FOLDERS: [&str; 2] = ["tests/corpus/policy", "rules/policy"];
-/// A router's, with what the other ones lack: a flowtable, packets that are not tracked, NAT, maps, meters, counters by name.
+/// Policy of a router, with what the other policies lack: a flowtable, packets that are not tracked, NAT, maps, meters,
+/// named counters.
 const ROUTER: &str = r#"
 define lan = "lo"
 table inet router {
@@ -69,11 +70,11 @@ table inet router {
 	}
 }
 "#;
-/// Tries of it.
+/// Number of random placements of names in the router's policy.
 const ROUTER_TRIES: u64 = 64;
-/// Places of names that are tried, of each policy.
+/// Number of random placements of names in each other policy.
 const TRIES: u64 = 8;
-/// Matches of names that are added.
+/// Matches of names, which are added to rules.
 const NAMES: [&str; 7] = [
     "tls sni \"denied.example\"",
     "tls sni { \"a.example\", \"*.b.example\" } tls alpn \"h2\"",
@@ -83,7 +84,7 @@ const NAMES: [&str; 7] = [
     "http host . meta length != { \"a.example\" . 40-100, \"*.example\" . 50 }",
     "ct direction . tls sni . tls version { original . \"denied.example\" . 1.3 }",
 ];
-/// Why policies are refused (docs/STAGE.md, What is refused): how a reason begins.
+/// Reasons for which a policy may be refused (docs/STAGE.md, "What is refused"): the first words of each.
 const REASONS: [&str; 9] = [
     "a rule that compares the whole mark of connections",
     "a rule that copies the whole mark of connections",
@@ -95,7 +96,7 @@ const REASONS: [&str; 9] = [
     "names in two tables that see the same packets",
     "two lookups of names in one rule",
 ];
-/// At least so many of a hundred are split.
+/// Minimum percentage of the policies that must be split.
 const SPLIT_MIN: usize = 75;
 
 fn policies() -> anyhow::Result<Vec<PathBuf>> {
@@ -110,13 +111,13 @@ fn policies() -> anyhow::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// The message with which nft refuses a text; none if it takes it.
+/// Returns the message with which nft refuses a text; None if nft accepts it.
 fn refusal_of_nft(place: &Namespace, folder: &Path, text: &[u8]) -> anyhow::Result<Option<String>> {
     let mut nft = place.command("nft");
     nft.args(["-c", "-f", "-"]).current_dir(folder);
     nft.stdin(Stdio::piped()).stdout(Stdio::null());
     let mut child = nft.stderr(Stdio::piped()).spawn().context("nft")?;
-    // nft that ends at the first fault does not read all.
+    // nft may end at the first error, before it has read the whole text.
     let mut stdin = child.stdin.take().context("stdin is piped")?;
     let _ = std::io::Write::write_all(&mut stdin, text);
     drop(stdin);
@@ -125,7 +126,7 @@ fn refusal_of_nft(place: &Namespace, folder: &Path, text: &[u8]) -> anyhow::Resu
     Ok((!done.status.success()).then_some(said))
 }
 
-/// Counts of all policies.
+/// Counts of all policies with names: split, refused by reason, and wrong ones.
 #[derive(Default)]
 struct Found {
     split: usize,
@@ -163,7 +164,7 @@ impl Found {
     }
 }
 
-/// The router's policy, with a flowtable if the kernel has them.
+/// Returns the router's policy, with a flowtable if the kernel supports flowtables. Fails unless nft accepts it.
 fn router(place: &Namespace) -> anyhow::Result<String> {
     let fast = "table inet router {\n\tflowtable fast { hook ingress priority filter; devices = { lo }; }\n}\n";
     let has_flowtables = refusal_of_nft(place, root(), fast.as_bytes())?.is_none();

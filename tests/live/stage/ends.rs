@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A connection of TCP of which a test has both ends.
+//! A TCP connection of which the test has both ends.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -10,12 +10,12 @@ use testbed::wait::PATIENCE;
 
 use crate::evasion::net::{Net, SERVER};
 
-/// For bytes to come.
+/// Time to wait for bytes.
 const QUIET: Duration = Duration::from_millis(300);
-/// A client that is neither of TLS nor of HTTP: it has no name.
+/// First bytes of a client that uses neither TLS nor HTTP, and so has no name.
 pub const NAMELESS: &[u8] = b"SSH-2.0-nameless\r\n";
 
-/// A connection through the firewall, as both ends have it.
+/// Both ends of a connection through the firewall.
 pub struct Ends {
     client: TcpStream,
     server: TcpStream,
@@ -36,7 +36,7 @@ impl Ends {
         Ok(Ends { client, server })
     }
 
-    /// Bytes there, and back.
+    /// Sends bytes to the server and back. Fails unless they arrive unchanged.
     pub fn exchange(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let Ends { client, server } = self;
         let mut read = vec![0; bytes.len()];
@@ -48,14 +48,14 @@ impl Ends {
         Ok(())
     }
 
-    /// Returns true if bytes of the client come to the server.
+    /// Returns true if bytes of the client reach the server within QUIET.
     pub fn brings(&mut self, bytes: &[u8]) -> anyhow::Result<bool> {
         self.server.set_read_timeout(Some(QUIET))?;
         self.client.write_all(bytes)?;
         Ok(self.server.read(&mut [0; 4096]).is_ok())
     }
 
-    /// Returns true if more of them still comes.
+    /// Returns true if one more byte of the client reaches the server.
     pub fn passes(&mut self) -> anyhow::Result<bool> {
         self.brings(b"x")
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The name stage (docs/STAGE.md): the kernel decides by a policy that `stage` has split, and a firewall only names. The kernel's
-//! text is loaded, and rules of iptables lead to the queue, since not every kernel has nft's.
+//! The name stage (docs/STAGE.md): `stage` splits a policy; the kernel decides by one part, and a firewall only reads
+//! names. The rules that queue packets are iptables rules, since not every kernel has nft's queue.
 
 use anyhow::{ensure, Context};
 use stage::{Options, Queue, Split};
@@ -50,7 +50,9 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(&rows).into_iter().chain([corpus]).collect()
 }
 
-/// Starts a twin with what is in a folder.
+/// Starts a twin with the name policy in a folder.
+/// - mask: value of --stage.
+/// - more: additional options.
 fn start(
     net: &Net,
     folder: &Folder,
@@ -64,11 +66,11 @@ fn start(
     Firewall::start(&net.firewall, twin, &arguments)
 }
 
-/// A firewall that names for the kernel.
+/// Firewall that reads names for the kernel.
 pub struct Stage {
     pub firewall: Firewall,
     folder: Folder,
-    /// --stage.
+    /// Value of --stage.
     mask: String,
 }
 
@@ -81,7 +83,7 @@ fn split(text: &str, options: Options) -> anyhow::Result<Split> {
     stage::split(&source, &options).map_err(|refusal| anyhow::anyhow!("{refusal}"))
 }
 
-/// Loads the kernel's text in one transaction.
+/// Loads the kernel's part of a policy in one transaction.
 fn load(net: &Net, folder: &Folder, split: &Split) -> anyhow::Result<()> {
     let kernel = folder.replace("kernel.nft", &split.kernel);
     let kernel = kernel.map(|_| folder.file("kernel.nft"))?;
@@ -89,17 +91,18 @@ fn load(net: &Net, folder: &Folder, split: &Split) -> anyhow::Result<()> {
 }
 
 impl Stage {
-    /// Splits a policy and starts a twin that names for it, in place of the rules that lead all packets to the queue.
+    /// Splits a policy, loads the kernel's part in place of the rules that queue all packets, and starts a twin with
+    /// the other part.
     pub fn start(net: &Net, twin: Twin, text: &str) -> anyhow::Result<Stage> {
         Stage::start_with(net, twin, text, &["--hello-timeout", "1"])
     }
 
-    /// The same with other options.
+    /// Does the same with other options of the twin.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
         Stage::start_split(net, twin, split(text, Options::default())?, more)
     }
 
-    /// The same with a policy that is split.
+    /// Does the same with a policy that is already split.
     fn start_split(net: &Net, twin: Twin, split: Split, more: &[&str]) -> anyhow::Result<Stage> {
         let folder = Folder::shared()?;
         folder.write("kernel.nft", "")?;
@@ -122,7 +125,7 @@ impl Stage {
         })
     }
 
-    /// Has another firewall take over.
+    /// Makes another firewall take over.
     fn upgrade(&mut self, net: &Net, twin: Twin) -> anyhow::Result<()> {
         let control = self.folder.file("control");
         let more = ["--take-over", &control];
@@ -132,7 +135,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Replaces the first policy by another: the firewall's first, which the kernel does not believe before it has its own.
+    /// Replaces the policy: first in the firewall, whose names the kernel ignores until its own part is loaded.
     fn reload(&self, net: &Net, text: &str, generation: u32) -> anyhow::Result<()> {
         let options = Options {
             generation,
@@ -148,7 +151,7 @@ impl Stage {
         Ok(self.firewall.settled_ledger()?.total.received)
     }
 
-    /// Ends the firewall, which may have warned.
+    /// Ends the firewall. Warnings on its stderr are allowed.
     fn end(self) -> anyhow::Result<()> {
         let ended = self.firewall.end_by(libc::SIGTERM)?;
         ensure!(ended.code == Some(0), "{:?}: {}", ended.code, ended.stderr);
@@ -173,7 +176,8 @@ table inet filter {
 }
 "#;
 
-/// Every client reaches allowed names and no denied one, and the kernel's own counters say so.
+/// Checks that every client reaches allowed names and no denied name, and that each rule's counter in the kernel has
+/// counted.
 fn real_ends(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let _resolver = names::start_resolver(&net, &[names::EVERY_NAME.to_owned()])?;
@@ -197,7 +201,7 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
 
 const PORT: u16 = 8080;
 
-/// Once its server has acknowledged what decided, no packet of a connection is queued.
+/// Checks that no packet of a connection is queued after the server has acknowledged the bytes that decided.
 fn settled(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;
@@ -218,14 +222,14 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// Packets of a connection of TLS that are queued: docs/STAGE.md has each and why.
+/// Maximum number of a TLS connection's packets that are queued. docs/STAGE.md lists each, with its reason.
 const QUEUED: u64 = 6;
-/// Options of curl, by the version of TLS.
+/// Options of curl for each TLS version.
 const VERSIONS: [&[&str]; 2] = [&["--tlsv1.3"], &["--tls-max", "1.2"]];
 
 fn packets(twin: Twin) -> anyhow::Result<()> {
     const COUNT: u64 = 20;
-    // Packets that an end sends again: less than one a connection.
+    // Maximum number of retransmitted packets: fewer than one per connection.
     const AGAIN: u64 = 5;
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;
@@ -249,7 +253,7 @@ fn packets(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// A connection that was settled by one policy is asked about again by the next one.
+/// Checks that the packets of a settled connection are queued again after a reload, and decided by the new policy.
 fn reload(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;
@@ -268,7 +272,7 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     stage.end()
 }
 
-/// Bits of marks that are not the stage's stay as they are, in packets and connections.
+/// Checks that bits of marks that do not belong to the stage stay unchanged, in packets and in connections.
 fn foreign_bits(twin: Twin) -> anyhow::Result<()> {
     const POLICY: &str = r#"
 table inet filter {

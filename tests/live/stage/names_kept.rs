@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A class is that of the connection's own names: whatever uses its ports again, whichever policy and whichever firewall comes.
+//! A connection's class comes from its own names only, also if its ports are used again, another policy is loaded, or
+//! another firewall takes over.
 
 use std::time::Duration;
 
@@ -21,12 +22,13 @@ pub const ROWS: &[Row] = &[
     ("names-after-an-upgrade", 120, after_upgrade),
 ];
 
-/// For an answer to a whole hello, which settles its connection.
+/// Time in which the server answers a whole hello; the answer settles the connection.
 const ANSWERED: Duration = Duration::from_millis(300);
-/// First sequence numbers, the second one above all that the first connection uses.
+/// First sequence numbers of two connections. The second number is greater than all that the first connection uses.
 const FIRST: [u32; 2] = [0x1000_0000, 0x5000_0000];
 
-/// A client shows an allowed name and ends its connection, in truth or only for who looks on; then the same ports ask for a name.
+/// Makes a client show an allowed name, and end the connection by a segment that may not reach the server. Then makes
+/// it send a hello with a name from the same port. Returns true if the server answers this hello.
 fn asks_again(net: &Net, port: u16, end: &Segment, name: &str) -> anyhow::Result<bool> {
     let link = net.link()?;
     let client = Client {
@@ -63,7 +65,7 @@ fn asks_again(net: &Net, port: u16, end: &Segment, name: &str) -> anyhow::Result
     Ok(answer.is_some_and(|answer| answer.starts_with(second.answer)))
 }
 
-/// A settled connection's class is none of the connection that follows between the same ends.
+/// Checks that a settled connection's class is not used for the next connection between the same addresses and ports.
 fn same_ports(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, BLOCK_LIST)?;
@@ -93,12 +95,12 @@ fn same_ports(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// Every name of TLS is allowed.
+/// Returns BLOCK_LIST with every TLS name allowed.
 fn without_tls() -> String {
     BLOCK_LIST.replace("tls sni @denied drop", "tls version 1.0 drop")
 }
 
-/// Connections that have shown the denied and the allowed name.
+/// Returns two settled connections: one has shown the denied name, the other the allowed name.
 fn both(net: &Net) -> anyhow::Result<[Ends; 2]> {
     let mut both = [Ends::new(net, 8081)?, Ends::new(net, 8082)?];
     for (ends, name) in both.iter_mut().zip([DENIED, ALLOWED]) {
@@ -108,7 +110,7 @@ fn both(net: &Net) -> anyhow::Result<[Ends; 2]> {
     Ok(both)
 }
 
-/// A policy that denies a connection's name reaches it though it was settled, and no other.
+/// Checks that a reloaded policy that denies a name ends the settled connection with this name, and no other.
 fn after_reload(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, &without_tls())?;
@@ -121,7 +123,7 @@ fn after_reload(twin: Twin) -> anyhow::Result<()> {
     stage.end()
 }
 
-/// Names that one firewall has seen are known to the next one, of either kind.
+/// Checks that after an upgrade the new firewall, of either twin, knows the names that the old one has seen.
 fn after_upgrade(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let mut stage = Stage::start_with(&net, twin, &without_tls(), &[])?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections of QUIC: once their server has answered, its packets are not queued.
+//! QUIC connections: after the server has answered, its packets are not queued.
 
 use std::time::Duration;
 
@@ -15,18 +15,19 @@ use crate::names::ends::{self, Heard, Hello, Identity, QuicClient, QUIC_PORT};
 
 pub const ROWS: &[Row] = &[("an-answered-quic-connection", 120, answered)];
 
-/// A server's bytes, of which the acknowledgements are far fewer.
+/// Number of bytes that the server sends; the client's acknowledgements are much shorter.
 const BULK: u64 = 4 << 20;
 const BRIEFLY: Duration = Duration::from_millis(500);
 
-/// The bytes that are queued while a client fetches.
+/// Returns the number of bytes that are queued while a client fetches BULK bytes.
 fn queued(stage: &Stage, client: &QuicClient) -> anyhow::Result<u64> {
     let before = stage.firewall.settled_ledger()?.total.bytes;
     ensure!(client.fetches(BULK, PATIENCE), "the bytes did not come");
     Ok(stage.firewall.settled_ledger()?.total.bytes - before)
 }
 
-/// A server's packets are not queued once it has answered, nor after an upgrade; a reload asks about its connection again.
+/// Checks that a server's packets are not queued after it has answered, not even after an upgrade, and that they are
+/// queued again after a reload.
 fn answered(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let identity = Identity::new(&[ALLOWED])?;

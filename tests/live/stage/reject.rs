@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `reject` of a connection that shows a denied name, by the kernel: both of its ends see a reset at once.
+//! `reject` by the kernel, for a connection that shows a denied name: both ends must receive a reset at once.
 
 use anyhow::Context;
 use stage::Options;
@@ -13,7 +13,7 @@ use crate::names::reject::{ask, Ends, POLICY};
 
 pub const ROWS: &[Row] = &[("reject-resets-both-ends", 120, both_ends)];
 
-/// Over IPv4 and IPv6, and whether or not packets pass without a firewall.
+/// Tests IPv4 and IPv6, and rules with and without a bypass (packets then pass if no firewall runs).
 fn both_ends(twin: Twin) -> anyhow::Result<()> {
     for bypass in [false, true] {
         let net = Net::new(Sees::Both)?;

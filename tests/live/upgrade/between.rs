@@ -14,19 +14,24 @@ use testbed::twin::Twin;
 use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
 use super::setting::{check_said, Setting};
 
-/// The corrupted part of a memory, whether the memory is sealed, and the corrupting function.
+/// Change of a memory: name of the corrupted part, whether the memory is sealed, and the function that corrupts its
+/// bytes.
 pub type Change = (&'static str, bool, fn(&mut Vec<u8>));
 
-/// Data of one kind that an old firewall sends.
+/// Data of one kind that an old firewall sends: connections or learned addresses.
 #[derive(Clone, Copy)]
 pub struct Knowledge {
-    /// Length of its memory in bytes.
+    /// Length in bytes of the memory that has the data.
     pub bytes: usize,
-    /// Returns the new firewall's warning about the corrupted part.
+    /// Returns the new firewall's warning; its argument is the name of the corrupted part.
     pub warning: fn(&str) -> String,
 }
 
-/// Forwards the data of an old firewall to a new one, with a change.
+/// Forwards the data of an old firewall to a new one, with one part corrupted.
+/// - stream: connection to the new firewall.
+/// - old: connection to the old firewall.
+/// - prepared: data that the old firewall has sent so far.
+/// - memory_bytes: expected length of the memory to corrupt.
 fn spoil(
     mut stream: &UnixStream,
     mut old: UnixStream,
@@ -51,18 +56,18 @@ fn spoil(
     Ok(stream.write_all(next_line(&old)?.as_bytes())?)
 }
 
-/// Firewalls that take over from each other, each with corrupted data.
+/// Chain of firewalls that take over from each other, each with corrupted data.
 pub struct Misled<'a> {
     setting: &'a Setting,
     arguments: &'a [&'a str],
     knowledge: Knowledge,
     firewall: Firewall,
-    /// Expected output until its end.
+    /// Output that the running firewall is expected to have printed when it ends.
     expected: String,
 }
 
 impl<'a> Misled<'a> {
-    /// Starts the first firewall, which receives no data.
+    /// Starts the first firewall of the chain, which receives no data.
     pub fn start(
         setting: &'a Setting,
         twin: Twin,
@@ -78,7 +83,8 @@ impl<'a> Misled<'a> {
         })
     }
 
-    /// Makes the next firewall take over. Checks that the previous one ends with the expected output.
+    /// Makes the next firewall take over with corrupted data. Checks that the previous firewall ends with the expected
+    /// output.
     pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
         let (part, ..) = change;
         let (old, prepared) = prepare(self.setting)?;

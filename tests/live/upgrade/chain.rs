@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ten successive firewalls under load.
+//! Firewalls that take over from each other under load, up to ten times.
 
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -29,13 +29,13 @@ pub const ROWS: &[(&str, u64, Body)] = &[
     ("sockets-and-events-go-on", 60, sockets_go_on),
 ];
 
-/// Send buffer: far more than waits during an upgrade, far less than a queue holds, so that any delay slows the sender, and
-/// no datagram is lost otherwise.
+/// Send buffer: much larger than what waits during an upgrade, and much smaller than a queue. So a delay slows the
+/// sender only, and no datagram is lost by it.
 const SEND_BUFFER_BYTES: i32 = 16 << 20;
-/// Number of datagrams that a firewall answers before the next takes over.
+/// Number of datagrams that a firewall answers before the next firewall takes over.
 const DATAGRAMS: u64 = 2000;
 
-/// A TCP connection with continuous exchanges, and a flood of datagrams.
+/// Load: a TCP connection with continuous exchanges, and a flood of datagrams.
 struct Load {
     flood: UdpFlood,
     server: UdpServer,
@@ -60,7 +60,7 @@ impl Load {
         })
     }
 
-    /// Waits until this number of further datagrams has arrived.
+    /// Waits until this number of additional datagrams has arrived.
     fn wait_for(&self, datagrams: u64) -> anyhow::Result<()> {
         let goal = self.server.arrived()? + datagrams;
         until("datagrams arrive", PATIENCE, || {
@@ -68,7 +68,7 @@ impl Load {
         })
     }
 
-    /// Ends the load; returns the number of datagrams sent, all of which have arrived.
+    /// Ends the load and checks that all datagrams have arrived. Returns the number of sent datagrams.
     fn finish(self) -> anyhow::Result<u64> {
         self.stop.store(true, Ordering::Relaxed);
         let sent = self.flood.stop();
@@ -89,11 +89,12 @@ fn ask_until(mut stream: TcpStream, told: &AtomicBool) -> anyhow::Result<u64> {
     Ok(asked)
 }
 
-/// Twin and options of a firewall.
+/// Twin and options of a firewall in a chain.
 type Step = (Twin, &'static [&'static str]);
 
-/// Starts the first firewall and makes each further one take over from the previous one, under load. Returns the last
-/// ledger, which counts everything sent: nothing is lost, nothing is missed, and ledgers reconcile in between.
+/// Starts the first firewall and makes each further firewall take over from the previous one, under load. Checks that
+/// no packet is lost or missed, and that each ledger reconciles. Ends the last firewall.
+/// Returns its ledger, and the number of sent datagrams, all of which the ledger counts.
 fn run_chain(
     setting: &Setting,
     steps: &[Vec<&str>],
@@ -147,7 +148,7 @@ const RAW: &[&str] = &["--backend", "raw"];
 const MNL: &[&str] = &["--backend", "mnl"];
 const CLASSIC: &[&str] = &["--backend", "classic"];
 
-/// Returns the packets of the counter at a line of a policy file.
+/// Returns the packet count of the counter on a line of the policy file.
 pub fn counted(stats: &Stats, line: u32) -> anyhow::Result<u64> {
     let policy = stats.policy.as_ref().context("no policy in the ledger")?;
     let at = format!(":{line}");
@@ -206,7 +207,8 @@ fn ten_upgrades() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The old firewall's settings in the kernel differ from the new one's needs: waiting packets are requested again.
+/// Checks upgrades to a firewall that needs other settings in the kernel than the old one has: the kernel queues the
+/// waiting packets again.
 fn other_options() -> anyhow::Result<()> {
     const SMALL: &[&str] = &[
         "--copy-bytes",
@@ -235,7 +237,8 @@ fn other_options() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A waiting packet is decided by the new policy, which reads more of it than the old firewall had copied.
+/// Checks that a waiting packet is decided by the new policy, which reads more bytes of it than the old firewall had
+/// copied.
 fn other_policies() -> anyhow::Result<()> {
     const TABLE: [&str; 3] = [
         "table inet filter {",
@@ -262,7 +265,7 @@ fn other_policies() -> anyhow::Result<()> {
         ]
     });
     let (stats, sent) = run_chain(&setting, &steps.collect::<Vec<_>>(), &twins)?;
-    // This rule stays, although its neighbours change. Packets that passed the queue a second time count once.
+    // This rule stays in each policy, although its neighbours change. A packet that was queued again counts once.
     let counted = counted(&stats, 4)?;
     let total = &stats.total;
     ensure!(
@@ -273,8 +276,8 @@ fn other_policies() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A client of a control socket always finds a listener, also during an upgrade; it may be disconnected and must
-/// retry.
+/// Checks that a client of the control socket always finds a listener, also during an upgrade. The listener may
+/// disconnect the client, which must then try again.
 fn sockets_go_on() -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let events = setting.path("events.json");
@@ -307,7 +310,7 @@ fn sockets_go_on() -> anyhow::Result<()> {
         firewall.finish()?.total.verdict("drop") == 5,
         "not all was dropped"
     );
-    // Each firewall appended its events.
+    // Each firewall has appended its events.
     let dropped = std::fs::read_to_string(&events)?;
     let dropped = dropped.matches("\"event_type\":\"drop\"").count();
     ensure!(dropped == 5, "{dropped} events of 5 packets");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections continue over upgrades with the state of their names, between all twins; and a new firewall accepts no
+//! Connections continue over upgrades with the state of their names, between all twins. A new firewall accepts no
 //! invalid connections.
 
 use std::io::{ErrorKind, Read, Write};
@@ -32,7 +32,7 @@ table inet filter {
 	}
 }
 "#;
-/// The request in parts: one before each upgrade, and one after the last.
+/// Request in parts: one part before each upgrade, and one after the last upgrade.
 const ALLOWED: [&str; 4] = [
     "GET / HTTP/1.1\r\nHo",
     "st: allo",
@@ -40,10 +40,10 @@ const ALLOWED: [&str; 4] = [
     "le\r\n\r\n",
 ];
 const DENIED: [&str; 4] = ["GET / HTTP/1.1\r\nHo", "st: den", "ied.examp", "le\r\n\r\n"];
-/// Time to wait for a response that should not come.
+/// Time to wait for a response that should not arrive.
 const QUIET: Duration = Duration::from_millis(500);
 
-/// An HTTP connection.
+/// HTTP connection of a client.
 struct Talker(TcpStream);
 
 impl Talker {
@@ -82,7 +82,7 @@ impl Talker {
     }
 }
 
-/// Successive firewalls.
+/// Firewalls that take over from each other, one after another.
 struct Chain {
     net: Net,
     folder: Folder,
@@ -115,7 +115,7 @@ impl Chain {
         })
     }
 
-    /// Makes another firewall take over.
+    /// Makes a new firewall take over from the running one.
     fn upgrade(&mut self, twin: Twin) -> anyhow::Result<()> {
         let control = self.folder.file("control");
         let arguments = Chain::arguments(&self.folder, self.unknown);
@@ -127,7 +127,8 @@ impl Chain {
     }
 }
 
-/// Without the old firewall's state, a firewall with unknown=closed would let none of these continue.
+/// Checks that allowed connections continue. Without the old firewall's state, a firewall with unknown=closed would let
+/// none of them continue.
 fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     let mut firewalls = Chain::start(twin, "unknown=closed")?;
     let mut known = Talker::start(&firewalls.net)?;
@@ -157,7 +158,8 @@ fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without the old firewall's state, a firewall with unknown=open would let all of these continue.
+/// Checks that denied connections stay denied. Without the old firewall's state, a firewall with unknown=open would let
+/// all of them continue.
 fn denied_stay(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     let mut firewalls = Chain::start(twin, "unknown=open")?;
     let mut known = Talker::start(&firewalls.net)?;
@@ -194,7 +196,7 @@ const NAMES: &[&str] = &[
     "}",
 ];
 
-/// Layout of a memory with one IPv4 connection that has shown nothing.
+/// Offsets in a memory with one IPv4 connection that has shown no bytes.
 const KEY: usize = 4;
 const LIST: usize = KEY + 16;
 const FLAGS: usize = LIST + 1;
@@ -226,7 +228,8 @@ const CHANGES: [Change; 10] = [
     }),
 ];
 
-/// Invalid connection state is refused as a whole; the upgrade continues, and no packet waits for it.
+/// Checks that invalid connection state is refused as a whole, that the upgrade continues, and that no packet waits for
+/// it.
 fn wrong_connections(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let policy = setting.policy("policy.nft", NAMES)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The old firewall: it continues after any failure of the new one, and reports the reason.
+//! The old firewall in an upgrade: after any failure of the new firewall it continues, and reports the reason.
 
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
@@ -44,10 +44,10 @@ pub const ROWS: &[Row] = &[
     ("once-given-nothing-else-is-served", 60, nothing_else_served),
 ];
 
-/// Time limits of the old firewall for the new one to be ready, and for it to take over the paused queues.
+/// Time limits of the old firewall: until the new firewall is ready, and until it has taken over the paused queues.
 const PREPARE: Duration = Duration::from_secs(15);
 const PAUSE: Duration = Duration::from_secs(2);
-/// Number of datagrams sent while no firewall answers.
+/// Number of datagrams that are sent while the old firewall prepares or is paused.
 const WAITING: u64 = 500;
 
 const ENDED: &str = "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: \
@@ -58,7 +58,7 @@ const STRANGE: &str =
     "warning: upgrade: this firewall goes on: the new firewall sent an unexpected message: check \
      that it is a Twinwall firewall\n";
 
-/// Stage of an upgrade at which it fails.
+/// Stage of the upgrade at which the stand-in makes it fail.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum When {
     Preparing,
@@ -67,8 +67,9 @@ enum When {
 
 const ALWAYS: [When; 2] = [When::Preparing, When::Paused];
 
-/// Makes an upgrade fail, and checks that the old firewall answers all datagrams, at once or when it continues. Returns its
-/// output.
+/// Makes an upgrade fail. Checks that the old firewall answers all datagrams: at once, or if it has paused, when it
+/// continues. Returns the output of the old firewall.
+/// - play: makes the stand-in for the new firewall fail; if it returns without that, the stand-in disconnects.
 fn fail(
     twin: Twin,
     when: When,
@@ -108,7 +109,7 @@ fn new_one_ends(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Before it has read the old firewall's data.
+/// Tests a new firewall that ends before it has read the old firewall's data.
 fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -127,7 +128,7 @@ fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the new firewall send nothing more, and checks how long the old one waits.
+/// Makes the new firewall send nothing more. Checks that the old firewall waits for about `limit`.
 fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
     let ended = fail(twin, when, |_, peer| {
         let since = Instant::now();
@@ -141,7 +142,7 @@ fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
     check_said(&ended, SILENT)
 }
 
-/// The waiting time is limited.
+/// Checks that the old firewall waits for a limited time.
 fn new_one_is_silent(twin: Twin) -> anyhow::Result<()> {
     wait_for(twin, When::Paused, PAUSE)
 }
@@ -150,7 +151,8 @@ fn new_one_is_not_ready(twin: Twin) -> anyhow::Result<()> {
     wait_for(twin, When::Preparing, PREPARE)
 }
 
-/// With so many queues that their description exceeds the socket's buffer: the old firewall soon serves other clients.
+/// Tests a new firewall that reads nothing, with so many queues that their description exceeds the socket's buffer. The
+/// old firewall must soon serve other clients.
 fn new_one_does_not_read(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-balance 0:255")?;
     let firewall = setting.start(twin, &["--queue", "0:255", "--receive-buffer", "65536"])?;
@@ -188,7 +190,7 @@ fn new_one_says_something_else(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall that fails before its request.
+/// Tests a new firewall that fails before its request, because of its policy.
 fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -202,7 +204,7 @@ fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
     firewall.finish()?.total.check_clean()
 }
 
-/// A firewall that fails after receiving everything: it can't write its events.
+/// Tests a new firewall that fails after it has received everything, because it can't write its events.
 fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -212,7 +214,7 @@ fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
         let failed = setting.fail_to_take(new, &arguments)?;
         ensure!(failed.code != Some(0), "exit code {:?}", failed.code);
     }
-    // Its control socket is still in place.
+    // The control socket of the old firewall is still in place.
     let mut peer = Peer::connect(&setting)?;
     peer.say("{\"command\":\"status\"}\n")?;
     let status = peer.hear()?;
@@ -226,7 +228,8 @@ fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
 
 const BUSY: &str = "another firewall is about to take over";
 
-/// A second request meanwhile is refused with that reason; the control socket and packets are served.
+/// Checks that a second request during an upgrade is refused with this reason, and that the control socket and packets
+/// are served meanwhile.
 fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -267,7 +270,8 @@ fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, &[ENDED, ENDED].concat())
 }
 
-/// The policy whose rules are sent to a new firewall stays until that firewall has them.
+/// Checks that a reload during an upgrade is refused: the policy whose rules are sent to the new firewall must stay
+/// until the new firewall has them.
 fn no_reload(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let policy = setting.policy("policy.nft", &["table inet t { }"])?;
@@ -307,7 +311,7 @@ fn told_to_stop(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Nothing is sent to a firewall that can't use it.
+/// Checks that no data is sent to a new firewall that can't take over with its backend.
 fn refuses_classic(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &["--backend", "classic"])?;
@@ -340,10 +344,10 @@ fn finish(firewall: Firewall) -> anyhow::Result<()> {
     firewall.finish()?.total.check_clean()
 }
 
-/// An arbitrary user and group.
+/// User and group that are neither root's nor the firewall's.
 const USER: u32 = 4711;
 const GROUP: u32 = 4712;
-/// User of the firewall.
+/// User id of the firewall with `--user daemon`.
 const DAEMON: u32 = 1;
 
 /// Runs `work` as a user without any capability, on a separate thread.
@@ -373,8 +377,8 @@ fn refusal(peer: &mut Peer) -> anyhow::Result<String> {
     Ok(answer["error"].as_str().unwrap_or_default().to_owned())
 }
 
-/// Refused: a member of the group with access to the socket; the firewall's own user, and root, without proof of
-/// CAP_NET_ADMIN; a proof from another process. Nothing stops meanwhile.
+/// Checks who may not take over: a member of the socket's group; the firewall's own user and root, without proof of
+/// CAP_NET_ADMIN; and a client for which another process has sent the proof. Packets are answered meanwhile.
 fn who_may_not(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let owner = format!("0:{GROUP}");
@@ -409,7 +413,7 @@ fn who_may_not(twin: Twin) -> anyhow::Result<()> {
     ensure!(refusal(&mut root)? == unproven);
     root.prove_by_another_process()?;
     ensure!(refusal(&mut root)? == unproven, "another's proof does");
-    // A proof is valid only for its connection.
+    // A proof is valid only for the connection on which it was requested.
     let mut other = Peer::connect(&setting)?;
     other.prove()?;
     ensure!(
@@ -427,8 +431,8 @@ fn who_may_not(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
-/// Requests at the moment when another firewall has taken everything: whatever their replies, the new firewall keeps it,
-/// with the control socket, and the old one ends normally.
+/// Sends requests at the moment when a new firewall has taken over. Whatever the replies, the new firewall keeps the
+/// queues and the control socket, and the old firewall ends normally.
 fn nothing_else_served(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let mut firewall = setting.start(twin, &[])?;
@@ -446,7 +450,7 @@ fn nothing_else_served(twin: Twin) -> anyhow::Result<()> {
         asking.push(peer);
     }
     taker.commit()?;
-    // Stopped, so that it reads all of them in one round.
+    // The old firewall is stopped, so that it then reads all requests in one round.
     proc::signal(firewall.pid, libc::SIGSTOP);
     for (peer, request) in asking.iter_mut().zip(requests) {
         peer.say(request)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Addresses learned by sets survive upgrades between all twins, with their remaining time; and a new firewall accepts no
-//! invalid addresses.
+//! Addresses that sets have learned survive upgrades between all twins, with their remaining time. A new firewall
+//! accepts no invalid addresses.
 
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -19,16 +19,16 @@ pub const ROWS: &[Row] = &[
     ("learnt-addresses-that-are-none", 120, wrong_addresses),
 ];
 
-/// Client and resolver, both local.
+/// Addresses and ports of the client and the resolver, both on this host.
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 1), 4000);
 const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 53), 53);
-/// A learned address, and an unknown one.
+/// Address that the set learns, and address that it does not learn.
 const KNOWN: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
 const STRANGE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
-/// Lifetime of the response in seconds, in the case that waits for its end, and in the others.
+/// TTL of the response in seconds: in the case that waits until the address expires, and in the others.
 const SHORT: u32 = 60;
 const LONG: u32 = 3600;
-/// Time to wait for a datagram that should not come.
+/// Time to wait for a datagram that should not arrive.
 const QUIET: Duration = Duration::from_millis(300);
 
 const POLICY: &[&str] = &[
@@ -41,7 +41,7 @@ const POLICY: &[&str] = &[
     "}",
 ];
 
-/// A namespace whose queries, responses and datagrams to port 9999 go through the firewall.
+/// Namespace whose DNS queries and responses, and datagrams to port 9999, go through the firewall.
 struct Scene {
     setting: Setting,
     policy: String,
@@ -69,7 +69,7 @@ impl Scene {
         Ok(socket)
     }
 
-    /// Sends a query for a name of the set, and the resolver's response.
+    /// Sends a query for a name of the set, and the resolver's response with KNOWN.
     fn teach(&self, ttl: u32) -> anyhow::Result<()> {
         let (client, resolver) = (self.bind(CLIENT)?, self.bind(RESOLVER)?);
         let question = b"\x01a\x03cdn\x07example\0\0\x01\0\x01";
@@ -95,7 +95,7 @@ impl Scene {
         let server = self.bind((address, 9999))?;
         server.set_read_timeout(Some(QUIET))?;
         let client = self.bind((CLIENT.0, 0))?;
-        // A packet that is dropped on its way out may cause an error.
+        // A packet that is dropped in OUTPUT may cause an error of the send.
         let _ = client.send_to(b"here", to);
         Ok(server.recv(&mut [0; 8]).is_ok())
     }
@@ -107,7 +107,8 @@ impl Scene {
     }
 }
 
-/// Over four upgrades, to the other twin, to itself and back; then the lifetime ends as if there had been none.
+/// Checks learned addresses over four upgrades: to the other twin, to itself, and the same back. After that an address
+/// expires at the same time as without upgrades.
 fn go_on(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let other = match twin {
@@ -134,7 +135,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     ensure!(limits.contains(&took), "forgotten after {took:?}");
     scene.teach(LONG)?;
     scene.check_reached("when learnt again")?;
-    // A set with a different name is a different set.
+    // A set with another name is another set, which has no addresses.
     let text = POLICY.join("\n").replace("cdn {", "other {");
     let text = text.replace("@cdn", "@other");
     let lines: Vec<_> = text.lines().collect();
@@ -146,7 +147,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
-/// Layout of a memory with one address.
+/// Offsets in a memory with one address.
 const SET: usize = 4;
 const HIGH: usize = SET + 16;
 const TIME: usize = HIGH + 8;
@@ -172,7 +173,7 @@ const CHANGES: [Change; 8] = [
     ("time", true, |bytes| bytes[TIME + 7] = 1),
 ];
 
-/// Invalid data are refused as a whole, and learned again; the upgrade continues.
+/// Checks that invalid addresses are refused as a whole and learned again, and that the upgrade continues.
 fn wrong_addresses(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let arguments = ["--policy", scene.policy.as_str()];

@@ -24,9 +24,9 @@ pub const ROWS: &[(&str, u64, Body)] = &[
 ];
 
 const MANY: u64 = 100_000;
-/// Default of --connections.
+/// Default value of --connections: the maximum number of connections that a firewall follows.
 const CONNECTIONS: u32 = 65_536;
-/// Connections opened between two answered datagrams, so that the queue has room.
+/// Number of connections that are opened between two answered datagrams, so that the queue has room.
 const AT_ONCE: u32 = 256;
 const NAMES: &[&str] = &[
     "table inet filter {",
@@ -36,11 +36,12 @@ const NAMES: &[&str] = &[
     "  }",
     "}",
 ];
-/// Maximum waiting time of packets, after which the old firewall continues.
+/// Maximum waiting time of packets; after this time the old firewall continues.
 const PAUSE: Duration = Duration::from_secs(2);
 
-/// Returns rules with counters, limits and quotas that no packet meets, after two rules that packets meet: one accepts three
-/// datagrams of an address.
+/// Returns a policy with MANY rules with counters, limits and quotas that match no packet. Before them are rules that
+/// match packets: from 127.0.0.2 only three datagrams are accepted, and other datagrams to port 9999 are counted.
+/// - count: returns the counter statement of a rule, by its number.
 fn many_lines(count: impl Fn(u64) -> String) -> Vec<String> {
     let rule = |number: u64| {
         let [_, _, a, b, c, d, e, f] = number.to_be_bytes();
@@ -66,7 +67,7 @@ fn many_lines(count: impl Fn(u64) -> String) -> Vec<String> {
     begin.chain((0..MANY).map(rule)).chain(end).collect()
 }
 
-/// Sends requests until told to end; returns their number and the longest response time.
+/// Sends one request after another until told to end. Returns the number of requests and the longest response time.
 fn ask_udp_until(client: &UdpSocket, told: &AtomicBool) -> anyhow::Result<(u64, Duration)> {
     let (mut asked, mut longest) = (0, Duration::ZERO);
     client.set_read_timeout(Some(PATIENCE))?;
@@ -81,8 +82,8 @@ fn ask_udp_until(client: &UdpSocket, told: &AtomicBool) -> anyhow::Result<(u64, 
     Ok((asked, longest))
 }
 
-/// With any number of stateful rules: every counter continues, no datagram is lost, and waiting packets do not wait for the
-/// rules.
+/// Checks upgrades with many stateful rules: every counter continues, no datagram is lost, and packets do not wait
+/// until the rules are handed over.
 fn many_rules() -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let write = |name, count: &dyn Fn(u64) -> String| {
@@ -134,7 +135,8 @@ fn many_rules() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a SYN of a separate connection.
+/// Returns a SYN of a new connection.
+/// - number: number of the connection.
 fn syn(number: u32) -> Vec<u8> {
     let mut packet = ipv4(6, 0, &tcp(5));
     packet[13..16].copy_from_slice(&[1, 0, number as u8]);
@@ -149,7 +151,7 @@ fn syn(number: u32) -> Vec<u8> {
     packet
 }
 
-/// The maximum number of connections continues, without a long wait for packets.
+/// Checks that the maximum number of connections is handed over while packets wait only briefly.
 fn many_connections() -> anyhow::Result<()> {
     hand_connections_over("--queue-num 0", "0")?;
     hand_connections_over("--queue-balance 0:1", "0:1").context("two queues")

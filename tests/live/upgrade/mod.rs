@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One firewall replaces another under load: between all twins, with each backend that can, without losing a packet; and the
-//! behaviour if one of them is invalid.
+//! One firewall takes over from another under load, between all twins and with each backend that can take over, without
+//! losing a packet. Other cases have an invalid old or new firewall.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

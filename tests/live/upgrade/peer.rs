@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A stand-in for the other end of an upgrade: lines with descriptors.
+//! A stand-in for the other firewall in an upgrade. Firewalls send lines of JSON, some with a file descriptor.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -19,24 +19,25 @@ use testbed::wait::PATIENCE;
 
 use super::setting::Setting;
 
-/// First request of a new firewall.
+/// First request of a new firewall: for a proof of CAP_NET_ADMIN.
 pub const PROOF: &str = "{\"command\":\"proof\"}\n";
-/// Second request.
+/// Second request of a new firewall: begins the upgrade.
 pub const REQUEST: &str = "{\"command\":\"upgrade\",\"version\":2,\"backend\":\"raw\"}\n";
-/// Request when the new firewall is ready.
+/// Third request of a new firewall, which is now ready: the old firewall then stops.
 pub const COMMIT: &str = "{\"command\":\"commit\"}\n";
 
-/// CMSG_SPACE of a descriptor.
+/// CMSG_SPACE of one descriptor, in bytes.
 const CONTROL_BYTES: usize = 24;
 
-/// Returns a netlink socket in the firewall's namespace, through which a process with CAP_NET_ADMIN there can send.
+/// Returns a netlink socket in the firewall's namespace. A process with CAP_NET_ADMIN there can send through it.
 pub fn netlink(setting: &Setting) -> io::Result<OwnedFd> {
     setting
         .namespace
         .enter(|| socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_NETFILTER))
 }
 
-/// A connection. The kernel closes descriptors that arrive with lines, as they are not received.
+/// Connection of a stand-in for a new firewall. Descriptors that arrive with lines are not received, so the kernel
+/// closes them.
 pub struct Peer {
     stream: BufReader<UnixStream>,
     netlink: OwnedFd,
@@ -48,7 +49,8 @@ impl Peer {
         Peer::connect_with(setting, netlink(setting)?)
     }
 
-    /// Does the same for a process that may not enter the namespace.
+    /// Connects to the firewall of a setting, for a process that may not enter the namespace.
+    /// - netlink: as returned by `netlink`.
     pub fn connect_with(setting: &Setting, netlink: OwnedFd) -> anyhow::Result<Peer> {
         let stream = UnixStream::connect(setting.control())?;
         stream.set_read_timeout(Some(PATIENCE))?;
@@ -60,7 +62,7 @@ impl Peer {
         Ok(self.stream.get_mut().write_all(line.as_bytes())?)
     }
 
-    /// Returns the destination of a proof, and its text.
+    /// Requests a proof. Returns the destination to which the proof must be sent, and its text.
     fn ask_for_proof(&mut self) -> anyhow::Result<(NetlinkAddr, String)> {
         self.say(PROOF)?;
         let answer = self.hear()?;
@@ -80,7 +82,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Makes another process, which has the capability, send this process's proof.
+    /// Makes another process, which has CAP_NET_ADMIN, send this process's proof.
     pub fn prove_by_another_process(&mut self) -> anyhow::Result<()> {
         let (to, text) = self.ask_for_proof()?;
         let socket = self.netlink.as_raw_fd();
@@ -88,7 +90,7 @@ impl Peer {
         let child = match unsafe { fork()? } {
             ForkResult::Child => {
                 let sent = sendto(socket, text.as_bytes(), &to, MsgFlags::empty());
-                // SAFETY: it does not return.
+                // SAFETY: _exit does not return.
                 unsafe { libc::_exit(i32::from(sent.is_err())) }
             }
             ForkResult::Parent { child } => child,
@@ -98,21 +100,22 @@ impl Peer {
         Ok(())
     }
 
-    /// Returns the next line as JSON.
+    /// Receives the next line. Returns it as JSON.
     pub fn hear(&mut self) -> anyhow::Result<Value> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
     }
 
-    /// Requests an upgrade, and reads everything that the old firewall sends before it stops; returns the line of state.
+    /// Requests an upgrade, and reads everything that the old firewall sends before it stops. Returns the line of
+    /// state.
     pub fn ask(&mut self) -> anyhow::Result<Value> {
         self.prove()?;
         self.say(REQUEST)?;
         self.hear_all()
     }
 
-    /// Reads everything that the old firewall sends to a permitted new firewall; returns the line of state.
+    /// Reads everything that the old firewall sends to a permitted new firewall. Returns the line of state.
     pub fn hear_all(&mut self) -> anyhow::Result<Value> {
         let state = self.hear()?;
         ensure!(state["ok"] == true, "{state}");
@@ -124,7 +127,7 @@ impl Peer {
         }
     }
 
-    /// Makes the old firewall stop, and reads its further data.
+    /// Makes the old firewall stop, and reads the data that it sends after that.
     pub fn commit(&mut self) -> anyhow::Result<()> {
         self.say(COMMIT)?;
         for name in ["states", "sums"] {
@@ -135,7 +138,7 @@ impl Peer {
     }
 }
 
-/// Sends a line whose first byte carries a descriptor.
+/// Sends a line with a descriptor, which its first byte carries.
 pub fn send_with(stream: &UnixStream, line: &str, fd: RawFd) -> io::Result<()> {
     let mut vector = libc::iovec {
         iov_base: line.as_ptr() as *mut libc::c_void,
@@ -193,10 +196,10 @@ fn receive_with(
     usize::try_from(received).map_err(|_| io::Error::last_os_error())
 }
 
-/// Data of an old firewall: lines with their ends, and the descriptors of the lines that name one.
+/// Data of a firewall: lines with their line ends, and the descriptors of those lines that name one.
 pub type Said = (Vec<String>, Vec<OwnedFd>);
 
-/// Receives lines up to one with this end.
+/// Receives lines until the received text ends with `end`.
 fn hear_until(stream: &UnixStream, end: &str) -> anyhow::Result<Said> {
     let (mut said, mut fds) = (Vec::new(), Vec::new());
     let mut bytes = vec![0; 1 << 16];
@@ -216,7 +219,7 @@ fn names_fd(line: &str) -> bool {
     line.starts_with("{\"fd\":\"")
 }
 
-/// Makes an old firewall send everything with which a new one prepares.
+/// Makes an old firewall send everything that a new firewall needs to prepare. Returns the connection and the data.
 pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
     let mut peer = Peer::connect(setting)?;
     peer.prove()?;
@@ -226,13 +229,14 @@ pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
     Ok((stream, said))
 }
 
-/// Makes an old firewall stop, and send its counters. ready: the new firewall's line.
+/// Makes an old firewall stop. Returns the data that it sends after that: states and sums (counters).
+/// - ready: line of the new firewall that it is ready.
 pub fn commit(mut stream: &UnixStream, ready: &str) -> anyhow::Result<Said> {
     stream.write_all(ready.as_bytes())?;
     hear_until(stream, "{\"fd\":\"sums\"}\n")
 }
 
-/// Returns a memory descriptor like those passed between firewalls.
+/// Returns a memory descriptor (memfd) like those that firewalls pass to each other.
 pub fn memory(bytes: &[u8], seals: SealFlag) -> io::Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let mut file = File::from(memfd_create(c"peer", flags)?);
@@ -241,13 +245,13 @@ pub fn memory(bytes: &[u8], seals: SealFlag) -> io::Result<OwnedFd> {
     Ok(file.into())
 }
 
-/// Returns an immutable memory descriptor.
+/// Returns a memory descriptor that can't be changed.
 pub fn sealed(bytes: &[u8]) -> io::Result<OwnedFd> {
     let seals = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
     memory(bytes, seals)
 }
 
-/// Sends an old firewall's data to a new one.
+/// Sends the data of an old firewall to a new firewall.
 pub fn pass_on(mut stream: &UnixStream, (lines, fds): &Said) -> io::Result<()> {
     let mut fds = fds.iter();
     for line in lines {
@@ -259,14 +263,14 @@ pub fn pass_on(mut stream: &UnixStream, (lines, fds): &Said) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the next line of a firewall.
+/// Returns the next line that a firewall sends.
 pub fn next_line(stream: &UnixStream) -> io::Result<String> {
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     Ok(line)
 }
 
-/// Listens like an old firewall: accepts one connection, and reads its first request before it calls `answer`.
+/// Listens like an old firewall: accepts one connection, reads its first request, and calls `answer`.
 pub fn listen<T: Send + 'static>(
     path: &str,
     answer: impl FnOnce(UnixStream) -> T + Send + 'static,
@@ -280,7 +284,8 @@ pub fn listen<T: Send + 'static>(
     }))
 }
 
-/// Does the same, but replies to the first request, which is for a proof, and reads the second.
+/// Listens like an old firewall: accepts one connection, replies to its first request, which is for a proof, reads the
+/// second request, and calls `answer`.
 pub fn listen_to_proof<T: Send + 'static>(
     setting: &Setting,
     path: &str,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Place of an upgrade: a namespace whose traffic to the port goes through queues, a control socket, a policy.
+//! Setting of an upgrade: a namespace whose traffic to port 9999 goes through queues, a control socket, and policies.
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{run_to_end, Ended, Firewall};
@@ -15,7 +15,8 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Makes a place that sends packets to the port to queue 0, or balances them over several queues.
+    /// Creates a setting.
+    /// - queues: options of the iptables target NFQUEUE, e.g. `--queue-num 0`.
     pub fn new(queues: &str) -> anyhow::Result<Setting> {
         let namespace = namespace()?;
         let to_queue =
@@ -25,7 +26,7 @@ impl Setting {
             "iptables",
             &["udp", "tcp"].map(to_queue).join("\n"),
         )?;
-        // The firewall's user creates files there.
+        // A shared folder, because the firewall's user creates files there.
         let folder = Folder::shared()?;
         Ok(Setting { namespace, folder })
     }
@@ -34,7 +35,7 @@ impl Setting {
         self.folder.file(name)
     }
 
-    /// Returns the path of the control socket of all firewalls here.
+    /// Returns the path of the control socket of all firewalls in this setting.
     pub fn control(&self) -> String {
         self.path("control")
     }
@@ -44,8 +45,8 @@ impl Setting {
         self.folder.write(name, lines.join("\n") + "\n")
     }
 
-    /// Starts the first firewall, which prints only warnings and errors on stderr. An upgrade that takes a second on a busy
-    /// machine counts as no stall.
+    /// Starts a firewall, which prints only warnings and errors on stderr. An upgrade that takes a second on a busy
+    /// machine does not count as a stall.
     pub fn start(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Firewall> {
         let control = self.control();
         let ours = ["--control", &control, "--log-level", "warning"];
@@ -53,8 +54,8 @@ impl Setting {
         Firewall::start(&self.namespace, twin, &[&ours[..], arguments].concat())
     }
 
-    /// Starts a firewall that takes over from the previous one, which must end by itself without a warning and with a ledger
-    /// that reconciles.
+    /// Starts a firewall that takes over from the old one. The old firewall must then end by itself, without a warning
+    /// and with a ledger that reconciles. Returns the new firewall and the old one's last ledger.
     pub fn upgrade(
         &self,
         old: Firewall,
@@ -68,7 +69,7 @@ impl Setting {
         Ok((new, last))
     }
 
-    /// Runs a firewall that must fail to take over.
+    /// Runs a firewall that must fail to take over. Returns its output.
     pub fn fail_to_take(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Ended> {
         let control = self.control();
         let arguments = [&["--take-over", &control], arguments].concat();
@@ -76,7 +77,7 @@ impl Setting {
     }
 }
 
-/// Checks that a firewall ended as by SIGTERM with an empty stderr; returns its last ledger.
+/// Checks that a firewall ended with exit code 0 and an empty stderr. Returns its last ledger.
 fn ended_well(ended: Ended) -> anyhow::Result<Stats> {
     check_said(&ended, "")?;
     let stats = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
@@ -84,7 +85,7 @@ fn ended_well(ended: Ended) -> anyhow::Result<Stats> {
     Ok(stats)
 }
 
-/// Checks that a firewall ended as by SIGTERM, and its output.
+/// Checks that a firewall ended with exit code 0, and that stderr is the expected text.
 pub fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
     ensure!(
         ended.code == Some(0) && ended.stderr == expected,
@@ -96,7 +97,7 @@ pub fn check_said(ended: &Ended, expected: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a firewall ended as by SIGTERM, without a warning.
+/// Checks that a firewall ended with exit code 0, without a warning on stderr.
 pub fn check_calm(ended: &Ended) -> anyhow::Result<()> {
     ensure!(
         ended.code == Some(0) && !ended.stderr.contains("warning"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The new firewall: it takes over from an invalid old firewall, and ends with one line that explains why.
+//! The new firewall in an upgrade: it takes over from an invalid old firewall, and must end with one line that explains
+//! why.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -57,7 +58,7 @@ const ENDED: &str = "the old firewall ended the upgrade: see its log, and try ag
 const NO_FIREWALL: &str =
     "no firewall answers at this path: give --take-over the path of a firewall's --control";
 
-/// Checks for one error line, and the exit code.
+/// Checks that a firewall ended with one error line and this exit code.
 fn check_error(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
     let expected = format!("error: {error}\n");
     ensure!(
@@ -69,14 +70,15 @@ fn check_error(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks this error, and that there is no other output.
+/// Checks that a firewall ended with one error line and this exit code, and printed nothing else.
 fn check(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
     check_error(ended, code, error)?;
     ensure!(ended.lines.is_empty(), "{:?}", ended.lines);
     Ok(())
 }
 
-/// Makes a firewall take over from a stand-in with these replies.
+/// Makes a firewall take over from a stand-in for an old firewall. Returns its output.
+/// - answer: replies to its second request.
 fn take_from(
     twin: Twin,
     answer: impl FnOnce(UnixStream) -> std::io::Result<()> + Send + 'static,
@@ -139,7 +141,7 @@ fn stranger_answers(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replies before the new firewall requests the state.
+/// Tests invalid replies to the request for a proof, before the new firewall requests the state.
 fn stranger_asked_for_proof(twin: Twin) -> anyhow::Result<()> {
     let elsewhere =
         "the old firewall is in another network namespace: start this one there (ip netns exec)";
@@ -176,7 +178,7 @@ fn stranger_asked_for_proof(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Queues belong to a network namespace: a firewall in another namespace is refused before anything stops.
+/// Checks that a firewall in another network namespace is refused before any queue stops: queues belong to a namespace.
 fn another_namespace(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -198,7 +200,7 @@ fn another_namespace(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A file, and a netlink socket that owns no queue.
+/// Tests descriptors for a queue that are not its socket: a file, and a netlink socket that owns no queue.
 fn wrong_descriptors(twin: Twin) -> anyhow::Result<()> {
     let give = |fd: fn() -> std::io::Result<std::os::fd::OwnedFd>| {
         take_from(twin, move |mut stream| {
@@ -224,7 +226,7 @@ fn wrong_descriptors(twin: Twin) -> anyhow::Result<()> {
     check(&file, 1, text)
 }
 
-/// Rules in a descriptor that is not memory, is not sealed, or contains invalid data.
+/// Tests rules in a descriptor that is not memory, is not sealed, or contains invalid data.
 fn wrong_rules(twin: Twin) -> anyhow::Result<()> {
     let all = SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_WRITE;
     let give = |rules: OwnedFd| {
@@ -254,7 +256,7 @@ fn wrong_rules(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A policy with one of every stateful statement.
+/// Policy with one of every stateful statement.
 const STATEFUL: &[&str] = &[
     "table inet filter {",
     "  chain output {",
@@ -264,8 +266,8 @@ const STATEFUL: &[&str] = &[
     "}",
 ];
 
-/// The old firewall's data after stopping, with parts changed: the new firewall reports the error, and the old one
-/// continues.
+/// Corrupts parts of the data that the old firewall sends after it has stopped. The new firewall must report the error,
+/// and the old firewall must continue.
 fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
     type Change = fn(&mut Vec<u8>);
     fn set(bytes: &mut [u8], from_end: usize, word: u64) {
@@ -324,7 +326,7 @@ fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
 fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
     let since = Instant::now();
     let ended = take_from(twin, |mut stream| {
-        // Until the new firewall closes.
+        // Reads until the new firewall closes the connection.
         stream.read_to_end(&mut Vec::new()).map(drop)
     });
     ensure!(since.elapsed() < PATIENCE, "it took {:?}", since.elapsed());
@@ -332,7 +334,7 @@ fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
     check(&ended?, 1, text)
 }
 
-/// Returns a firewall and a used connection through it.
+/// Returns a setting, a firewall, and a connection through it that has already carried data.
 fn streaming(twin: Twin) -> anyhow::Result<(Setting, Firewall, TcpStream)> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;
@@ -342,8 +344,8 @@ fn streaming(twin: Twin) -> anyhow::Result<(Setting, Firewall, TcpStream)> {
     Ok((setting, firewall, stream))
 }
 
-/// Relays between an old firewall and a new one until the new one reports that it has taken the queue; the report is not
-/// forwarded.
+/// Relays between an old firewall and a new one until the new firewall reports that it has taken the queue. Does not
+/// forward this report.
 fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::Result<()> {
     pass_on(stream, prepared)?;
     let ready = next_line(stream)?;
@@ -357,8 +359,8 @@ fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::
     Ok(())
 }
 
-/// The new firewall reports that it has taken the queue, and gets no reply: the old one continues, and the new one leaves
-/// the queue to it.
+/// Tests a new firewall whose report that it has taken the queue gets no reply: the old firewall must continue, and the
+/// new one must leave the queue to it.
 fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {
@@ -381,8 +383,8 @@ fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The new firewall is killed after its report of taking the queue, which never arrives: regardless of its contract for a
-/// crash, the queue stays the old one's.
+/// Tests a new firewall that is killed after its report that it has taken the queue, which never arrives. The queue
+/// must stay with the old firewall, whatever the new one's --fail says about a crash.
 fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {
@@ -395,7 +397,7 @@ fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
             Ok(())
         })?;
         let arguments = ["--take-over", &between, "--fail", "crash=open"];
-        // Its guard would keep stderr open.
+        // run_to_end also waits for the new firewall's guard, which would keep stderr open.
         let killed = run_to_end(&setting.namespace, &[], new, &arguments)?;
         killer.join().expect("the one between does not panic")???;
         std::fs::remove_file(&between)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Command lines that end at once: both twins return the same exit code and the same bytes.
+//! Tests command lines that end at once: both twins return the same exit code and the same bytes.
 
 use std::ffi::OsStr;
 use std::fs;

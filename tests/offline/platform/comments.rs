@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Comments that `fwctl record` adds to packets: both twins parse them packet by packet, and report different verdicts.
+//! Tests comments that `fwctl record` adds to packets: both twins parse them packet by packet, and report different
+//! verdicts.
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -54,7 +55,7 @@ fn capture(comments: &[Option<&str>]) -> Vec<u8> {
     file
 }
 
-/// Returns the explanation of packets with these comments: the origin of each decision, and the sums.
+/// Returns the explanation of packets with these comments: the origin of each decision, and the last line's totals.
 fn explained(words: &[&str], comments: &[Option<&str>]) -> anyhow::Result<(Vec<String>, Value)> {
     let folder = Folder::new()?;
     let policy = folder.write("p.nft", POLICY)?;
@@ -104,7 +105,7 @@ fn told() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The options apply to packets whose comment can't be parsed, as to those without a comment.
+/// Checks that the options apply to packets whose comment can't be parsed, as they do to packets without a comment.
 fn damaged() -> anyhow::Result<()> {
     let comments = [
         Some("twinwall: hook=output mark=0x"),
@@ -126,7 +127,7 @@ fn damaged() -> anyhow::Result<()> {
         said.ends_with("\ndamaged comments: 2: the options replace them"),
         "{said}"
     );
-    // Damage of the capture is no damaged comment.
+    // Damage of the capture itself is an error, and does not count as a damaged comment.
     let mut bytes = capture(&[Some("twinwall: mark=0x1")]);
     let at = bytes.len() - 4 - 20 - 2;
     bytes[at] = 200;

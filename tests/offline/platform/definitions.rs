@@ -14,7 +14,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Returns its name in exemptions.
+    /// Returns the function's name in tests/exemptions-functions.
     pub fn known_as(&self) -> String {
         match self.scope.split_once("::") {
             Some((of_trait, _)) => format!("{of_trait}::{}", self.name),
@@ -63,7 +63,7 @@ fn without_attributes(head: &str) -> Option<String> {
     Some(head)
 }
 
-/// Returns the function that starts a C definition, up to its brace; None if it is no function.
+/// Parses the head of a C definition: its text up to the brace. Returns None if it defines no function.
 fn c_function(head: &str) -> Option<Function> {
     let head = without_attributes(head)?;
     let (before, behind) = head.split_once('(')?;
@@ -108,7 +108,8 @@ pub fn c_functions(text: &str) -> Vec<Function> {
     functions
 }
 
-/// Returns the type of an impl block, as TRAIT::TYPE if it implements a trait, or the name of a trait.
+/// Returns the scope that a line opens: the type of an impl block, as TRAIT::TYPE if it implements a trait, or TRAIT::
+/// for a trait. None for other lines.
 fn scope_of(line: &str) -> Option<String> {
     if let Some((_, of_trait)) = line.split_once("trait ") {
         let name: String = of_trait.chars().take_while(|c| is_word(*c)).collect();
@@ -126,7 +127,7 @@ fn scope_of(line: &str) -> Option<String> {
     })
 }
 
-/// Returns the function that begins on the first of these lines.
+/// Returns the function that begins on the first of these lines, or None.
 fn rust_function(lines: &[&str], scope: &str) -> Option<Function> {
     let (before, behind) = lines.first()?.trim_start().split_once("fn ")?;
     let words = ["pub", "const", "unsafe", "extern", "\"C\"", "async"];

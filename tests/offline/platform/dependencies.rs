@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! fwctl imports the language, the engine and the control protocol from the Rust twin, and nothing that only a daemon needs.
+//! Tests that fwctl imports the language, the engine and the control protocol from the Rust twin, and nothing that only
+//! a daemon needs.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -37,7 +38,7 @@ pub fn by_user(program: &str) -> Command {
     command
 }
 
-/// Returns cargo's output, offline.
+/// Runs cargo offline. Returns its output.
 fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
     let output = by_user("deps/with-rust")
         .arg("cargo")
@@ -49,7 +50,7 @@ fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the strings of a list, or those at a place in its elements.
+/// Returns the strings in a list's elements at a JSON pointer. With an empty pointer, they are the elements.
 fn strings<'a>(list: &'a Value, place: &str) -> Vec<&'a str> {
     let elements = list.as_array().into_iter().flatten();
     elements
@@ -57,7 +58,7 @@ fn strings<'a>(list: &'a Value, place: &str) -> Vec<&'a str> {
         .collect()
 }
 
-/// Returns the crates of which a package is built, a line each.
+/// Returns the crates of which a package is built, one per line.
 fn tree(package: &str) -> anyhow::Result<String> {
     let arguments = ["--edges", "normal", "--prefix", "none"];
     cargo(&[&["tree", "--package", package][..], &arguments].concat())
@@ -68,7 +69,7 @@ fn names(tree: &str) -> impl Iterator<Item = &str> {
     tree.lines().filter_map(|line| line.split(' ').next())
 }
 
-/// The exporter links the crates that serve metrics; no firewall does.
+/// Checks that the exporter links the crates that serve metrics, and that no firewall does.
 fn no_daemon_serves_http() -> anyhow::Result<()> {
     let (exporter, firewall) = (tree("exporter")?, tree("rust-firewall")?);
     for served in ["hyper", "tokio"] {

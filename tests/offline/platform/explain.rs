@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `check` and `explain`: the same bytes and exit codes in both twins, for every capture format.
+//! Tests `check` and `explain`: both twins print the same bytes and return the same exit codes, for every capture
+//! format.
 
 use std::fs;
 
@@ -146,7 +147,8 @@ pub fn block(order: Order, kind: u32, body: &[u8]) -> Vec<u8> {
     block
 }
 
-/// Returns a pcapng file with the time resolution of if_tsresol and the same times as [`pcap`]'s.
+/// Returns a pcapng file with the same times as [`pcap`]'s.
+/// - resolution: value of the option if_tsresol.
 fn pcapng(order: Order, resolution: u8, link: u16, frames: &[Vec<u8>]) -> Vec<u8> {
     let section = [
         &order.u32(0x1a2b_3c4d)[..],
@@ -189,7 +191,7 @@ fn pcapng(order: Order, resolution: u8, link: u16, frames: &[Vec<u8>]) -> Vec<u8
     file
 }
 
-/// Returns frames of a link type around the same packets.
+/// Returns frames of a link type that contain these packets.
 fn framed(link: u16, packets: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let frame = |packet: &Vec<u8>| {
         let ethertype: [u8; 2] = match packet[0] >> 4 {
@@ -518,7 +520,7 @@ fn damaged() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Captures that differ from valid captures in a few bytes: no twin crashes, and both print the same.
+/// Tests captures that differ from valid captures in a few bytes: no twin crashes, and both print the same.
 fn mutated() -> anyhow::Result<()> {
     const EACH: u64 = 60;
     let folder = Folder::new()?;

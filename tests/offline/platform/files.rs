@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The twins have the same files; tests/exemptions lists exactly the differences.
+//! Tests that the twins have the same files; tests/exemptions lists exactly the differences.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -42,7 +42,7 @@ fn stems(folder: &str, ending: &str) -> anyhow::Result<BTreeSet<String>> {
 fn exemptions() -> anyhow::Result<BTreeSet<String>> {
     let text = fs::read_to_string(root().join("tests/exemptions"))?;
     let mut paths = BTreeSet::new();
-    // tests/live/privilege checks those of system calls.
+    // tests/live/privilege checks the exemptions of system calls.
     let is_file = |line: &&str| !line.starts_with('#') && !line.contains("/seccomp");
     for line in text.lines().filter(is_file) {
         let (path, reason) = line
@@ -81,8 +81,8 @@ fn same_modules() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Every C source file except main has its header. A header without code holds only types or constants; its Rust file is
-/// exempt.
+/// Checks that every C source file except main has its header. A header without code holds only types or constants; its
+/// Rust file is exempt.
 fn every_c_file_has_its_header() -> anyhow::Result<()> {
     let (mut expected, headers) = (stems("c-firewall/src", "c")?, stems("c-firewall/src", "h")?);
     expected.remove("main");

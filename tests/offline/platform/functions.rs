@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that both twins have contain the same functions in the same order, with as many parameters.
+//! Tests that files of both twins contain the same functions in the same order, with the same number of parameters.
 //! tests/exemptions-functions lists exactly the differences, with their reasons.
 
 use std::cell::Cell;
@@ -22,9 +22,9 @@ pub fn cases() -> Vec<Case> {
     )]
 }
 
-/// Line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME with a
-/// `=` has the Rust name of a C function. The TWIN `order` exempts a function from the order; `c()` and `rust()` omit
-/// parameters, where NAME is FUNCTION(PARAMETER).
+/// Line of tests/exemptions-functions: FILE TWIN NAME REASON. FILE and NAME may have `*` for any text. A NAME of the
+/// form C=RUST contains a C function's name and its Rust name. The TWIN `order` exempts a function from the order;
+/// `c()` and `rust()` omit parameters, where NAME is FUNCTION(PARAMETER).
 struct Exemption {
     line: String,
     file: String,
@@ -68,7 +68,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// Returns the text that the `*` of a pattern matches.
+/// Returns the text that the `*` of a pattern matches. None if the text does not match the pattern.
 fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     match pattern.split_once('*') {
         None => (text == pattern).then_some(""),
@@ -76,7 +76,7 @@ fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     }
 }
 
-/// Returns a type's name in the form of names of C functions.
+/// Returns a type's name as names of C functions contain it: in snake case.
 fn snake(name: &str) -> String {
     let mut snake = String::new();
     for character in name.chars() {
@@ -88,7 +88,8 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// Returns the possible Rust names of a C function: its name, without its folders and file before it.
+/// Returns the possible Rust names of a C function: its name, with and without names of its folders and file at the
+/// beginning.
 fn short_names(name: &str, file: &str) -> BTreeSet<String> {
     let parts: Vec<&str> = file.split('/').collect();
     let mut names = BTreeSet::from([name.to_owned()]);
@@ -101,7 +102,7 @@ fn short_names(name: &str, file: &str) -> BTreeSet<String> {
     names
 }
 
-/// Returns true if a Rust function has one of these names, alone or after its type's.
+/// Returns true if the set contains the name of a Rust function, either alone or with its type's name as a prefix.
 fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
     let of_type = snake(function.scope.rsplit("::").next().unwrap_or_default());
     let long = format!("{of_type}_{}", function.name);
@@ -112,10 +113,10 @@ fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
                 .any(|name| *name == long || name.ends_with(&format!("_{long}")))
 }
 
-/// File of both twins.
+/// File that both twins have.
 struct Pair<'a> {
     file: &'a str,
-    /// Functions of the code, then those of the header.
+    /// Functions of the C source file (`in_code` of them), then those of its header.
     c: Vec<Function>,
     in_code: usize,
     rust: Vec<Function>,
@@ -124,7 +125,8 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// Finds the twin of a function that has none yet. `same`: only a function with the same visibility.
+    /// Returns the index of a C function's Rust twin. Ignores Rust functions that are already twins.
+    /// - same: the twin must have the same visibility.
     fn find(&self, index: usize, exemptions: &[Exemption], same: bool) -> Option<usize> {
         let function = &self.c[index];
         let find = |names: &BTreeSet<String>| {
@@ -185,8 +187,8 @@ impl Pair<'_> {
             .collect()
     }
 
-    /// Returns the functions whose order differs between the twins. Methods are compared with those of their type, free
-    /// functions with one another.
+    /// Returns the functions whose order differs between the twins. Methods are compared with methods of the same type,
+    /// free functions with free functions.
     fn disordered(&self, exemptions: &[Exemption]) -> Vec<String> {
         let scopes: BTreeSet<&str> = self.rust.iter().map(|found| &found.scope[..]).collect();
         let mut texts = Vec::new();

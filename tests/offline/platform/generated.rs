@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `spec/generate --check` detects a manual edit of every generated file.
+//! Tests that `spec/generate --check` detects a manual edit of every generated file.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Returns the names in a folder of the repository with this ending.
+/// Returns the paths of the files in a folder of the repository whose names have this ending.
 fn names(folder: &str, end: &str) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(root().join(folder)).context(folder.to_owned())? {
@@ -43,7 +43,7 @@ fn made() -> anyhow::Result<Vec<(String, String)>> {
         paths.extend(names(folder, "")?);
     }
     paths.push("exporter/src/family.rs".to_owned());
-    // It names the other modules.
+    // mod.rs only names the other modules.
     paths.retain(|path| !path.ends_with("/mod.rs"));
     paths.extend(names("docs", ".md")?);
     let mut made = Vec::new();
@@ -56,7 +56,7 @@ fn made() -> anyhow::Result<Vec<(String, String)>> {
     Ok(made)
 }
 
-/// Returns the output of `spec/generate --check` for files in their places below a folder, and whether it succeeded.
+/// Runs `spec/generate --check` on files with these paths and texts. Returns true if it succeeded, and its stderr.
 fn check(files: &[(String, String)]) -> anyhow::Result<(bool, String)> {
     let folder = Folder::new()?;
     for (path, text) in files {

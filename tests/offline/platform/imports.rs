@@ -50,7 +50,7 @@ fn module_path(stem: &str) -> Vec<String> {
     path
 }
 
-/// A module: its file, its definitions, and its re-exports, of everything or of some names.
+/// A module: its file, its definitions, and the paths of its re-exports (`*` for everything).
 #[derive(Default)]
 struct Module {
     file: String,
@@ -106,7 +106,7 @@ fn flatten(tree: &UseTree, before: &[String], used: &mut Vec<Used>) {
     }
 }
 
-/// Returns a path from the crate's root, for a path that begins with crate, self or super.
+/// Returns the path from the crate's root for a path that begins with crate, self or super. None for other paths.
 fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
     let up = path.iter().take_while(|part| *part == "super").count();
     let (start, rest) = match path.first()?.as_str() {
@@ -115,7 +115,7 @@ fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
         "super" => (&module[..module.len().checked_sub(up)?], &path[up..]),
         _ => return None,
     };
-    // The crate itself appears as a path in visibilities.
+    // A path to the crate itself, as in `pub(crate)`, is no import.
     let path = [start, rest].concat();
     (!path.is_empty()).then_some(path)
 }
@@ -175,7 +175,7 @@ fn imported(names: &Names, modules: &Modules, module: &[String]) -> Vec<Vec<Stri
         let Some(path) = absolute(&used.path, module) else {
             continue;
         };
-        // A used module is imported where one of its items is named.
+        // A `use` of a module imports nothing by itself: the file imports the module where it names one of its items.
         if modules.contains_key(&path) {
             aliases.insert(used.name.as_str(), path);
         } else {
@@ -192,8 +192,8 @@ fn imported(names: &Names, modules: &Modules, module: &[String]) -> Vec<Vec<Stri
     paths
 }
 
-/// Returns the imports of a crate: the modules whose items a file names. Imports of a module from its submodules are
-/// omitted: they may use its shared items.
+/// Returns the imports of a crate: the modules whose items a file names. Omits what a module imports from its
+/// submodules, because they may use the module's shared items.
 pub fn of_rust(package: &str) -> anyhow::Result<Imports> {
     let folder = root().join(package).join("src");
     let mut modules = Modules::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Imports have one direction: in both twins between folders in the order of tests/layers, and in every program without
-//! a cycle, so that there is always a file that can be read first.
+//! Tests that imports have one direction: in both twins between folders in the order of tests/layers, and in every
+//! program without a cycle, so that there is always a file that can be read first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -75,7 +75,8 @@ fn check_layers(imports: &Imports) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Repeatedly removes files that import none of the remaining files: the rest is a cycle.
+/// Fails if imports form a cycle. Repeatedly removes files that import none of the remaining files; the rest forms or
+/// imports a cycle.
 fn check_circles(imports: &Imports) -> anyhow::Result<()> {
     ensure!(
         imports.values().any(|imported| !imported.is_empty()),

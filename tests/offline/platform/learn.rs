@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Sets that learn addresses from DNS responses: captures of queries, responses and packets to addresses run through
-//! `explain` of both twins, which must print the same, as expected.
+//! Tests sets that learn addresses from DNS responses. Captures of queries, responses and packets to addresses run
+//! through `explain` of both twins, which must print the same, as expected.
 
 use std::net::IpAddr;
 
@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new("learn/what-was-asked", 60, what_was_asked),
         Case::new("learn/what-nobody-asked", 60, what_nobody_asked),
+        Case::new("learn/what-is-reflected", 60, what_is_reflected),
         Case::new("learn/what-is-refused", 60, what_is_refused),
         Case::new("learn/for-how-long", 60, for_how_long),
         Case::new("learn/over-tcp", 60, over_tcp),
@@ -93,7 +94,7 @@ fn segment(from: u16, to: u16, flags: u8, sequence: u32, data: &[u8]) -> Vec<u8>
     [&ports[..], &sequence.to_be_bytes(), &rest, data].concat()
 }
 
-/// Returns a message after its length.
+/// Returns a DNS message preceded by its length, as over TCP.
 pub fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
@@ -104,7 +105,7 @@ fn name(text: &str) -> Vec<u8> {
     labels.chain([0]).collect()
 }
 
-/// Returns a record with its owner, type, time to live and data.
+/// Returns a resource record with its owner, type, time to live and data.
 fn record(owner: &str, kind: u16, ttl: u32, data: &[u8]) -> Vec<u8> {
     let words = [kind, 1].map(u16::to_be_bytes).concat();
     let length = (data.len() as u16).to_be_bytes();
@@ -143,7 +144,7 @@ pub fn capture(packets: &[(u32, Vec<u8>)]) -> Vec<u8> {
     file
 }
 
-/// Packets and their times, and the expectations for some of them.
+/// Packets with their times, and the expected verdicts of some of them.
 #[derive(Default)]
 struct Script {
     second: u32,
@@ -294,6 +295,51 @@ fn what_nobody_asked() -> anyhow::Result<()> {
     script.run()
 }
 
+/// A server's packet opens a flow: what the client sends in it is no query, until the flow is over.
+fn what_is_reflected() -> anyhow::Result<()> {
+    let learn = |script: &mut Script, port, address| {
+        script.ask(port, &query(7, "a.cdn.example", A));
+        script.tell(port, &answer(7, "a.cdn.example", 60, address));
+    };
+    let mut script = Script::default();
+    script.tell(4000, b"hello");
+    learn(&mut script, 4000, WEB);
+    script.reach("reflected", "drop", WEB);
+    learn(&mut script, 4001, "192.0.2.81");
+    script.reach("in another flow", "accept", "192.0.2.81");
+    script.second = 100;
+    script.ask(4000, b"something");
+    script.second = 279;
+    learn(&mut script, 4000, WEB);
+    script.reach("while the flow goes on", "drop", WEB);
+    script.second = 279 + 180;
+    learn(&mut script, 4000, WEB);
+    script.reach("after the flow", "accept", WEB);
+    script.run()?;
+
+    // Answers that come late, or again, change nothing of a flow that the client opened.
+    let mut script = Script::default();
+    script.ask(4000, &query(7, "b.example", A));
+    script.second = 170;
+    script.tell(4000, &answer(7, "b.example", 60, WEB));
+    script.tell(4000, &answer(7, "b.example", 60, WEB));
+    script.second = 300;
+    learn(&mut script, 4000, WEB);
+    script.reach("in the client's flow", "accept", WEB);
+    script.run()?;
+
+    // Both ends have port 53.
+    let mut script = Script::default();
+    script.ask(53, &query(7, "a.cdn.example", A));
+    script.tell(53, &answer(7, "a.cdn.example", 60, WEB));
+    script.reach("asked by the one that opened", "accept", WEB);
+    let back = query(8, "b.cdn.example", A);
+    script.tell(53, &back);
+    script.ask(53, &answer(8, "b.cdn.example", 60, "192.0.2.81"));
+    script.reach("asked by the other one", "drop", "192.0.2.81");
+    script.run()
+}
+
 fn what_is_refused() -> anyhow::Result<()> {
     let good = answer(7, "a.cdn.example", 60, WEB);
     let asked = udp(4000, 53, &query(7, "a.cdn.example", A));
@@ -378,7 +424,7 @@ fn over_tcp() -> anyhow::Result<()> {
     script.run()
 }
 
-/// A text that looks like a response is inside another response, and begins a segment.
+/// Tests a text that looks like a response, is part of another response, and begins a segment.
 fn within_another() -> anyhow::Result<()> {
     let forged = framed(&answer(7, "a.cdn.example", 60, WEB));
     let text = record("evil.example", 16, 60, &forged);
@@ -483,7 +529,8 @@ fn sets_apart() -> anyhow::Result<()> {
     script.run()
 }
 
-/// With many rules on the same field, rules are found by its value; those of a set that learns are tested one by one.
+/// Tests a set that learns among many rules on the same field. The engine finds these rules by the field's value, but
+/// tests rules with a set that learns one by one.
 fn among_rules() -> anyhow::Result<()> {
     let static_rules = (100..120).map(|host| format!("ip daddr 192.0.2.{host} drop\n"));
     let rules: Vec<String> = static_rules.collect();

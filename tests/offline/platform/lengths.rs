@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! No file and no function exceeds the limits of docs/STYLE.md. The code is formatted (`make lint-format`), so a function
-//! ends with the first brace in the column of its first line.
+//! Tests that no file and no function exceeds the limits of docs/STYLE.md. The code is formatted (`make lint-format`),
+//! so a function ends with the first brace in the column of its first line.
 
 use std::fs;
 
@@ -84,7 +84,7 @@ fn begins_function(line: &str, is_rust: bool) -> bool {
     before.is_some_and(|before| before.split_whitespace().all(known))
 }
 
-/// Returns the number of functions of a text, and a line for each that is too long.
+/// Returns the number of functions in a source file, and a line of text for each function that is too long.
 fn long_functions(source: &Source) -> (usize, Vec<String>) {
     let is_rust = source.path.ends_with(".rs");
     let lines: Vec<&str> = source.text.lines().collect();
@@ -98,7 +98,7 @@ fn long_functions(source: &Source) -> (usize, Vec<String>) {
             let rest = other.strip_prefix(indent).unwrap_or_default();
             !rest.is_empty() && !rest.starts_with([' ', ')', '{'])
         };
-        // Anything else is a declaration, a table, or ends on its first line.
+        // Lines without such a brace begin a declaration or a table, or end on the same line.
         let after = &lines[start + 1..];
         let Some(end) = after.iter().position(|other| stands_there(&other)) else {
             continue;

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Number of parameters that a Rust function may have, given its C twin. The languages differ:
 //!
-//! - a slice is one parameter in Rust, in C a pointer and a length or an end; so is a text, which C makes of a format
-//!   and its values;
+//! - a slice is one parameter in Rust; in C it is a pointer, and a length or an end. A text is one parameter in Rust;
+//!   in C it may be a format and its values;
 //! - Rust returns a value that C writes through a pointer, and C returns a status;
-//! - a failure is the error of a Result in Rust, the last parameter in C.
+//! - a failure is the error of a Result in Rust; in C it is the last parameter.
 
 use std::ops::RangeInclusive;
 
 use super::definitions::{is_word, parts, Function};
 
-/// Names of a length, or of an end, after its pointer.
+/// Names of C parameters that follow a pointer and contain its length or end.
 const LENGTHS: [&str; 10] = [
     "bytes",
     "captured",
@@ -56,8 +56,8 @@ fn is_written(parameter: &str) -> bool {
     is_pointer(parameter) && (!parameter.starts_with("const ") || parameter.contains("**"))
 }
 
-/// Returns the number of values that a Rust function returns and C may write: the parts of a tuple, none for a status;
-/// one more if C also writes whether there is a value, since it returns whether it failed.
+/// Returns the number of values that a Rust function returns and C may write through pointers: the parts of a tuple,
+/// none for a status. One more for Result<Option<…>>: C returns a status, and may also write whether there is a value.
 fn values(returned: &str) -> usize {
     if ["", "bool", "fmt::Result"].contains(&returned) {
         return 0;
@@ -80,7 +80,7 @@ fn values(returned: &str) -> usize {
 }
 
 /// Returns the allowed number of parameters of a Rust function, given its twin in C.
-/// `ignored`: true if an exemption omits a parameter of C.
+/// - ignored: returns true if an exemption omits a parameter of C.
 pub fn expected(
     c: &Function,
     rust: &Function,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Several queries on one DNS connection over TCP: captures run through `explain` of both twins, which must print the same,
-//! as expected. Every query in a packet takes part in its decision.
+//! Tests several queries on one DNS connection over TCP. Captures run through `explain` of both twins, which must print
+//! the same, as expected. Every query in a packet takes part in its decision.
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -36,7 +36,8 @@ const ACK: u8 = 0x10;
 /// Sequence number of the client's first byte.
 const FIRST: u32 = 1000;
 
-/// Returns a segment of the client, from a byte of its stream on, or of the server.
+/// Returns a segment of the client or of the server.
+/// - at: sequence number of the client's first byte in the segment, or the server's acknowledgement number.
 fn segment(from_client: bool, flags: u8, at: u32, data: &[u8]) -> Vec<u8> {
     let (ports, ends) = match from_client {
         true => ([4000_u16, 53], (CLIENT, SERVER)),
@@ -110,7 +111,7 @@ fn over_segments() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Counters count each query; an accepted packet has the last query's mark.
+/// Tests that counters count each query, and that an accepted packet has the last query's mark.
 fn counted_each() -> anyhow::Result<()> {
     let allowed = framed(&query(1, "allowed.example", 1));
     let denied = framed(&query(2, "denied.example", 1));
@@ -120,7 +121,7 @@ fn counted_each() -> anyhow::Result<()> {
     let counters = lines.iter().find_map(|line| line["counters"].as_array());
     let counters = counters.context("counters")?;
     let packets: Vec<_> = counters.iter().map(|one| one["packets"].as_u64()).collect();
-    // The rules with names don't decide the SYN yet.
+    // Only the first rule also counts the SYN, which has no query.
     ensure!(packets == [Some(5), Some(3), Some(1)], "{packets:?}");
     Ok(())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! tests/run counts executed tests. A part without any executed test fails; otherwise it could stay empty for years. A
-//! failed test runs once more, alone, and is reported as unsteady if it passes, never as passed.
+//! Tests tests/run, which counts executed tests. A part without any executed test fails; otherwise it could stay empty
+//! for years. A failed test runs once more, alone, and is reported as unsteady if it passes, never as passed.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +25,7 @@ pub fn cases() -> Vec<Case> {
 const ONE_PASSED: &str = "test result: ok. 1 passed; 0 failed; 0 ignored";
 const NONE: &str = "test result: ok. 0 passed; 0 failed; 0 ignored";
 
-/// A program with one test, which fails until the file of counts is long enough, with the output format of libtest.
+/// Script of a program with one test, with the output format of libtest. The test fails the first $FAILURES times.
 const PROGRAM: &str = r#"
     echo run >>"$RUNS"
     if [ $(wc -l <"$RUNS") -gt $FAILURES ]; then
@@ -39,7 +39,7 @@ const PROGRAM: &str = r#"
     exit 101
 "#;
 
-/// Runs PROGRAM, which fails this number of times, and another script, as two programs of a part.
+/// Runs PROGRAM, whose test fails this number of times, and another script, as two programs of a part.
 fn run_twice(failures: u32, other: &str) -> anyhow::Result<Output> {
     let folder = std::env::temp_dir().join(format!("twinwall-runner-{}", std::process::id()));
     fs::create_dir_all(&folder)?;
@@ -68,7 +68,8 @@ fn run_twice(failures: u32, other: &str) -> anyhow::Result<Output> {
     Ok(output)
 }
 
-/// Runs parts with a name and the output of their runners, as tests/run does.
+/// Runs parts as tests/run does.
+/// - parts: name, way of counting (libtest, cmocka or step), and the output of the part's runner.
 fn run(wanted: &str, parts: &[(&str, &str, &str)]) -> anyhow::Result<Output> {
     let logs = std::env::temp_dir().join(format!("twinwall-runner-{}", std::process::id()));
     let mut script = format!(
@@ -107,7 +108,7 @@ fn nothing_ran() -> anyhow::Result<()> {
     expect(&run("", &parts)?, "1 passed, 2 failed, 0 skipped", false)
 }
 
-/// A filter without a matching part, and a filter without a matching case.
+/// Tests a filter that matches no part, and a filter that matches no case.
 fn none_left() -> anyhow::Result<()> {
     let parts = [("one", "libtest", ONE_PASSED)];
     let output = run("one other", &parts)?;
@@ -148,7 +149,7 @@ fn passes_then() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A program that crashes without naming a failed test stays failed, even if a test passes in the end.
+/// Tests that a program that crashes without naming a failed test stays failed, even if a test passes in the end.
 fn crashed() -> anyhow::Result<()> {
     let output = run_twice(1, "echo 'test other ... ok'; kill -SEGV $$")?;
     expect(
@@ -158,7 +159,7 @@ fn crashed() -> anyhow::Result<()> {
     )
 }
 
-/// Without an entry in tests/parts a folder of tests would never run.
+/// Tests that each folder of tests has a line in tests/parts. Without the line the folder would never run.
 fn every_folder() -> anyhow::Result<()> {
     let parts = fs::read_to_string(root().join("tests/parts"))?;
     let name = |line: &str| line.split_whitespace().nth(3).map(str::to_owned);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generated policies: the limits of the language, texts that are not policies, and every refused word.
+//! Tests generated policies: the limits of the language, texts that are not policies, and every refused word.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -101,7 +101,8 @@ fn files_in_one_another() -> anyhow::Result<()> {
     both_say(folder.path(), &[POLICY], "ok\n")
 }
 
-/// The files end without a line end, so that nothing separates the end of one from the start of the next.
+/// Tests files that include each other. They end without a line end, so that nothing separates the end of one file from
+/// the start of the next.
 fn files_in_a_ring() -> anyhow::Result<()> {
     let folder = with("include \"a.nft\"")?;
     folder.write("a.nft", "include \"b.nft\"")?;
@@ -154,7 +155,7 @@ fn names_that_double() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The cost of reading a long comment repeatedly counts as tokens.
+/// Tests that a long comment in a repeated $NAME counts as tokens, because reading it repeatedly takes long.
 fn comments_again() -> anyhow::Result<()> {
     let comment = "-".repeat(10 * MIB);
     let list = "$a,\n".repeat(MIB);
@@ -245,7 +246,7 @@ fn ten_thousand_chains() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Fifteen chains, each with a hundred jumps to the next: 100^15 paths, but each chain is checked once.
+/// Tests fifteen chains, each with a hundred jumps to the next: there are 100^15 paths, but each chain is checked once.
 fn ways_that_double() -> anyhow::Result<()> {
     let mut text = "table ip t {\n".to_owned();
     for index in 1..16 {
@@ -293,7 +294,7 @@ fn no_file() -> anyhow::Result<()> {
     )
 }
 
-/// Both twins report the same for a policy truncated at any position.
+/// Tests that both twins report the same for a policy truncated at any position.
 fn cut_anywhere() -> anyhow::Result<()> {
     let whole = fs::read(super::folder().join("example.nft"))?;
     for end in (0..whole.len()).step_by(7) {
@@ -304,7 +305,8 @@ fn cut_anywhere() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a policy with a refused word at a place (spec/refused.toml).
+/// Returns a policy with a refused word.
+/// - place: position of the word in the policy, as `at` in spec/refused.toml.
 fn with_word(place: &str, word: &str) -> String {
     let in_chain = |text: &str| format!("table ip t {{\nchain c {{\n{text}\n}}\n}}\n");
     let in_set = |text: &str| format!("table ip t {{\nset s {{\n{text}\n}}\n}}\n");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The policy language in both programs: `check` and `check --print`.
+//! Tests the policy language in both twins: `check` and `check --print`.
 //!
 //! NAME.nft in tests/corpus/policy is a policy whose first line describes its purpose. Beside it is NAME.ok, its
 //! canonical print, or NAME.err, its error line, without "error: "; NAME.says is further output of `check` after "ok",
@@ -96,7 +96,7 @@ pub struct Said {
     pub stderr: String,
 }
 
-/// Checks a policy with a twin, by a name relative to a folder.
+/// Runs a twin's `check` in a folder.
 pub fn check(twin: Twin, folder: &Path, arguments: &[&str]) -> anyhow::Result<Said> {
     let output = Command::new(twin.binary())
         .arg("check")
@@ -177,7 +177,7 @@ fn refused_alike(name: &str) -> anyhow::Result<()> {
     both_refuse(&folder(), &format!("{name}.nft"), expected.trim_end())
 }
 
-/// nft accepts a policy and its print, unless the policy has a reason; with a reason, it is refused.
+/// Checks that nft accepts a policy and its print, unless the policy has a reason why not; then nft must refuse it.
 fn taken_by_nft(name: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let text = read(name, "nft")?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The page of `harness report --html` needs no other file, and a browser displays it.
+//! Tests that the page of `harness report --html` needs no other file, and that a browser displays it.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use twinwall_tests::case::Case;
 
 /// A committed result, the source of the page.
 const RESULT: &str = "result/demo";
-/// Size in bytes above which a picture is not of an empty page.
+/// Size in bytes that a screenshot exceeds unless the page is empty.
 const SHOWS_SOMETHING: usize = 40_000;
 
 /// Returns all cases of the part.

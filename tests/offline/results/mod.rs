@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Each committed result matches its experiment's file, according to `harness verify`.
+//! Tests that each committed result matches its experiment's file, according to `harness verify`.
 //!
 //! A result takes a quiet machine and up to an hour, so an experiment may change before it is measured again. Until then
 //! `tests/exemptions-results` has a line `NAME reason`. Such a case is skipped, and prints the stale parts.
@@ -48,7 +48,7 @@ fn names() -> anyhow::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Returns pairs of name and reason.
+/// Returns the exemptions, as pairs of name and reason.
 fn exemptions() -> anyhow::Result<Vec<(String, String)>> {
     let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -4,7 +4,7 @@
 
 use anyhow::{bail, ensure};
 
-/// Notes at positions of examples.
+/// Notes in the places of examples, which are no examples.
 const NOTES: [&str; 6] = [
     "without it: ip",
     "without it: warn",
@@ -50,7 +50,7 @@ fn lines(text: &str) -> Vec<(usize, String, Vec<&str>)> {
 pub fn examples(text: &str) -> Vec<Example> {
     let mut examples = Vec::new();
     for (line, production, parts) in lines(text) {
-        // The production itself, or a further alternative of it.
+        // True for the production itself, or a further alternative of it.
         let defines = |part: &&str| {
             let rest = part.strip_prefix(production.as_str());
             part.starts_with('|') || rest.is_some_and(|rest| rest.trim_start().starts_with('='))
@@ -70,7 +70,7 @@ pub fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Checks that every production has an example, and every example a known production.
+/// Checks that every production has an example.
 pub fn check_coverage(text: &str) -> anyhow::Result<()> {
     let examples = examples(text);
     let mut productions: Vec<String> = lines(text).into_iter().map(|line| line.1).collect();
@@ -87,7 +87,7 @@ pub fn check_coverage(text: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the policy in the section on the canonical print.
+/// Returns the policy in GRAMMAR.md's section "The canonical print"; None if the section is missing.
 pub fn canonical(text: &str) -> Option<String> {
     let (_, after) = text.split_once(END)?;
     let lines = after.lines().skip_while(|line| !line.starts_with("    "));

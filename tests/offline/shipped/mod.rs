@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policy texts for users: the files of rules/policy, and the examples of GRAMMAR.md. Both twins and nft accept each of
-//! them, and the twins print it identically.
+//! Tests policy texts for users: the files of rules/policy, and the examples of GRAMMAR.md. Both twins accept each of
+//! them and print it identically; nft accepts it unless it decides by name.
 
 mod grammar;
 mod tutorial;
@@ -104,8 +104,8 @@ fn all_are_explained() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that nft and both twins accept a policy, that both twins print it identically, and that all accept the print,
-/// whose print is the same. nft refuses policies that decide by name, which the twins report.
+/// Checks that both twins and nft accept a policy, that both twins print it identically, and that they accept the print
+/// and print it unchanged. nft may refuse a policy that decides by name; then `check` of both twins must say so.
 fn accepted_by_all(file: &Path) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let is_taken = checked_by_nft(&namespace, file);
@@ -183,7 +183,7 @@ fn check_example(example: &grammar::Example) -> anyhow::Result<()> {
     accepted_by_all(file.as_ref()).with_context(|| text)
 }
 
-/// The replacements in the table of iptables' options form a policy.
+/// Tests that the replacements in the table of iptables' options form a policy.
 fn tutorial_carries_over() -> anyhow::Result<()> {
     let file = root().join("docs/POLICY.md");
     let page = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -193,7 +193,7 @@ fn tutorial_carries_over() -> anyhow::Result<()> {
     accepted_by_all(file.as_ref()).with_context(|| text)
 }
 
-/// The example of the canonical print is printed unchanged.
+/// Tests that the example of the canonical print is printed unchanged.
 fn print_is_canonical() -> anyhow::Result<()> {
     let text =
         grammar::canonical(&grammar_text()?).context("GRAMMAR.md shows no canonical print")?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The vectors of tests/corpus/vectors/policy: expected results of both twins' `explain` for a policy and packets, with
-//! identical bytes from both.
+//! Tests the vectors of tests/corpus/vectors/policy: expected results of `explain` for a policy and packets. Both twins
+//! must print identical bytes.
 
 mod output;
 mod vector;

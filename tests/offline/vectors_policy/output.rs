@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::vector::{By, Counter, Send, Vector};
 
-/// One object per packet. Further members are ignored; the twins' bytes are compared as a whole.
+/// Object of a packet. Further members are ignored; the twins' bytes are compared as a whole.
 #[derive(Deserialize)]
 struct Packet {
     packet: usize,
@@ -16,7 +16,7 @@ struct Packet {
     by: String,
 }
 
-/// The last object.
+/// The last object: the totals.
 #[derive(Deserialize)]
 struct Sum {
     counters: Vec<Count>,
@@ -34,7 +34,8 @@ struct Count {
     bytes: u64,
 }
 
-/// Compares the lines of a twin with a vector. `policy`: the name of its file.
+/// Compares the lines of a twin with a vector.
+/// - policy: name of the policy's file.
 pub fn check(lines: &str, policy: &str, vector: &Vector) -> anyhow::Result<()> {
     let lines: Vec<&str> = lines.lines().collect();
     let (sum, packets) = lines.split_last().context("no line")?;
@@ -110,7 +111,7 @@ fn check_counters(found: &[Count], policy: &str, wanted: &[Counter]) -> anyhow::
         };
         counters.push((counter.line, count.statement, counter));
     }
-    // In the order of the text, as in a vector.
+    // Sorts them in the order of the text, as in a vector.
     counters.sort_by_key(|(line, statement, _)| (*line, *statement));
     let found: Vec<Counter> = counters
         .into_iter()

@@ -24,7 +24,7 @@ pub struct Vector {
 pub struct Send {
     /// The captured bytes.
     pub bytes: Vec<u8>,
-    /// Length of the packet, of which some bytes may not be captured.
+    /// Length of the packet in bytes, of which some may not be captured.
     pub original: usize,
     /// Nanoseconds since the clock's zero.
     pub time_ns: u64,
@@ -56,7 +56,7 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// Parses a file.
+/// Parses the vectors of a file.
 pub fn parse(text: &str) -> anyhow::Result<Vec<Vector>> {
     let mut reader = Reader::default();
     for (index, line) in text.lines().enumerate() {
@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> anyhow::Result<Vec<Vector>> {
     Ok(reader.vectors)
 }
 
-/// Part of a vector that was parsed last: its lines are in this order.
+/// Part of a vector that was parsed last. The lines of a vector are in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Name,
@@ -82,10 +82,10 @@ enum Stage {
 
 #[derive(Default)]
 struct Reader {
-    /// Packets by name, and whether a vector uses them.
+    /// Bytes of each packet, by its name. True if a vector sends the packet.
     packets: BTreeMap<String, (Vec<u8>, bool)>,
     vectors: Vec<Vector>,
-    /// Packet whose bytes follow.
+    /// Name of the packet whose bytes follow.
     packet: Option<String>,
     vector: Option<(Vector, Stage)>,
     comments: usize,
@@ -187,7 +187,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the current vector, which has a line of this stage.
+    /// Sets the stage of the current vector, and returns the vector. Fails if no line of this stage may follow.
     fn enter(&mut self, stage: Stage) -> anyhow::Result<&mut Vector> {
         let (vector, at) = self.vector.as_mut().context("before a name")?;
         let again = stage >= Stage::Policy && *at == stage;

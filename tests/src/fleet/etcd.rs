@@ -9,13 +9,13 @@ use testbed::wait::{until, PATIENCE};
 
 use super::{Place, Running, CHANNEL, ETCD};
 
-/// Port for clients of a member; its peers use the next one.
+/// Returns the port of a member for clients. For other members it uses the next port.
 fn port(member: usize) -> usize {
     2379 + 100 * member
 }
 
 impl Place {
-    /// Returns etcd's addresses as an option's value.
+    /// Returns the URLs of etcd's members, separated by commas.
     pub fn etcd_urls(&self) -> String {
         let scheme = self.plan.tls.as_ref().map_or("http", |_| "https");
         let members = 0..self.members.len();
@@ -82,7 +82,7 @@ impl Place {
         Ok(first.context("etcd does not run")?.0.id())
     }
 
-    /// Returns the channel's pointer in etcd.
+    /// Returns the channel's pointer in etcd: the signed text that names its generation.
     pub fn pointer(&self) -> anyhow::Result<String> {
         let name = format!("twinwall/channel/{CHANNEL}");
         let get = ["get", "--print-value-only", &name];

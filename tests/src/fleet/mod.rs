@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A fleet: a namespace with etcd and a bridge, hosts in separate namespaces behind it, and the operator's fwctl.
+//! A fleet: a namespace with etcd and a bridge, hosts in separate namespaces at the bridge, and the operator's fwctl.
 
 mod etcd;
 
@@ -25,7 +25,7 @@ pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
 /// Address of etcd.
 pub const ETCD: &str = "10.78.0.1";
 pub const CHANNEL: &str = "web";
-/// Port of each host in the output of `fwctl fleet targets`.
+/// Port of each host's metrics, as `fwctl fleet targets` prints it.
 pub const NUMBERS: u16 = 9100;
 /// UDP port of a host whose packets go to its firewall's queue, before the fleet's policy.
 pub const QUEUED: u16 = 5000;
@@ -67,14 +67,14 @@ pub struct Plan {
     pub members: usize,
     /// Certificates for etcd's https.
     pub tls: Option<Certificates>,
-    /// Address of a folder instead of etcd, for agents, and the file of its server's authority.
+    /// Address of a folder that agents use instead of etcd. `authority` is the file of its server's authority.
     pub folder: Option<String>,
     pub authority: Option<String>,
     /// Prefix of the commands of agents and of root's services, e.g. faketime.
     pub before: Vec<String>,
     /// Prefix of the agents' commands only; `{}` is the staging folder.
     pub before_agent: Vec<String>,
-    /// True if agents write metrics for Prometheus, with an address at port NUMBERS.
+    /// True if agents serve metrics for Prometheus at port NUMBERS, and write them to a file.
     pub numbers: bool,
     /// Seconds between an agent's checks; 0 means the product's default.
     pub look: u64,
@@ -207,7 +207,7 @@ impl Place {
             let rule = format!("-A INPUT -p udp --dport {QUEUED} -j NFQUEUE --queue-num 0");
             restore(&host.namespace, "iptables", &rule)?;
         }
-        // It is not root, and creates its socket in the folder.
+        // The firewall is not root, and creates its socket in the folder.
         let folder = self.path(&host.id, "firewall");
         std::fs::create_dir_all(&folder)?;
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777))?;
@@ -229,7 +229,7 @@ impl Place {
         self.folder.file(&format!("{host}-{name}"))
     }
 
-    /// Returns the options that name the store.
+    /// Returns the options that name the fleet's store (etcd or a folder), with the login of a host.
     pub fn store(&self, host: &str) -> Vec<String> {
         let mut words = match &self.plan.folder {
             Some(folder) => vec!["--folder".to_owned(), folder.clone()],
@@ -247,13 +247,14 @@ impl Place {
         words
     }
 
-    /// Listens for root's service, like systemd with twinwall-fleet.socket.
+    /// Starts a host's listener for root's service, like systemd with twinwall-fleet.socket.
     pub fn start_local(&mut self, number: usize) -> anyhow::Result<()> {
         let host = &self.hosts[number];
         let socket = self.path(&host.id, "socket");
         let _ = std::fs::remove_file(&socket);
         let log = File::create(self.path(&host.id, "local.log"))?;
-        // It ends now and then when a child's end interrupts its own log, which systemd itself does not.
+        // systemd-socket-activate ends now and then, when a child's end interrupts its own log; systemd itself does
+        // not.
         let again = "while :; do setpriv --pdeathsig KILL systemd-socket-activate \"$@\"; done";
         let mut command = host.namespace.command("sh");
         command
@@ -300,7 +301,7 @@ impl Place {
         })
     }
 
-    /// Bytes of a host's record.
+    /// Returns the bytes of a host's record, of all its files.
     pub fn record(&self, number: usize) -> anyhow::Result<Vec<u8>> {
         let folder = self.path(&self.hosts[number].id, "record");
         let mut bytes = Vec::new();

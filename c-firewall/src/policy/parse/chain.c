@@ -61,7 +61,8 @@ static const struct priority_word priority_words[] = {
     {"security", 50, POLICY_HOOK_COUNT}, {"srcnat", 100, POLICY_POSTROUTING},
 };
 
-/// Parses a number. The priority is from + sign * number.
+/// Parses a number. Stores the priority from + sign * number. Fails if the priority does not fit
+/// 32 bits.
 static int read_offset(struct parser *parser, int64_t from, int64_t sign, int32_t *priority) {
     struct token number;
     const int status = parse_number(parser, &number);

@@ -5,7 +5,7 @@
 
 #include "policy/parse/state.h"
 
-/// Form of the elements of a set or map.
+/// Properties that all elements of a set or map must have.
 struct parse_shape {
     uint32_t count; // number of fields of an element's key
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
@@ -23,7 +23,7 @@ struct parse_component {
     bool ranged;
 };
 
-/// Returns the shape of the elements that a key is compared with.
+/// Returns the required properties of the elements with which a key is compared.
 struct parse_shape parse_elements_shape(const struct policy_key *key, enum policy_maps_to maps_to,
                                         bool exact);
 

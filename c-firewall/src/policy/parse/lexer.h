@@ -140,6 +140,13 @@ struct token lexer_scan(struct lexer *lexer);
 /// Returns the definition of a name, or NULL. A TOKEN_VARIABLE is searched without its `$`.
 const struct lexer_define *lexer_find_define(const struct lexer *lexer, const struct token *name);
 
+/// Writes the value of a $NAME within a string into text. Fails unless it is one word, number or
+/// string.
+/// - token: the string; name: without the $
+/// - Returns 0 or -EINVAL.
+int lexer_value_within(struct lexer *lexer, const struct token *token, const struct token *name,
+                       char text[static POLICY_NAME_BYTES]);
+
 /// Stores a definition. Returns 0 or -ENOMEM.
 int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define);
 

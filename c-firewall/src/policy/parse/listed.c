@@ -66,7 +66,8 @@ static bool is_address(struct piece word) {
            inet_pton(AF_INET6, text, &address) == 1;
 }
 
-/// Destination of the names of a file.
+/// Destination of the names in a file: the names of the policy, the names of the set, and the
+/// file's counts.
 struct target {
     struct parser *parser;
     struct policy_listed *listed;

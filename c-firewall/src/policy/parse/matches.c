@@ -56,8 +56,8 @@ bool parse_matches_begins(const struct token *token) {
     return find_group(token);
 }
 
-/// If `exists` or `missing` comes next, returns the boolean field that these words test, which has
-/// the same text as the field; otherwise returns the field itself.
+/// Returns the boolean field that `exists` or `missing` after a field tests; it has the same text
+/// as the field. Returns the field itself if neither word comes next.
 static enum policy_field existence(struct parser *parser, enum policy_field field) {
     const struct token *next = lexer_peek(&parser->lexer, 0);
     const char *text = policy_field_facts(field)->text;
@@ -321,8 +321,8 @@ static int ordered(struct parser *parser, struct policy_match *match, const stru
     return 0;
 }
 
-/// Returns the protocol that a match of one protocol number implies; PARSE_TESTED_SEVERAL for the
-/// number 0, which means PARSE_TESTED_ANY.
+/// Returns the protocol that a match of one protocol number implies. Returns PARSE_TESTED_SEVERAL
+/// for the number 0, because the value 0 is PARSE_TESTED_ANY.
 static uint16_t told(const struct policy_range *range) {
     return range->low == 0 ? PARSE_TESTED_SEVERAL : (uint16_t)range->low;
 }

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/// Returns true if a text is one of several words separated by blanks.
+/// Returns true if a text is one of the words in `words`, which are separated by blanks.
 static bool is_among(const char *words, const char *text, size_t length) {
     for (const char *word = words; *word;) {
         const size_t bytes = strcspn(word, " ");

@@ -84,7 +84,8 @@ static int check_set(struct parser *parser, const struct policy_set *set,
                       needs);
 }
 
-/// Finds the set that a match names, or the target chains of its elements.
+/// Stores the index of the set that a match names, and checks the set's type. For a literal set,
+/// finds the chains that the elements name.
 static int resolve_match(struct parser *parser, uint32_t table, struct policy_match *match,
                          enum policy_maps_to maps_to) {
     struct policy_place place;

@@ -24,7 +24,7 @@ struct block {
     struct policy_set set;
 };
 
-/// Returns the shape of the elements of a set with this number of fields.
+/// Returns the required properties of the elements of a set with this number of fields.
 static struct parse_shape shape_of(const struct policy_set *set, uint32_t fields) {
     struct parse_shape shape = {.count = fields, .maps_to = set->maps_to};
 

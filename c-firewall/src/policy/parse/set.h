@@ -6,7 +6,7 @@
 #include "policy/parse/elements.h"
 #include "policy/parse/state.h"
 
-/// Returns the shape of a declared set's elements.
+/// Returns the required properties of a declared set's elements.
 struct parse_shape parse_set_shape(const struct policy_set *set);
 
 /// Parses NAME `{` items `}` of a set or map, after its keyword.

@@ -48,8 +48,8 @@ struct parser {
     void *names; // declared names, as a tree (search.h)
     uint32_t rules, elements, base_chains;
     uint32_t set_place_count;
-    // Place of each @NAME in a rule. Until a match's @NAME is resolved, the match's index of the
-    // set is an index into this list.
+    // Place of each @NAME in a rule. Before a match's @NAME is resolved, its index of a set is an
+    // index into this list instead.
     struct policy_place *set_places;
     struct parse_tested tested;
 };
@@ -101,7 +101,8 @@ int parse_count_element(struct parser *parser, const struct token *token);
 /// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
 int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field);
 
-/// Returns the properties before a rule's first statement.
+/// Returns the properties of packets before a rule's first statement: those that the table's family
+/// implies.
 struct parse_tested parse_tested(enum policy_family family);
 
 /// Returns true if the known protocol excludes the needed protocol.

@@ -24,7 +24,7 @@ fn main() {
     queue.open();
     queue.bind(libc::AF_INET);
     queue.create_queue(number, accept);
-    // Its loop panics when the kernel reports a full buffer.
+    // The crate's loop panics when the kernel reports a full buffer (ENOBUFS).
     set_option(queue.fd(), libc::SOL_NETLINK, libc::NETLINK_NO_ENOBUFS, 1);
     if is_tuned {
         set_option(queue.fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 64 << 20);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::*;
 
-/// Output in the scanner's format.
+/// Returns output in the scanner's format.
 fn summary(states: &str, more: &str) -> String {
     format!(
         "{{\"summary\":{{\"targets\":8388608,\"done\":1000,\"interrupted\":true,\"seconds\":2.5,\"per_second\":400.0,\

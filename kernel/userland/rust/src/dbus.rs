@@ -32,7 +32,7 @@ struct Peer(Child);
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have ended by itself.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -85,8 +85,9 @@ impl Bus {
     }
 }
 
-/// Becomes the daemon or the server if the arguments say so, and returns only on errors. `server` calls its second argument
-/// once it accepts requests. Returns None for other arguments.
+/// Becomes the daemon or the server if the arguments say so, and returns only on errors. Returns None for other
+/// arguments.
+/// - server: runs the server at a bus address; calls its second argument once it accepts requests.
 pub fn serve(server: impl FnOnce(&str, &dyn Fn()) -> Result<()>) -> Option<Result<()>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [kind, value] = &arguments[..] else {

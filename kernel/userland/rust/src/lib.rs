@@ -39,7 +39,7 @@ pub mod control {
     pub const MISSING_TYPE: u16 = 5;
 }
 
-/// Generic netlink by one library. It checks only that a message is the expected answer.
+/// Generic netlink by one library. An implementation checks only that a message is the expected answer.
 pub trait Genl: Sized {
     /// Opens a bound socket.
     fn open() -> Result<Self>;
@@ -129,7 +129,7 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
                 Ok(())
             })
         }
-        // A reader that reads no further: an echo beside it is measured.
+        // A reader that reads only the beginning of its dump. An echo beside it is measured.
         "dump-slow" => {
             let (mut reader, family) = with_family()?;
             reader.dump_begin(family, parts)?;
@@ -139,7 +139,7 @@ fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
                 echo(&mut genl, family, ECHO_BYTES)
             })
         }
-        // A reader that leaves.
+        // A reader that closes its socket after the beginning of the dump.
         "dump-gone" => {
             let (_, family) = with_family()?;
             Box::new(move || G::open()?.dump_begin(family, parts))

@@ -109,7 +109,8 @@ fn measure(
     ))
 }
 
-/// Implements main(). `open` receives the operation and BYTES.
+/// Implements main().
+/// - open: prepares the exchange of an operation and BYTES.
 pub fn run(open: impl FnOnce(&str, usize) -> Result<Exchange>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match measure(&arguments, open) {

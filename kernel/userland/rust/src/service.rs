@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The services, common to all transports, as in ../c/service.c: `ping` is three calls, `calculator` six, `timer` one call
-//! that is answered at the next tick, of which only the way back counts, `verdict` sends a packet and receives a verdict.
+//! The services, common to all transports, as in ../c/service.c: `ping` is three calls, `calculator` is six calls,
+//! `timer` is one call that is answered at the next tick, of which only the time from the tick to the answer counts,
+//! and `verdict` sends a packet and receives a verdict.
 
 use anyhow::{bail, ensure, Result};
 use nix::errno::Errno;
@@ -36,7 +37,7 @@ pub trait Client {
     fn calculate(&mut self, operation: usize, a: i32, b: i32) -> Result<i32>;
     /// Waits for a tick; returns its time (CLOCK_MONOTONIC, ns).
     fn tick(&mut self) -> Result<u64>;
-    /// Returns whether the packet is accepted (1 or 0), and its mark.
+    /// Returns 1 if the packet is accepted, otherwise 0, and the packet's mark.
     fn verdict(&mut self, packet: &[u8]) -> Result<(u32, u32)>;
 }
 
@@ -61,7 +62,8 @@ pub fn tick() -> Result<u64> {
     now_ns(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Judges a packet by its headers: UDP to an open port is accepted, with the port as its mark. None if it is too short.
+/// Judges a packet by its headers: UDP to an open port is accepted, with the port as its mark. Returns None if the
+/// packet is too short.
 pub fn judge(packet: &[u8]) -> Option<(u32, u32)> {
     if packet.len() < HEADERS_BYTES {
         return None;

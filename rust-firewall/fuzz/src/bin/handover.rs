@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| -> Corpus {
     Corpus::Keep
 });
 
-/// Checks that a line that is accepted can be printed, and that the printed line is accepted.
+/// Checks that each accepted line of state can be printed, and that the printed line is accepted.
 fn fuzz_line(line: &[u8]) {
     let (mut told, mut again) = (Handover::default(), Handover::default());
     match handover::state::parse(line, &mut told) {
@@ -61,8 +61,8 @@ fn fuzz_line(line: &[u8]) {
     }
 }
 
-/// Checks that the totals are the sums over all rules, that the sizes of limits are valid, and that all rules are found
-/// again in the same rules.
+/// Checks the accepted memory of rules: the totals are the sums over all rules, the sizes of the limits' buckets are
+/// valid, and all rules are paired if the rules are paired with themselves.
 fn fuzz_rules(bytes: &[u8]) {
     let Some(side) = handover::rules::parse(bytes) else {
         return;
@@ -91,7 +91,7 @@ fn places(count: u8) -> Vec<Option<usize>> {
     (0..count % PLACES_MAX).map(place).collect()
 }
 
-/// Checks that accepted values lie within their bounds.
+/// Checks that the accepted states of limits and quotas lie within their bounds.
 fn fuzz_states(input: &[u8]) {
     let Some(([counts, stats, queues, limits, quotas], rest)) = input.split_first_chunk() else {
         return;
@@ -166,7 +166,7 @@ fn make_learning() -> Compiled {
     compiled
 }
 
-/// Checks that accepted addresses are stored, and that the addresses are accepted again after they are written.
+/// Checks that accepted learned addresses are stored, and that they are accepted again after they are written.
 fn fuzz_learned(bytes: &[u8]) {
     thread_local! {
         static COMPILED: Compiled = make_learning();

@@ -56,7 +56,7 @@ fn outcome(parse: Parse, bytes: &[u8], mut packet: QueuePacket) -> Outcome {
     Outcome { parsed, packet }
 }
 
-/// Returns a packet as the previous message could have left it.
+/// Returns a packet with values in all members, as if an earlier message had been parsed into it.
 fn used_packet() -> QueuePacket {
     QueuePacket {
         id: 0x0101_0101,

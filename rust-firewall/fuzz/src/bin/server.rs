@@ -38,32 +38,32 @@ const SERVER_SIDE: u32 = 3;
 // Last bytes of addresses.
 const CLIENT: u8 = 2;
 const OTHER_CLIENT: u8 = 3;
-/// Bit of a step's server: the content has the denied name.
+/// Bit of a step's `server`: the client sends the denied name, otherwise the allowed name.
 const DENIED: u8 = 16;
-/// Property of a server: its client's sequence numbers wrap.
+/// Property of a server: the sequence numbers of its client wrap from 2^32 - 1 to 0.
 const WRAPS: u8 = 32;
 const MS_NS: u64 = 1_000_000;
 const STEP_BYTES: usize = 8;
 
 /// Step of an input (STEP_BYTES bytes).
 struct Step {
-    /// One of the actions below.
+    /// Action of the step: `ACTION_*`, modulo ACTIONS.
     action: u8,
-    /// Number of the server, DENIED, and one of the fates below.
+    /// Number of the server, the bit DENIED, and the packet's fate (`FATE_*`) in the three highest bits.
     server: u8,
-    /// Offset in the content; from 0x8000 on, that of the server's next byte.
+    /// Offset in the client's content. From 0x8000 on: offset of the next byte that the server expects.
     offset: u16,
     length: u16,
-    /// One of the changes below (`CHANGE_*`).
+    /// Change of the client's segment: `CHANGE_*`, modulo 16.
     change: u8,
-    /// Time before the step.
+    /// Time before the step, as a code for `pause_ms`.
     pause: u8,
 }
 
 // Actions, modulo ACTIONS.
 /// Sends a SYN, as action 0 does, so that connections are opened often. Actions from 7 on send data.
 const ACTION_SYN_TOO: u8 = 1;
-/// Sends a segment with odd flags.
+/// Sends a segment without data, whose flags are one of ODD_FLAGS.
 const ACTION_FLAGS: u8 = 2;
 const ACTION_RELOAD: u8 = 3;
 const ACTION_HAND_OVER: u8 = 4;
@@ -79,7 +79,7 @@ const FATE_DECOY: u8 = 4;
 const FATE_DECOY_TOO: u8 = 5;
 /// The packet's checksum is wrong.
 const FATE_BAD_CHECKSUM: u8 = 6;
-/// The server's answer is lost before the firewall.
+/// The server's answer is lost on its way to the firewall.
 const FATE_UNHEARD: u8 = 7;
 
 // Changes of a client's segment: a step's change modulo 16. Other values change nothing.
@@ -112,11 +112,11 @@ struct Scene {
     engine: &'static Engine,
     connections: Connections,
     servers: [Server; SERVERS],
-    /// Sequence number of the client's next SYN.
+    /// Sequence number of the client's next SYN to each server.
     bases: [u32; SERVERS],
-    /// Sequence number of the server's SYN, as far as the client knows.
+    /// Sequence number of each server's SYN, as far as the client knows.
     known: [u32; SERVERS],
-    /// Number of initial sequence numbers that were drawn.
+    /// Number of initial sequence numbers that were generated. The next one is computed from it.
     drawn: u32,
     now_ns: u64,
     generation: u64,
@@ -207,6 +207,7 @@ fn passes(scene: &mut Scene, bytes: &[u8], from_client_side: bool) -> bool {
         sink_interface: sides[1],
         generation: scene.generation,
         asks_requests: true,
+        is_directed: false,
         now_ns: scene.now_ns,
     };
     let mut parsed = Packet::default();
@@ -275,7 +276,7 @@ fn send_segment(scene: &mut Scene, step: &Step, number: usize, sent: &Sent) {
     }
 }
 
-/// Changes a segment as a step says.
+/// Changes a segment as the step's change says.
 fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     match step.change % 16 {
         CHANGE_ACKNOWLEDGED => sent.acknowledged = sent.acknowledged.wrapping_add(0x5000),
@@ -299,8 +300,8 @@ fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     }
 }
 
-/// Sends a SYN, or data of the content. A length from 0x8000 on reaches to the content's end. An offset from 0x8000 on
-/// is that of the server's next byte.
+/// Sends a SYN, or a part of the content as data. A length of the step from 0x8000 on means all bytes up to the
+/// content's end. An offset from 0x8000 on means the next byte that the server expects.
 fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
     let server = &scene.servers[number];
     let content = content::make(server.kind, step.server & DENIED != 0, server.properties);
@@ -330,7 +331,8 @@ fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
     send_segment(scene, step, number, &sent);
 }
 
-/// Sends a segment with odd flags: from the client, or forged with the server's address.
+/// Sends a segment without data, whose flags are one of ODD_FLAGS: from the client, or forged with the server's
+/// address.
 fn send_flags(scene: &mut Scene, step: &Step, number: usize, is_forged: bool) {
     let [high, _] = step.offset.to_be_bytes();
     let is_odd = u32::from(high & 1);

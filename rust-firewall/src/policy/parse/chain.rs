@@ -73,7 +73,7 @@ const PRIORITIES: [(&str, i64, Option<Hook>); 6] = [
     ("srcnat", 100, Some(Hook::Postrouting)),
 ];
 
-/// Parses a number. The priority is from + sign * number.
+/// Parses a number. Returns the priority from + sign * number. Fails if the priority does not fit 32 bits.
 fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure> {
     let (token, number) = parser.number()?;
     let offset = i64::try_from(number)

@@ -14,7 +14,7 @@ use crate::policy::{
     field_facts, Elements, Key, MapsTo, Place, Range, Target, Type, Verdict, BRACE_DEPTH_MAX,
 };
 
-/// Form of the elements of a set or map.
+/// Properties that all elements of a set or map must have.
 #[derive(Clone, Debug)]
 pub struct Shape {
     /// Type and bits of each field.
@@ -24,7 +24,7 @@ pub struct Shape {
     pub exact: bool,
 }
 
-/// Returns the shape of the elements that a key is compared with.
+/// Returns the required properties of the elements with which a key is compared.
 pub fn shape(key: &Key, maps_to: MapsTo, exact: bool) -> Shape {
     let facts = key.fields.iter().map(|field| field_facts(*field));
     Shape {

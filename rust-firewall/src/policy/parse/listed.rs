@@ -64,7 +64,7 @@ fn is_address(word: &str) -> bool {
     word.parse::<Ipv4Addr>().is_ok() || ipv6.parse::<Ipv6Addr>().is_ok()
 }
 
-/// Destination of the names of a file.
+/// Destination of the names in a file: the names of the policy, the names of the set, and the file's counts.
 struct Target<'a> {
     hostnames: &'a mut Hostnames,
     ids: &'a mut Vec<u32>,

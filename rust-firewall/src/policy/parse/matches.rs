@@ -53,8 +53,8 @@ pub fn begins(lexer: &Lexer, token: &Token) -> bool {
     find_group(lexer, token).is_some() || ALONE.iter().any(|word| lexer.is(token, word))
 }
 
-/// If `exists` or `missing` comes next, returns the boolean field that these words test, which has the same text as the
-/// field.
+/// Returns the boolean field that `exists` or `missing` after a field tests; it has the same text as the field. Returns
+/// None if neither word comes next.
 fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
     let next = parser.lexer.peek(0);
     let asks = parser.lexer.is(&next, "exists") || parser.lexer.is(&next, "missing");
@@ -307,8 +307,8 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
     })
 }
 
-/// Returns the protocol that a match of one protocol number implies; TESTED_SEVERAL for the number 0, which means
-/// TESTED_ANY.
+/// Returns the protocol that a match of one protocol number implies. Returns TESTED_SEVERAL for the number 0, because
+/// the value 0 is TESTED_ANY.
 fn told(range: &Range) -> u16 {
     match range.low as u16 {
         0 => TESTED_SEVERAL,

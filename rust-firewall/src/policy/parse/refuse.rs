@@ -7,7 +7,7 @@ use crate::policy::token::{Token, TokenKind};
 pub use crate::spec::refused::Where;
 use crate::spec::refused::REFUSED_WORDS;
 
-/// Returns true if a text is one of several words separated by blanks.
+/// Returns true if a text is one of the words in `words`, which are separated by blanks.
 fn is_among(words: &str, text: &str) -> bool {
     words.split(' ').any(|word| word == text)
 }

@@ -90,7 +90,8 @@ fn check_set(
     Err(lexer.fail(place, text))
 }
 
-/// Finds the set that a match names, or the target chains of its elements.
+/// Stores the index of the set that a match names, and checks the set's type. For a literal set, finds the chains that
+/// the elements name.
 fn resolve_match(
     names: &Names,
     sets: &[Set],

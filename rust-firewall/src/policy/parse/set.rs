@@ -41,7 +41,7 @@ struct Block {
     ranged: Option<Place>,
 }
 
-/// Returns the shape of a set's elements.
+/// Returns the required properties of a set's elements.
 fn shape_of(key: Option<&Key>, types: &[Type], maps_to: MapsTo) -> Shape {
     match key {
         Some(key) => elements::shape(key, maps_to, false),
@@ -56,7 +56,7 @@ fn shape_of(key: Option<&Key>, types: &[Type], maps_to: MapsTo) -> Shape {
     }
 }
 
-/// Returns the shape of a declared set's elements.
+/// Returns the required properties of a declared set's elements.
 pub fn shape(set: &Set) -> Shape {
     shape_of(set.key.as_ref(), &set.types, set.maps_to)
 }

@@ -55,8 +55,8 @@ pub struct Parser {
     pub rules: usize,
     pub elements: usize,
     pub base_chains: u32,
-    /// Place of each @NAME in a rule. Until a match's @NAME is resolved, the match's index of the set is an index into
-    /// this list.
+    /// Place of each @NAME in a rule. Before a match's @NAME is resolved, its index of a set is an index into this list
+    /// instead.
     pub set_places: Vec<Place>,
     pub tested: Tested,
 }
@@ -200,7 +200,7 @@ fn protocol_name(protocol: u16) -> &'static str {
     }
 }
 
-/// Returns the properties before a rule's first statement.
+/// Returns the properties of packets before a rule's first statement: those that the table's family implies.
 pub fn tested(family: Family) -> Tested {
     Tested {
         family,

@@ -45,8 +45,8 @@ impl Step<'_> {
         self.options.get(key).map_or(otherwise, |text| number(text))
     }
 
-    /// Returns the interface that an option gives: a number, or `?` for an unknown one. Without the option it is this
-    /// host.
+    /// Returns the interface that a step's option names: a number, or INTERFACE_UNKNOWN for `?`. Returns INTERFACE_HOST
+    /// if the step does not have the option.
     fn interface(&self, key: &str) -> u32 {
         match self.options.get(key) {
             Some(&"?") => INTERFACE_UNKNOWN,
@@ -294,8 +294,8 @@ fn counts_text(counts: &ConnectionCounts) -> String {
     text.trim_start().to_owned()
 }
 
-/// Makes a table without connections. Its hash key is fixed, so that chance does not decide which clients share a
-/// place.
+/// Makes a table without connections. Its hash key is fixed, so that it does not depend on chance which clients share a
+/// place in the table.
 fn made(settings: &ConnectionSettings) -> Connections {
     let mut connections = follow::make(settings);
     connections.table.key = SiphashKey { words: [0; 2] };
@@ -391,7 +391,7 @@ impl Play {
         told.map_or("no", |(_, word)| word).to_owned()
     }
 
-    /// Returns the page of connections that begins at a slot, in the words of the scripts.
+    /// Returns the page of the connection listing that begins at a slot of the table, in the words of the scripts.
     fn list(&mut self, from: u32, undecided: bool) -> String {
         let mut page = Page {
             from,

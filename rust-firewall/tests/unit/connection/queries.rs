@@ -86,7 +86,7 @@ fn begin() -> Connections {
     connections
 }
 
-/// Returns true if a packet is currently decided by the query with a number.
+/// Returns true if the current names of a packet are the name in the DNS query with this number.
 fn is_query(connections: &Connections, followed: &Followed, number: usize) -> bool {
     let names = follow::names(connections, followed);
     let host = format!("q{number:05}.example");

@@ -262,7 +262,7 @@ fn chains_see_their_hook_and_family() {
     }
 }
 
-/// Records the chains and rules of a walk.
+/// Recorder of the chains and rules of a walk.
 #[derive(Default)]
 struct Notes {
     chains: Vec<(CompilePlace, u32)>,

@@ -25,7 +25,7 @@ const SETTINGS: DecideSettings = DecideSettings {
     unknown_open: false,
 };
 
-/// Counts the chains and rules that are reported.
+/// Recorder that counts the chains and rules that are reported.
 #[derive(Default)]
 struct Steps {
     rules: usize,

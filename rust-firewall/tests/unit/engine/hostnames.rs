@@ -53,7 +53,7 @@ fn make(patterns: &[String]) -> (Arc<Hostnames>, HostNumbers) {
     (all, numbers)
 }
 
-/// Returns the pattern of a policy with a number; "-" = none.
+/// Returns the policy's pattern (a name or a wildcard) that has a number; "-" = none.
 fn pattern_of(all: &Hostnames, numbers: &HostNumbers, number: u32) -> String {
     let mut ids = 0..hostname::count(all);
     let found = ids.find(|&id| hostnames::interval(numbers, id).low == u128::from(number));

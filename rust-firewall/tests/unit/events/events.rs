@@ -71,7 +71,7 @@ impl Made {
         Arc::new(loaded.unwrap())
     }
 
-    /// Records packets that the first rule of a generation decided.
+    /// Adds records of packets that the first rule of a generation's policy decided.
     /// - log_count: number of log statements that each packet has passed.
     fn note(&mut self, generation: u32, verdict: Verdict, log_count: u32, packets: usize) {
         let packet = Packet::default();

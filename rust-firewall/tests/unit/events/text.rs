@@ -59,7 +59,7 @@ struct With {
     names: Names,
 }
 
-/// Copies an escaped text to a field of names. Returns its length.
+/// Decodes an escaped text into a field of names. Returns its length.
 fn keep(to: &mut [u8], text: &str) -> u8 {
     let bytes = lines::unescape(text);
     to[..bytes.len()].copy_from_slice(&bytes);

@@ -4,7 +4,7 @@
 use rust_firewall::guard::watch::{forget, look, settled, GuardWatch, LOOKS};
 use rust_firewall::queue::proc::QueueFigures;
 
-/// Returns the figures of a queue that was offered `offered` packets, of which `waiting` wait.
+/// Returns the kernel's counters of a queue to which `offered` packets were sent, of which `waiting` wait.
 fn figures(offered: u32, waiting: u32) -> QueueFigures {
     QueueFigures {
         offered,
@@ -13,8 +13,8 @@ fn figures(offered: u32, waiting: u32) -> QueueFigures {
     }
 }
 
-/// Observes the same figures `looks` times. Checks that no packets are due before the last look, and returns its
-/// result.
+/// Calls `look` `looks` times with the same counters. Checks that no call before the last one reports due packets, and
+/// returns the result of the last call.
 fn due_at_last(watch: &mut GuardWatch, found: &QueueFigures, looks: usize) -> Option<u32> {
     for _ in 1..looks {
         assert_eq!(look(watch, found, None), None);

@@ -24,7 +24,8 @@ const SILENT: &str = "the old firewall does not continue the upgrade: see its lo
 const STRANGE: &str =
     "the old firewall sent an unexpected message: check that it is a Twinwall firewall";
 
-/// Returns both ends of a channel: the old firewall's end as seen by the new firewall, and the other end.
+/// Returns both ends of a channel: the new firewall's end (its peer is "old"), and the old firewall's end (its peer is
+/// "new").
 fn ends(timeout_ms: u32) -> (HandoverChannel, HandoverChannel) {
     let (ours, theirs) = UnixStream::pair().expect("a pair of sockets");
     (
@@ -136,7 +137,7 @@ fn silence_is_told() {
     assert_eq!(why(&mut ours), SILENT);
 }
 
-/// The other end reads nothing.
+/// Checks that sending fails if the other end reads nothing.
 #[test]
 fn a_full_socket_is_told() {
     let (ours, _theirs) = ends(SHORT_MS);

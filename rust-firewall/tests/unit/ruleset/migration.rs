@@ -49,8 +49,8 @@ fn exchange(old: &Loaded, new: &mut Loaded) -> Migration {
     migration
 }
 
-/// Returns the initial value of each counter of `new`: the number of the counter of `old` that continues, from 1, or
-/// the value in the text of `new`.
+/// Replaces `old`, whose counters have the values 1, 2, 3, …, by `new`. Returns the initial value of each counter of
+/// `new`: the number (from 1) of the counter of `old` that continues, or the value in the text of `new`.
 fn counters(old: &str, new: &str) -> Vec<u64> {
     let mut new = loaded(new);
     exchange(&loaded(old), &mut new);
@@ -227,7 +227,9 @@ fn what_goes_over_outlives_the_old_policy() {
     assert_eq!(Arc::strong_count(&new.flow.quotas[0]), 1);
 }
 
-/// Replaces a policy of another process, with these tokens in its limit and this use of its quota, by a policy.
+/// Transfers the state of another process's policy to a policy, as in an upgrade.
+/// - tokens: tokens of the limit of `old`.
+/// - used: number of bytes that the quota of `old` has used.
 fn refill(old: &Loaded, new: &Loaded, tokens: i64, used: u64) {
     let states = MigrationStates {
         tokens: vec![tokens],

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Connections as an upgrade hands them over.
+//! Connections in the form in which an upgrade hands them over.
 
 use rust_firewall::connection::Connections;
 use rust_firewall::handover::connections::write;
 use rust_firewall::handover::memory;
 
-/// Written form of a worker's connections.
-/// - room: bytes that may be written.
+/// Returns a worker's connections in written form.
+/// - room: number of bytes that may be written.
 pub fn written(connections: &mut Connections, room: u64, now_ns: u64) -> Vec<u8> {
     let mut made = memory::make().expect("memory");
     write(&mut made, connections, room, now_ns).expect("room");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-/// The lines of a file that are no comments.
+/// Returns the lines of a file that are no comments.
 #[allow(dead_code, reason = "not every program that unescapes reads lines")]
 pub fn lines(name: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors");
@@ -13,7 +13,7 @@ pub fn lines(name: &str) -> Vec<String> {
     lines.map(str::to_owned).collect()
 }
 
-/// Replaces \n \t \r \\ \xNN in a text by what they stand for.
+/// Replaces the escapes \n \t \r \\ \xNN in a text by the bytes that they stand for.
 #[allow(
     dead_code,
     reason = "not every program that reads lines has escapes in them"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! What several tests need.
+//! Helpers that several tests share.
 
 pub mod connections;
 pub mod engine;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A folder for files.
+//! Temporary folders for the files of a test.
 
 use std::fs;
 use std::path::PathBuf;
 
-/// A folder that goes away with the value.
+/// A temporary folder, removed on drop.
 pub struct Place(PathBuf);
 
 impl Place {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A snapshot that both twins' tests make alike, of which the vectors tell what is said.
+//! Snapshots of a firewall's state, equal in the tests of both twins. The vectors contain the twins' outputs for them.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use rust_firewall::state::snapshot::{
 use rust_firewall::worker::stats::{Ledger, Stats};
 use rust_firewall::worker::tracked::Tracked;
 
-/// Those of a command line that gives none.
+/// Returns the options of an empty command line.
 fn options() -> Arc<Options> {
     match options::parse(&[PROGRAM.into()]) {
         Ok(OptionsAction::Run(options)) => Arc::new(options),
@@ -128,7 +128,7 @@ fn rules() -> Vec<SnapshotRule> {
     ]
 }
 
-/// Two queues, one of which lost packets and does not reconcile, and a policy of three rules.
+/// Returns a snapshot with two queues and a policy of three rules. One queue has lost packets and does not reconcile.
 pub fn full() -> Snapshot {
     let policy = SnapshotPolicy {
         file: "/etc/web.nft".to_owned(),
@@ -160,7 +160,7 @@ pub fn full() -> Snapshot {
     }
 }
 
-/// One idle queue and no policy.
+/// Returns a snapshot with one idle queue and no policy.
 pub fn idle() -> Snapshot {
     Snapshot {
         time_ms: 2000,
@@ -176,14 +176,14 @@ pub fn idle() -> Snapshot {
     }
 }
 
-/// Each count is ten times its place, and one.
+/// Returns counts. Each is ten times its index, plus one.
 pub fn counts() -> Vec<u64> {
     (0..counts::ALL.len() as u64)
         .map(|place| place * 10 + 1)
         .collect()
 }
 
-/// The text of a file of tests/corpus/vectors, with every PROGRAM, VERSION and TWIN replaced by this twin's.
+/// Returns the text of a file in tests/corpus/vectors, with every PROGRAM, VERSION and TWIN replaced by this twin's.
 pub fn vector(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors");
     let text = fs::read_to_string(folder.join(name)).expect("a vector");

@@ -13,7 +13,7 @@ pub struct Block {
 }
 
 impl Block {
-    /// The value of the last line with this key.
+    /// Returns the value of the last line with this key, if any.
     pub fn value(&self, key: &str) -> Option<&str> {
         self.lines
             .iter()
@@ -22,7 +22,7 @@ impl Block {
             .map(|(_, value)| value.as_str())
     }
 
-    /// The values of all lines with this key, in order.
+    /// Returns the values of all lines with this key, in order.
     #[allow(dead_code, reason = "most vectors have one line of a key")]
     pub fn values(&self, key: &str) -> Vec<&str> {
         let lines = self.lines.iter().filter(|(k, _)| k == key);
@@ -33,7 +33,7 @@ impl Block {
         self.value("name").expect("every vector has a name")
     }
 
-    /// The bytes that its `hex`, `hexrepeat` and `text` lines make, in order.
+    /// Returns the bytes of the `hex`, `hexrepeat` and `text` lines, in order.
     pub fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         for (key, value) in &self.lines {
@@ -52,7 +52,7 @@ impl Block {
     }
 }
 
-/// Bytes written as hex digits, with spaces anywhere between bytes.
+/// Parses hexadecimal digits, two for each byte. Ignores blanks.
 fn hex(text: &str) -> Vec<u8> {
     let digits: String = text.split_whitespace().collect();
     assert!(digits.len() % 2 == 0, "half a byte in {text:?}");
@@ -62,12 +62,12 @@ fn hex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// A decimal number of a vector.
+/// Parses a decimal number of a vector.
 pub fn number(text: &str) -> u32 {
     text.trim().parse().expect("a number")
 }
 
-/// All vectors of a file in tests/corpus/vectors of the repository.
+/// Returns all vectors of a file in tests/corpus/vectors of the repository.
 pub fn read(file: &str) -> Vec<Block> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../tests/corpus/vectors")

@@ -48,7 +48,7 @@ fn datagram6() -> Vec<u8> {
     bytes
 }
 
-/// The acknowledgement number is higher by 3: 1 for SYN, and 2 bytes of data.
+/// The RST's acknowledgement number is the SYN's sequence number plus 3: 1 for the SYN, and 2 for the bytes of data.
 #[test]
 fn a_reset_acknowledges_all_that_a_segment_takes_up() {
     let reply = whole(&RESET, &SYN);

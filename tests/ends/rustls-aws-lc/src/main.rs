@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! TLS ends by rustls with aws-lc-rs, which supports post-quantum key exchange.
+//! TLS client and server by rustls with aws-lc-rs, which supports post-quantum key exchange.
 //!
 //!     rustls-aws-lc serve PORT CERTIFICATE KEY   prints `ready`; performs handshakes
 //!     rustls-aws-lc ask                          like go-tls, with the same input and output

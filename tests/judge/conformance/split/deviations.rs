@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Intended deviations of a split policy from the whole one: deviations.txt lists them, this file recognises them and checks
-//! what is expected.
+//! Intended deviations of a split policy from the whole policy: deviations.txt lists them, this file recognises them
+//! and checks what is expected.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,24 +16,24 @@ use crate::expected;
 
 use super::sequence::Act;
 
-/// A packet with other fates on both sides.
+/// A packet whose results differ between the whole and the split policy (the two sides).
 pub struct Differing<'a> {
     pub policy: &'a str,
     pub act: &'a Act,
     pub whole: &'a Fate,
     pub split: &'a Fate,
-    /// Whether conntrack assigns it to no connection.
+    /// True if conntrack assigns the packet to no connection.
     pub is_lost: bool,
-    /// Whether an earlier packet of its connection was stopped on both sides.
+    /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
 }
 
 /// Effect of a deviation on the packets after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// Both sides have the same state.
+    /// None: both sides have the same state.
     Same,
-    /// The packet is left out, and what follows on its connection.
+    /// The packet is left out, and so is the rest of its connection.
     LeftOut,
 }
 
@@ -41,17 +41,17 @@ pub struct Deviation {
     pub name: &'static str,
     recognise: fn(&Differing) -> bool,
     pub after: After,
-    /// Number of packets that matched it.
+    /// Number of packets that matched the deviation.
     pub met: u64,
 }
 
-/// Those that may be met by counters alone.
+/// Deviations that different counters alone can show.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
-/// That which is met by counters only.
+/// Deviation that only different counters can show.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
-/// Name of a deviation, test of a difference, and what is expected of the rest of the packets.
+/// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
 const RECOGNISERS: [Recogniser; 9] = [
@@ -100,7 +100,7 @@ fn own_errors(case: &Differing) -> bool {
             .all(|answer| is_known(answer) || answer.0.starts_with("icmp type"))
 }
 
-/// Whether a segment of TCP has no data.
+/// Returns true if a packet is a TCP segment without data.
 fn is_empty_segment(packet: &[u8]) -> bool {
     let (protocol, header) = match packet[0] >> 4 {
         4 => (packet[9], usize::from(packet[0] & 15) * 4),
@@ -160,7 +160,7 @@ fn reads_what_it_sets(case: &Differing) -> bool {
         && case.split.passed.iter().all(is_within)
 }
 
-/// Reads the list.
+/// Reads the list of deviations. Fails if its names are not those of [`RECOGNISERS`], in the same order.
 pub fn read() -> anyhow::Result<Vec<Deviation>> {
     let path = root().join("tests/judge/conformance/split/deviations.txt");
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -188,14 +188,15 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
     Ok(RECOGNISERS.map(deviation).into())
 }
 
-/// Counts packets of a deviation.
+/// Adds packets to the count of a deviation.
 pub fn count(own: &mut [Deviation], name: &str, packets: usize) {
     for deviation in own.iter_mut().filter(|one| one.name == name) {
         deviation.met += packets as u64;
     }
 }
 
-/// Returns what follows for a packet that differs as expected, and counts it. None: it differs otherwise.
+/// Counts the deviation that explains a differing packet, and returns its effect on the packets after it. None: no
+/// deviation explains the packet.
 pub fn excuse(
     own: &mut [Deviation],
     of_kernel: &mut [deviations::Deviation],

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `certify --split`: the same packets through a twin with the whole policy, and through the kernel with the split one, for
-//! which a twin names. Way, marks outside the stage's mask, answers and counters of each packet are equal, except as
-//! deviations.txt says.
+//! `certify --split`: sends the same packets through a twin with the whole policy, and through the kernel with the
+//! split policy: rules for the kernel, and a policy for a twin that reads names (crate `stage`). The way, the marks
+//! outside the stage's mask, the responses and the counters of each packet must be equal, except as deviations.txt
+//! says.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -31,19 +32,19 @@ mod sequence;
 mod side;
 
 const JUDGE: &str = "certify-split";
-/// Policies of the corpus to which names are added.
+/// Number of the corpus's policies to which names are added.
 const FROM_CORPUS: usize = 10;
 /// Number of disagreements after which the search ends.
 const DISAGREEMENTS_MAX: u64 = 5;
-/// Connections on each way, for each ten single packets.
+/// Number of connections on each way (path through the cell), for each ten single packets.
 const CONNECTIONS: usize = 3;
 
 /// Result of a policy with packets.
 enum Finding {
     Agreed,
-    /// The splitter refuses the policy, with its reason.
+    /// The splitter refuses the policy. The text is its reason.
     NotSplit(String),
-    /// nft or a twin does not load its part, with the reason.
+    /// nft or a twin does not load its part. The text is the reason.
     Refused(String),
     Wrong(String),
 }
@@ -54,12 +55,12 @@ struct Sitting {
     of_kernel: Vec<of_kernel::Deviation>,
     folder: PathBuf,
     tally: Tally,
-    /// Reasons for which policies were not split, and how many.
+    /// Reasons why policies were not split, each with the number of policies.
     refused: BTreeMap<String, u64>,
     disagreements: u64,
 }
 
-/// Makes the cells in parallel.
+/// Creates the sides with their cells in parallel.
 fn sides() -> anyhow::Result<Vec<Side>> {
     let all = [Kind::Whole, Kind::Split].map(|kind| TWINS.map(|twin| (kind, twin)));
     thread::scope(|scope| {
@@ -71,7 +72,7 @@ fn sides() -> anyhow::Result<Vec<Side>> {
     })
 }
 
-/// Judges everything that the options select; returns true if there is no disagreement.
+/// Judges all policies that the options select. Returns true if there is no disagreement.
 pub fn sit(options: &Options) -> anyhow::Result<bool> {
     let folder = root().join("build/certify-split");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
@@ -95,14 +96,14 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
     Ok(sitting.disagreements == 0)
 }
 
-/// Reads a policy. Its text has no comments, which are not to change what is sent and what is expected.
+/// Reads a policy. Removes its comments, which must not change what is sent and what is expected.
 fn scanned(path: &Path) -> anyhow::Result<Scanned> {
     let mut scanned = scan::file(path)?;
     scanned.text = names::without_comments(&scanned.text);
     Ok(scanned)
 }
 
-/// Returns a reason without the numbers and the end that differ from policy to policy.
+/// Returns a reason without its digits, which differ from policy to policy.
 fn without_numbers(reason: &str) -> String {
     reason.chars().filter(|one| !one.is_ascii_digit()).collect()
 }
@@ -127,8 +128,8 @@ impl Sitting {
         );
     }
 
-    /// Judges the files of the command line; without files those that were kept, shipped policies with their own names, and
-    /// written policies with names added.
+    /// Judges the files of the command line. Without files, judges saved policies, shipped policies with their own
+    /// names, and policies of shipped files and of the corpus with names added.
     fn written(&mut self, options: &Options) -> anyhow::Result<()> {
         let mut random = Random::new(options.seed);
         for path in &options.files {
@@ -170,7 +171,7 @@ impl Sitting {
         if !policies::has_names(&scanned.text) || scanned.hooks.is_empty() {
             return Ok(());
         }
-        // A policy without files can be shrunk.
+        // Only a policy that reads no files can be shrunk.
         if !scanned.text.contains("file \"") {
             return self.text(&path.display().to_string(), &scanned.text, random, options);
         }
@@ -247,7 +248,8 @@ impl Sitting {
         self.judge(&path, scanned, acts)
     }
 
-    /// Splits a policy into files. Returns the stage's mask, or the reason of the refusal.
+    /// Splits a policy into files in the folder `parts`. Returns the stage's mask (the bits of marks that the split
+    /// policy uses), or the reason of the refusal.
     fn split(&self, policy: &Path) -> anyhow::Result<Result<u32, String>> {
         let options = stage::Options {
             queue: stage::Queue::Iptables,
@@ -292,7 +294,7 @@ impl Sitting {
         Ok(Ok(all))
     }
 
-    /// Runs a policy until all that differs as expected is left out.
+    /// Runs a policy repeatedly, each time without the packets that differ as expected, until no such packet remains.
     fn judge(&mut self, policy: &Path, scanned: &Scanned, acts: &[Act]) -> anyhow::Result<Finding> {
         let mask = match self.split(policy)? {
             Ok(mask) => mask,
@@ -331,7 +333,7 @@ impl Sitting {
         }
     }
 
-    /// Returns the packets to leave out, and the first difference that is not expected.
+    /// Returns the numbers of the packets to leave out, and the first difference that is not expected.
     fn excuse(
         &mut self,
         case: &Case,
@@ -388,7 +390,7 @@ impl Sitting {
         (left_out, wrong)
     }
 
-    /// Does the same where only counters differ.
+    /// Returns the same as `excuse` if only counters differ.
     fn excuse_counters(
         &mut self,
         case: &Case,
@@ -420,7 +422,7 @@ impl Sitting {
         (BTreeSet::new(), (!is_expected).then(|| first.text.clone()))
     }
 
-    /// Whether there still is a disagreement.
+    /// Returns true if there still is a disagreement; false after the time `end`.
     fn is_wrong(&mut self, scanned: &Scanned, acts: &[Act], end: Instant) -> bool {
         Instant::now() < end
             && !acts.is_empty()
@@ -456,7 +458,8 @@ impl Sitting {
     }
 }
 
-/// Packets without a connection that are dropped in front of the split policy, which doesn't count them.
+/// Returns the packets without a connection that are dropped before they reach the split policy, which doesn't count
+/// them.
 fn lost(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     let is_lost = |number: &u32| {
         reports[2].lost.contains(number) && fate(&reports[2].outcome, *number).is_stopped()
@@ -465,7 +468,8 @@ fn lost(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     numbers.filter(is_lost).collect()
 }
 
-/// Packets of connections behind one that was stopped on both sides: a twin drops them without asking rules.
+/// Returns the packets that follow a packet of their connection that was stopped on both sides. A twin drops them
+/// without evaluating rules.
 fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     let (mut later, mut denied) = (BTreeSet::new(), BTreeSet::new());
     for act in acts {
@@ -483,7 +487,7 @@ fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     later
 }
 
-/// Packets that were stopped on both sides.
+/// Returns the packets that were stopped on both sides.
 fn stopped(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     let is_stopped = |number: &u32| {
         let mut sides = [0, 2].into_iter();

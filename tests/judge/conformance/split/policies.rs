@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Policies with names: shipped ones, those of the corpus with names added, and random ones.
+//! Policies with names: shipped policies, policies of the corpus with names added, and random policies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,15 +32,15 @@ const NAMES: [&str; 15] = [
     "dns name missing",
 ];
 
-/// Words of fields of names.
+/// First words of the fields that test names.
 const FIELDS: [&str; 3] = ["tls ", "http ", "dns "];
 
-/// Returns true if a policy without comments reads names.
+/// Returns true if a policy tests names. Its text must have no comments.
 pub fn has_names(text: &str) -> bool {
     FIELDS.iter().any(|field| text.contains(field))
 }
 
-/// Returns the policies of a folder: all shipped ones, or those of the parser's corpus that it accepts.
+/// Returns the policies of a folder: all shipped policies, or those of the corpus that the parser accepts.
 pub fn of_folder(folder: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(root().join(folder)).with_context(|| folder.to_owned())?;
     let mut paths = Vec::new();
@@ -56,7 +56,8 @@ pub fn of_folder(folder: &str) -> anyhow::Result<Vec<PathBuf>> {
 pub const SHIPPED: &str = "rules/policy";
 pub const CORPUS: &str = "tests/corpus/policy";
 
-/// Returns a written policy with names added at random places. None if it has no place for one, or other files.
+/// Returns the text of a policy with tests of names added at random places. None if it has no place for a test, or
+/// reads other files.
 pub fn with_names(text: &str, random: &mut Random) -> Option<String> {
     let code = names::without_comments(text);
     let has_files = code.contains("include ") || code.contains("file \"");
@@ -66,7 +67,7 @@ pub fn with_names(text: &str, random: &mut Random) -> Option<String> {
     }
 }
 
-/// Priorities of chains that names can be asked for in.
+/// Priorities of chains in which names can be tested.
 const PRIORITIES: [&str; 5] = ["filter", "0", "-10", "filter + 7", "security"];
 
 /// Returns a random policy with names.
@@ -87,7 +88,7 @@ pub fn random(random: &mut Random) -> Policy {
     };
     loop {
         let mut made = policy(random, &profile);
-        // Names stand in one table, since each packet is asked about once.
+        // Names may be tested in one table only, since each packet is sent to the twin once.
         made.tables.truncate(1);
         for chain in &mut made.tables[0].chains {
             if let Some(base) = &mut chain.base {
@@ -100,7 +101,7 @@ pub fn random(random: &mut Random) -> Policy {
     }
 }
 
-/// Adds one to four names; returns whether there was a rule for one.
+/// Adds one to four tests of names. Returns false if there is no rule to which one can be added.
 fn add(random: &mut Random, made: &mut Policy) -> bool {
     let mut rules: Vec<_> = made.tables[0]
         .chains

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets for a policy with names: single ones around its values, and connections whose clients show names.
+//! Packets for a policy with names: single packets around its values, and connections whose clients show names.
 
 use std::collections::HashMap;
 
@@ -17,11 +17,12 @@ use crate::subject::STATE_BITS;
 #[derive(Clone, Debug)]
 pub struct Act {
     pub shot: Shot,
-    /// Number of the packet's ends and ports; None without ports.
+    /// Number of the connection: packets with the same protocol, addresses and ports share it. None for packets without
+    /// ports.
     pub connection: Option<u32>,
 }
 
-/// Protocol, addresses and ports of a packet, alike for both directions.
+/// Protocol, addresses and ports of a packet, equal for both directions.
 type Flow = (u8, [(u128, u16); 2]);
 
 fn flow(packet: &Packet) -> Option<Flow> {
@@ -43,7 +44,7 @@ fn flow(packet: &Packet) -> Option<Flow> {
     Some((packet.protocol, ends))
 }
 
-/// Hosts that clients show beside those of the policy; the empty one is of a client that shows none.
+/// Host names that clients show beside those of the policy. The empty name stands for a client that shows no name.
 const HOSTS: [&str; 4] = ["", "other.example", "denied.example", "x.b.example"];
 const SPEECHES: [Speech; 6] = [
     Speech::Tls,
@@ -53,10 +54,10 @@ const SPEECHES: [Speech; 6] = [
     Speech::DnsOverUdp,
     Speech::Other,
 ];
-/// Servers' ports of each, which most of its connections have.
+/// Servers' ports for each of [`SPEECHES`]; most connections of a speech have one of them.
 const PORTS: [&[u16]; 6] = [&[443], &[443], &[80, 8080], &[53], &[53], &[22, 443, 80]];
 
-/// Returns the hosts in a text: what stands in quotes and has a dot, and a child of each `*.x`.
+/// Returns the host names in a policy's text: the quoted words that contain a dot, with `sub.x` for each `*.x`.
 fn hosts(text: &str) -> Vec<String> {
     let quoted = text.split('"').skip(1).step_by(2);
     let is_host = |one: &&str| {
@@ -75,7 +76,7 @@ fn hosts(text: &str) -> Vec<String> {
     found
 }
 
-/// Ways of a policy's packets.
+/// Returns the ways (paths through the cell) of a policy's packets.
 fn ways(scanned: &Scanned) -> Vec<Way> {
     let meets = |way: &Way| {
         let mut hooks = scanned.hooks.iter();
@@ -84,7 +85,7 @@ fn ways(scanned: &Scanned) -> Vec<Way> {
     WAYS.into_iter().filter(meets).collect()
 }
 
-/// Properties of a packet outside its bytes.
+/// Returns a packet's mark and owner, which are not part of its bytes.
 fn outside(random: &mut Random, scanned: &Scanned) -> (u32, u32) {
     let owner = told(random, &scanned.groups, Field::MetaSkuid, &INTERFACES) as u32;
     let mark = match random.percent(60) {
@@ -130,8 +131,9 @@ fn connection(random: &mut Random, scanned: &Scanned, way: Way) -> Vec<Plan> {
     made.into_iter().map(plan).collect()
 }
 
-/// Returns packets for a policy, on every way through one of its hooks: `singles` single ones and `connections` connections
-/// a way, those of different connections mixed. mask: bits of marks that no packet has.
+/// Returns packets for a policy, on every way through one of its hooks: `singles` single packets and `connections`
+/// connections for each way. Packets of different connections are interleaved.
+/// - mask: bits of marks that no packet has.
 pub fn acts(
     random: &mut Random,
     scanned: &Scanned,

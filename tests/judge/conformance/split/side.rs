@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The two sides of a comparison, each in a cell of its own: a twin that has the whole policy, and the kernel with the policy as
-//! the splitter writes it, for which a twin names.
+//! The two sides of a comparison, each in its own cell: a twin with the whole policy, and the kernel with the split
+//! policy, for which a twin reads names.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub struct Case<'a> {
     pub hooks: &'a [Hook],
     /// Folder with the files of the split policy.
     pub parts: &'a Path,
-    /// Bits of marks that belong to the stage.
+    /// Bits of marks that the split policy uses.
     pub mask: u32,
 }
 
@@ -59,8 +59,9 @@ pub struct Side {
     cell: Cell,
 }
 
-/// Returns the chains around the policy's, in a table with a reference to conntrack. A packet that is delivered here ends
-/// behind the last hook of conntrack, which confirms its connection at the highest priority.
+/// Returns the judge's chains before and after the policy's chains. Their table refers to conntrack, and so enables it.
+/// A packet that is delivered locally ends after the last hook of conntrack, which confirms the packet's connection at
+/// the highest priority number.
 fn late_chains() -> String {
     let passed = HOOKS.map(|hook| {
         let name = hook.text();
@@ -83,7 +84,7 @@ fn late_chains() -> String {
     )
 }
 
-/// Returns a policy's hooks with those that the answers of their packets pass.
+/// Returns a policy's hooks, and the hooks that responses to their packets pass.
 fn with_answers(hooks: &[Hook]) -> Vec<Hook> {
     let answers = hooks.iter().filter_map(|hook| match hook {
         Hook::Input | Hook::Prerouting => Some(Hook::Output),
@@ -114,7 +115,7 @@ impl Side {
         }
     }
 
-    /// Loads the policy, sends the packets one after the other, and returns what became of them.
+    /// Loads the policy and sends the packets one after the other. Returns their results.
     pub fn run(&mut self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
         let name = self.name();
         let at = || format!("{name} with {}", case.policy.display());
@@ -163,7 +164,9 @@ impl Side {
         })
     }
 
-    /// Runs the twin while the packets are sent. mask: bits of marks that are not compared.
+    /// Runs the twin while the packets are sent.
+    /// - mask: bits of marks that are not compared.
+    /// - counters: returns the policy's counters and their rules; its argument is the twin's last ledger.
     fn observe(
         &self,
         arguments: &[&str],
@@ -171,7 +174,7 @@ impl Side {
         mask: u32,
         counters: impl FnOnce(&Value) -> anyhow::Result<(Vec<Counter>, Vec<String>)>,
     ) -> anyhow::Result<Result<Report, Refused>> {
-        // On a busy machine no guard answers in the twin's place.
+        // No guard answers in the twin's place, even on a busy machine.
         let own = [
             ["--malformed", "policy"],
             ["--queue", "0"],
@@ -201,7 +204,8 @@ impl Side {
     }
 }
 
-/// Collects what passed because of each packet.
+/// Collects the results of each packet.
+/// - mask: bits of marks that are not compared.
 fn report(shots: &[Shot], seen: &[Seen], mask: u32) -> Report {
     let mut report = Report::default();
     for (shot, seen) in shots.iter().zip(seen) {

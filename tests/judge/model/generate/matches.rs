@@ -7,7 +7,7 @@ use super::super::tree::{Element, Statement};
 use super::pool::pool_value;
 use super::{Context, Generator, Making, Maps};
 
-/// Returns true if two elements overlap.
+/// Returns true if two elements with the same fields overlap.
 fn overlap(a: &[Range], b: &[Range]) -> bool {
     a.iter()
         .zip(b)
@@ -15,13 +15,13 @@ fn overlap(a: &[Range], b: &[Range]) -> bool {
 }
 
 impl Generator<'_> {
-    /// Returns true if a rule with a context can test a field.
+    /// Returns true if a rule with a context (see `Context`) can test a field.
     pub(super) fn usable(&self, context: Context, facts: &Facts) -> bool {
         let by_kind = match facts.field {
             Field::CtState => self.profile.ct_state,
             Field::CtMark => self.profile.ct_mark,
             Field::MetaNfproto => context.version == 0,
-            // A match on the protocol itself stands alone.
+            // Rules for a certain protocol don't also test the protocol.
             Field::IpProtocol | Field::Ip6Nexthdr | Field::MetaL4proto => context.protocol == 0,
             _ => true,
         };
@@ -33,7 +33,7 @@ impl Generator<'_> {
     pub(super) fn field(&mut self, context: Context) -> Field {
         loop {
             let facts = self.random.pick(&FIELDS);
-            // Most packets are about the few layer 4 fields.
+            // Prefers the few fields of layer 4.
             let rare = facts.protocol == 0 && context.protocol != 0 && self.random.percent(40);
             let seldom = matches!(
                 facts.kind,
@@ -62,7 +62,8 @@ impl Generator<'_> {
         write(kind, value, Some(self.random))
     }
 
-    /// Returns a value, range or prefix: its text and its range. `wide`: not only single values.
+    /// Returns a value, range or prefix: its text, and its values.
+    /// - wide: allows ranges and prefixes, not only single values.
     pub(super) fn component(&mut self, field: Field, wide: bool) -> (String, Range) {
         let kind = field.kind();
         let value = self.value(field);
@@ -141,7 +142,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Returns one or more matches that belong together.
+    /// Returns a match of one field, or of several fields in a concatenation.
     pub(super) fn matching(&mut self, making: &Making, context: Context) -> Statement {
         let field = self.field(context);
         let kind = field.kind();
@@ -237,7 +238,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Returns a match specific to bit masks.
+    /// Returns a match in one of the forms that only TCP flags and connection states have.
     pub(super) fn flags(&mut self, field: Field) -> Statement {
         let kind = field.kind();
         let value = match kind {
@@ -314,7 +315,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Returns fields that nft can also concatenate.
+    /// Returns a key of fields that nft can also concatenate. It has only one field if no other fits.
     pub(super) fn key(&mut self, context: Context) -> Vec<Field> {
         let able = |field: Field| {
             matches!(
@@ -352,7 +353,10 @@ impl Generator<'_> {
         texts.join(" . ")
     }
 
-    /// Returns elements; with `disjoint`, without overlap.
+    /// Returns elements of a set.
+    /// - key: fields of each element.
+    /// - wide: allows ranges and prefixes.
+    /// - disjoint: the elements do not overlap.
     pub(super) fn elements(&mut self, key: &[Field], wide: bool, disjoint: bool) -> Vec<Element> {
         let wanted = 1 + self.random.weighted(&[2, 4, 3, 2, 1, 1]);
         let mut elements: Vec<Element> = Vec::new();

@@ -41,7 +41,7 @@ impl Profile {
     }
 }
 
-/// Version and protocol on which the matches of a rule agree; 0 means not fixed.
+/// IP version and protocol on which the matches of a rule agree. 0 means not fixed; 255 means that a match tests it.
 #[derive(Clone, Copy)]
 struct Context {
     version: u8,
@@ -57,7 +57,7 @@ pub struct Generator<'a> {
 struct Making {
     family: Family,
     sets: Vec<Set>,
-    /// Key of each set, and its mapped type.
+    /// Key fields of each set or map, and the values to which the map maps.
     keys: Vec<(Vec<Field>, Maps)>,
     /// Chains that the current chain may jump to.
     targets: Vec<String>,
@@ -71,7 +71,7 @@ enum Maps {
     Mark,
 }
 
-/// Returns a policy of a profile.
+/// Returns a random policy with the features of a profile.
 pub fn policy(random: &mut Random, profile: &Profile) -> Policy {
     let mut generator = Generator { random, profile };
     generator.policy()
@@ -123,7 +123,8 @@ impl Generator<'_> {
         // A regular chain jumps only to later chains, so there are no loops.
         for number in 0..regular {
             making.targets = all[number + 1..].to_vec();
-            // Maps of the table lead to any chain: those that lead to this chain or an earlier one are not used here.
+            // A map of the table can lead to any chain: maps that lead to this chain or an earlier one are not used
+            // here.
             let usable: Vec<bool> = making
                 .sets
                 .iter()
@@ -214,7 +215,7 @@ impl Generator<'_> {
             true => vec![self.field(context)],
             false => self.key(context),
         };
-        // Types with a name; typeof handles the others.
+        // Fields whose type has a name. The others need `typeof`.
         let nameable = |field: &Field| {
             matches!(
                 field.kind(),
@@ -351,7 +352,7 @@ impl Generator<'_> {
             statements.push(self.counter());
         }
         if names_protocol {
-            // Fixed only because of `reject with tcp reset`.
+            // 255 prevents `reject with tcp reset`, which is only for TCP.
             context.protocol = 255;
         }
         match self.random.weighted(&[7, 2, 2, 1]) {
@@ -371,7 +372,7 @@ impl Generator<'_> {
     }
 }
 
-/// Returns a type's name for `type`.
+/// Returns the name of a field's type in the `type` statement of a set.
 fn type_name(kind: Kind) -> &'static str {
     match kind {
         Kind::Ipv4Addr => "ipv4_addr",

@@ -4,7 +4,7 @@
 use super::super::field::{interface_value, names, Field, Kind, CT_STATES};
 use super::super::random::Random;
 
-/// Returns a common value of a field for rules and packets.
+/// Returns a random value of a field from its pool.
 pub fn pool_value(random: &mut Random, field: Field, interfaces: &[&'static str]) -> u128 {
     const IPV4: [u32; 16] = [
         0x0a00_0001,
@@ -68,7 +68,7 @@ pub fn pool_value(random: &mut Random, field: Field, interfaces: &[&'static str]
         _ => *random.pick(&SMALL),
     };
     match field.kind() {
-        // Its value stays a name until loading.
+        // The value of an interface index is the interface's name until the policy is loaded.
         Kind::IfaceIndex => value,
         _ => value & field.max(),
     }

@@ -47,7 +47,7 @@ impl Generator<'_> {
         })
     }
 
-    /// Returns a statement that is no match and usually continues with the next.
+    /// Returns a statement that is no match, and after which the rule usually continues.
     pub(super) fn effect(&mut self) -> Statement {
         let kind = self.random.weighted(&[4, 3, 2, 4]);
         plain(match kind {
@@ -62,7 +62,7 @@ impl Generator<'_> {
 
     pub(super) fn limit(&mut self) -> String {
         let over = *self.random.pick(&["", "", "over "]);
-        // No refill while a test runs.
+        // Limits with these units don't refill while a test runs.
         let unit = *self.random.pick(&["hour", "day", "week"]);
         let count = 1 + self.random.below(4);
         if self.random.percent(70) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QUIC clients that use a denied name between the ends of a connection with an allowed one, whose handshake is
-//! complete: by then its class is final for the server's packets.
+//! QUIC clients that complete and end a connection with an allowed name, and then send a denied name between the same
+//! addresses and ports. By then the connection's class is final for the server's packets.
 
 use std::net::SocketAddr;
 use std::thread;
@@ -10,23 +10,23 @@ use anyhow::Context;
 use twinwall_tests::case::Case;
 
 use super::packet::{self, Ids};
-use super::setting::Setting::QuinnV4;
+use super::setting::Setting::{self, QuinnV4, QuinnV6};
 use super::ways::{halves, whole, Datagram, Opening, LATE_TIME};
 use super::{all_completed, none_completed, patience, tried, Scene, Tried, QUIC_PORT};
 use crate::evasion::datagrams;
-use crate::evasion::net::SERVER;
 use crate::evasion::{By, ALLOWED, DENIED};
 use crate::names::ends::{Hello, QuicClient};
 
 /// Time limit for the handshake of the allowed connection.
 const COMPLETED: Duration = Duration::from_secs(5);
 
-/// Way to use the other name.
+/// Way to send the denied name.
 struct Way {
     name: &'static str,
-    /// True if it comes later than --hello-timeout after the allowed connection.
+    /// True if the denied name is sent later than --hello-timeout after the allowed connection.
     late: bool,
-    /// Bytes before the datagrams in one packet of several, as long as each of these; None: separate packets.
+    /// Returns a datagram of this length that precedes the others in one packet (UDP_SEGMENT). None: the datagrams are
+    /// separate packets.
     before: Option<fn(usize) -> Vec<u8>>,
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }
@@ -73,10 +73,11 @@ fn ways() -> Vec<Way> {
     ]
 }
 
-/// Completes an allowed connection, ends it, and uses the other name from its port.
+/// Completes a connection with an allowed name, ends it, and sends the denied name from the same port.
 fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result<()> {
     let config = scene.identity.client(Hello::Plain, None)?;
-    let client = QuicClient::new(&scene.net, port, SERVER.into(), config, ALLOWED, COMPLETED)?;
+    let server = scene.setting.server();
+    let client = QuicClient::new(&scene.net, port, server, config, ALLOWED, COMPLETED)?;
     let client = client.context("the allowed name is not answered")?;
     anyhow::ensure!(
         client.fetches(1, COMPLETED),
@@ -87,7 +88,7 @@ fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result
         thread::sleep(LATE_TIME);
     }
     let ids = Ids::new(port);
-    let server = SocketAddr::from((SERVER, QUIC_PORT));
+    let server = SocketAddr::from((server, QUIC_PORT));
     let datagrams = (way.datagrams)(opening);
     let sealed = datagrams
         .iter()
@@ -124,9 +125,9 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// No way passes the firewall.
-pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new(QuinnV4)?;
+/// Checks that no way passes the firewall.
+pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, false)?;
     none_completed(&tried)?;
@@ -134,11 +135,15 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Without a firewall all ways reach the server.
-fn nobody() -> anyhow::Result<()> {
-    all_completed(&try_all(&Scene::new(QuinnV4)?, true)?)
+/// Checks that all ways reach the server without a firewall.
+fn nobody(setting: Setting) -> anyhow::Result<()> {
+    all_completed(&try_all(&Scene::new(setting)?, true)?)
 }
 
-pub fn cases() -> [Case; 1] {
-    [Case::new("quic-answered-nobody-looks-on", 120, nobody)]
+pub fn cases() -> [Case; 2] {
+    [
+        ("quic-answered-nobody-looks-on", QuinnV4),
+        ("quic-answered-nobody-looks-on-ipv6", QuinnV6),
+    ]
+    .map(|(name, setting)| Case::new(name, 120, move || nobody(setting)))
 }

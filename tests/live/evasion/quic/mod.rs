@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! QUIC clients that hide a denied name, with the servers quinn, and aioquic, which supports version 2. The servers
-//! report the requested names, with the client's port. They must never receive the denied one.
+//! QUIC clients that hide a denied name. The servers are quinn, and aioquic, which supports version 2. The servers
+//! report the requested names, with the client's port. They must never receive the denied name.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ mod ways;
 
 use packet::{Ids, Packet, SOURCES, VERSION_1};
 use setting::Kind;
-use setting::Setting::{self, AioquicV4, QuinnV4, QuinnV6};
+use setting::Setting::{self, AioquicV4, AioquicV6, QuinnV4, QuinnV6};
 use ways::{Datagram, Opening, Rest, Step, Way};
 
 use super::client::QUIET;
@@ -30,9 +30,9 @@ use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
 use crate::names::programs::{self, Server, Told};
 
-/// Difference between a client's two ports.
+/// Difference between the two ports of a client that uses two.
 const OTHER_PORT: u16 = 20_000;
-/// Port of the server that validates each client by Retry.
+/// Port of the server that validates each client by a Retry packet.
 const RETRY_PORT: u16 = 4433;
 
 pub const ALLOW_LIST: &str = r#"
@@ -56,6 +56,9 @@ const ROWS: &[Row] = &[
     ("quic-block-list-ipv6", 120, |twin| {
         hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
+    ("quic-allow-list-ipv6", 120, |twin| {
+        hold(By::Twin(twin), QuinnV6, ALLOW_LIST)
+    }),
     ("quic-honest-ipv6", 120, |twin| {
         honest(By::Twin(twin), QuinnV6)
     }),
@@ -65,11 +68,20 @@ const ROWS: &[Row] = &[
     ("quic-allow-list-version-2", 120, |twin| {
         hold(By::Twin(twin), AioquicV4, ALLOW_LIST)
     }),
+    ("quic-block-list-version-2-ipv6", 120, |twin| {
+        hold(By::Twin(twin), AioquicV6, BLOCK_LIST)
+    }),
     ("quic-answered-block-list", 120, |twin| {
-        answered::hold(By::Twin(twin), BLOCK_LIST)
+        answered::hold(By::Twin(twin), QuinnV4, BLOCK_LIST)
+    }),
+    ("quic-answered-ipv6", 120, |twin| {
+        answered::hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
     ("quic-honest-version-2", 120, |twin| {
         honest(By::Twin(twin), AioquicV4)
+    }),
+    ("quic-honest-version-2-ipv6", 120, |twin| {
+        honest(By::Twin(twin), AioquicV6)
     }),
 ];
 
@@ -78,6 +90,7 @@ pub fn cases() -> Vec<Case> {
         ("quic-nobody-looks-on", QuinnV4),
         ("quic-nobody-looks-on-ipv6", QuinnV6),
         ("quic-nobody-looks-on-version-2", AioquicV4),
+        ("quic-nobody-looks-on-version-2-ipv6", AioquicV6),
     ];
     let calibrations =
         calibrations.map(|(name, setting)| Case::new(name, 120, move || nobody(setting)));
@@ -111,7 +124,7 @@ pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
     Ok([&[0, 0][..], &port, &length, &[0, 0], &data].concat())
 }
 
-/// Network with both servers, and the data of clients.
+/// Network with a QUIC server with Retry and a QUIC server without Retry, and the names that the servers received.
 struct Scene {
     setting: Setting,
     net: Net,
@@ -122,7 +135,7 @@ struct Scene {
 
 impl Scene {
     fn new(setting: Setting) -> anyhow::Result<Scene> {
-        if setting == AioquicV4 {
+        if setting.is_aioquic() {
             programs::file(programs::AIOQUIC)?;
         }
         let net = Net::new(Sees::Both)?;
@@ -130,9 +143,9 @@ impl Scene {
         let told = Told::default();
         let mut servers = Vec::new();
         for (port, retry) in [(QUIC_PORT, false), (RETRY_PORT, true)] {
-            match setting {
-                AioquicV4 => servers.push(programs::serve_quic(&net, port, retry, &told)?),
-                _ => ends::serve_quic(&net, &identity, port, retry, &told.hellos)?,
+            match setting.is_aioquic() {
+                true => servers.push(programs::serve_quic(&net, port, retry, &told)?),
+                false => ends::serve_quic(&net, &identity, port, retry, &told.hellos)?,
             }
         }
         Ok(Scene {
@@ -192,6 +205,7 @@ impl Client<'_> {
         let packets = packet::datagram(ids, &datagram.packets, behind)?;
         let data = match datagram.rest {
             Rest::UnknownVersion => packet::unknown_version(ids),
+            Rest::ServersHandshake => packet::handshake(ids, true),
             Rest::ZeroRttFirst => {
                 let of_version = datagram.packets.first().context("a packet behind")?.version;
                 [packet::zero_rtt(ids, of_version), packets].concat()
@@ -202,16 +216,11 @@ impl Client<'_> {
             true => self.ports.0 + OTHER_PORT,
             false => self.ports.0,
         };
-        let mut udp = [
-            &port.to_be_bytes()[..],
-            &self.ports.1.to_be_bytes(),
-            &(8 + data.len() as u16).to_be_bytes(),
-            &[0, 0],
-            &data,
-        ]
-        .concat();
-        let sum = wire::checksum_of(version, UDP, &udp);
-        udp[6..8].copy_from_slice(&sum);
+        let ends = match datagram.outside.is_forged {
+            true => (self.ports.1, port),
+            false => (port, self.ports.1),
+        };
+        let mut udp = wire::datagram(version, ends, &data);
         if datagram.wrong_checksum {
             udp[6] ^= 0x55;
         }
@@ -222,7 +231,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Waits for Retry; without one the ids don't change.
+    /// Waits for a Retry packet, and stores its connection id and token. Without such a packet the ids don't change.
     fn take_retry(&self, ids: &mut Ids, patience: Duration) -> anyhow::Result<()> {
         let version = self.scene.setting.version();
         let said = |packet: &[u8]| {
@@ -243,7 +252,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Executes all steps; returns true if the server receives a name soon afterwards.
+    /// Executes all steps. Returns true if the server receives a name before the time limit ends.
     fn run(&self, steps: &[Step], host: &str, patience: Duration) -> anyhow::Result<bool> {
         let mut ids = Ids::new(self.ports.0);
         for step in steps {
@@ -260,7 +269,8 @@ impl Client<'_> {
     }
 }
 
-/// Runs every wanted way with every opening. answered: the server must receive the name, from one of several clients.
+/// Runs every wanted way with every opening.
+/// - answered: the server must receive the name, from one of a way's clients.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -287,7 +297,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no way passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -298,7 +308,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// A client with another name passes.
+/// Checks that a client with another name passes.
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -309,7 +319,7 @@ pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall the honest ways reach the server, and most of the others.
+/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;

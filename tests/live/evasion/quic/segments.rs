@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Unprivileged QUIC clients whose kernel makes several datagrams of one packet (UDP_SEGMENT), the first of which hide
-//! the start of a hello.
+//! Unprivileged QUIC clients whose kernel splits one packet into several datagrams (UDP_SEGMENT). The first datagrams
+//! hide the start of a hello.
 
 use std::net::SocketAddr;
 
@@ -12,8 +12,6 @@ use super::ways::{halves, whole, Datagram, Opening};
 use super::{all_completed, none_completed, patience, Tried};
 use super::{tried, Scene, ALLOW_LIST, QUIC_PORT};
 use crate::evasion::datagrams;
-use crate::evasion::net::{SERVER, SERVER_6};
-use crate::evasion::wire::Version;
 use crate::evasion::{By, ALLOWED, BLOCK_LIST, DENIED};
 
 const ROWS: &[Row] = &[
@@ -37,7 +35,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Segment before the true datagrams, with their length.
+/// Way to send a hello after a segment that has the same length as each of the hello's datagrams.
 struct Way {
     name: &'static str,
     honest: bool,
@@ -45,14 +43,17 @@ struct Way {
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }
 
-/// Returns a long header of a QUIC 1 packet type, with a connection id of no connection.
+/// Returns a datagram with a long header of QUIC 1, whose connection id belongs to no connection.
+/// - first: first byte, with the packet type.
+/// - rest: bytes after the connection ids.
+/// - bytes: length of the datagram.
 fn long(first: u8, rest: &[u8], bytes: usize) -> Vec<u8> {
     let mut datagram = [&[first, 0, 0, 0, 1, 8][..], &[9; 8], &[0], rest].concat();
     datagram.resize(bytes, 0x33);
     datagram
 }
 
-/// Returns a length field by which the packet would end with the next datagram.
+/// Returns a length field with which the packet would end at the end of the next datagram.
 fn too_long(bytes: usize) -> Vec<u8> {
     packet::variable(2 * bytes - 24)
 }
@@ -101,6 +102,7 @@ const WAYS: &[Way] = &[
 ];
 
 /// Runs every wanted way with every opening.
+/// - answered: the server must receive the name.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -113,10 +115,7 @@ fn try_all(
         .iter()
         .flat_map(|opening| ways.iter().map(move |way| (opening, *way)))
         .collect();
-    let server = match scene.setting.version() {
-        Version::V4 => SocketAddr::from((SERVER, QUIC_PORT)),
-        Version::V6 => SocketAddr::from((SERVER_6, QUIC_PORT)),
-    };
+    let server = SocketAddr::from((scene.setting.server(), QUIC_PORT));
     let mut tried = tried::try_all(&scene.net, &jobs, |_, (opening, way)| {
         Tried::new(way.name, opening.what, answered, |port| {
             let ids = Ids::new(port);
@@ -126,7 +125,7 @@ fn try_all(
                 .map(|one| packet::datagram(&ids, &one.packets, &[]));
             let sealed = sealed.collect::<anyhow::Result<Vec<_>>>()?;
             let bytes = sealed.iter().map(Vec::len).max().unwrap_or(0);
-            // Bytes after a packet with a long header that begin with 0 are not a packet.
+            // After a packet with a long header, bytes that begin with 0 are no packet.
             let even = sealed.into_iter().map(|mut one| {
                 one.resize(bytes, 0);
                 one
@@ -141,7 +140,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no way passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -151,7 +150,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// A plain client whose kernel does the same passes.
+/// Checks that a plain client passes whose kernel splits packets in the same way.
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new(QuinnV4)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -162,7 +161,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Without a firewall all ways reach the server.
+/// Checks that all ways reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
     for setting in [QuinnV4, QuinnV6] {
         let scene = Scene::new(setting)?;

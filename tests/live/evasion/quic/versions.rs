@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Ways with two versions: a server that supports both accepts Initial packets of either, whichever the client began
-//! with (RFC 9369, section 4).
+//! Ways with two versions: a server that supports both versions accepts Initial packets of either version, whichever
+//! the client began with (RFC 9369, section 4).
 
 use super::packet::crypto;
 use super::ways::{
@@ -8,7 +8,7 @@ use super::ways::{
     Way, ROOM,
 };
 
-/// Returns the same datagrams in the other version.
+/// Returns the same datagrams in the other version; None if the server supports only one version.
 fn in_other(o: &Opening, mut datagrams: Vec<Datagram>) -> Option<Vec<Datagram>> {
     let version = o.other_version?;
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);

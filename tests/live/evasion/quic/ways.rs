@@ -7,11 +7,11 @@ use super::packet::{crypto, Packet};
 use crate::evasion::net::HOPS;
 use crate::evasion::wire::Outside;
 
-/// Maximum bytes of a hello in one datagram, with any other contents.
+/// Maximum number of a hello's bytes in one datagram; the datagram has room for other contents, too.
 pub const ROOM: usize = 1_000;
 const PING: u8 = 1;
 
-/// First bytes of a client, and alternatives.
+/// First bytes of a client, and alternatives to them.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub what: &'static str,
@@ -22,32 +22,34 @@ pub struct Opening {
     /// Offset and length of the name.
     pub name_at: usize,
     pub name_bytes: usize,
-    /// The same bytes with another name.
+    /// The same bytes with the other name in place of the true name.
     pub decoy: Vec<u8>,
-    /// Hello of another connection, with the other name.
+    /// Hello of another connection, with the name of `decoy`.
     pub other: Vec<u8>,
 }
 
-/// Bytes after the packets of a datagram, or instead of them.
+/// Contents of a datagram other than its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
     Nothing,
-    /// Bytes that could be a packet with a short header.
+    /// Bytes after the packets that could be a packet with a short header.
     Short,
-    /// Header of an unknown version, without a packet.
+    /// Header of an unknown version, instead of the packets.
     UnknownVersion,
-    /// A 0-RTT packet before the others.
+    /// A 0-RTT packet before the packets.
     ZeroRttFirst,
+    /// A Handshake packet of the server, without other packets.
+    ServersHandshake,
 }
 
-/// UDP datagram.
+/// UDP datagram of a client.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     pub packets: Vec<Packet>,
     pub rest: Rest,
     pub outside: Outside,
     pub wrong_checksum: bool,
-    /// True if it comes from another port of the same client.
+    /// True if the datagram comes from another port of the same client.
     pub other_port: bool,
 }
 
@@ -55,7 +57,7 @@ pub struct Datagram {
 pub enum Step {
     Send(Datagram),
     Pause(Duration),
-    /// Waits for Retry, and uses its token and connection id.
+    /// Waits for a Retry packet, and uses its token and connection id from then on.
     Retry,
 }
 
@@ -63,12 +65,12 @@ pub struct Way {
     pub name: &'static str,
     /// True if a plain client may do the same, so an allowed name must pass.
     pub honest: bool,
-    /// True if it uses the server that validates each client by Retry.
+    /// True if the way uses the server that validates each client by Retry.
     pub retried: bool,
     pub steps: fn(&Opening) -> Option<Vec<Step>>,
 }
 
-/// Longer than --hello-timeout.
+/// Pause longer than --hello-timeout.
 pub const LATE_TIME: Duration = Duration::from_millis(1_500);
 const LATE: Step = Step::Pause(LATE_TIME);
 
@@ -91,8 +93,10 @@ pub fn datagram(packets: Vec<Packet>) -> Datagram {
     }
 }
 
-/// Returns pieces of a hello as frames, each datagram filled before the next; long pieces are split.
+/// Returns datagrams with pieces of a hello as CRYPTO frames. Each datagram is filled before the next; long pieces are
+/// split.
 /// - number: packet number of the first packet.
+/// - pieces: first offset of each piece, and the offset after its last byte.
 pub fn spread(
     opening: &Opening,
     bytes: &[u8],
@@ -119,24 +123,24 @@ pub fn steps(datagrams: impl IntoIterator<Item = Datagram>) -> Option<Vec<Step>>
     Some(datagrams.into_iter().map(Step::Send).collect())
 }
 
-/// Returns the whole, unchanged hello.
+/// Returns the datagrams with the whole hello, unchanged.
 pub fn whole(o: &Opening) -> Vec<Datagram> {
     spread(o, &o.bytes, 0, &[(0, o.bytes.len())])
 }
 
-/// Returns pieces of a hello.
+/// Returns the steps that send pieces of a hello, in this order.
 fn pieces(o: &Opening, pieces: &[(usize, usize)]) -> Option<Vec<Step>> {
     steps(spread(o, &o.bytes, 0, pieces))
 }
 
-/// Returns the ranges of this number of equal parts.
+/// Returns the ranges of this number of equal parts; the last part may be shorter.
 fn parts(o: &Opening, count: usize) -> Vec<(usize, usize)> {
     let (end, of) = (o.bytes.len(), o.bytes.len().div_ceil(count));
     let starts = (0..end).step_by(of);
     starts.map(|from| (from, end.min(from + of))).collect()
 }
 
-/// Returns the parts with odd index, then the others.
+/// Returns the parts with odd index, and then the parts with even index.
 fn shuffled(parts: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let odd = parts.iter().skip(1).step_by(2);
     odd.chain(parts.iter().step_by(2)).copied().collect()
@@ -155,14 +159,16 @@ pub fn halves(o: &Opening) -> [Vec<Datagram>; 2] {
     ]
 }
 
-/// Returns the hello with the other name, changed so that the server does not receive it, and then the true one.
+/// Returns a hello with the other name, changed by `spoil` so that the server does not receive it, and then the true
+/// hello.
 fn decoy_first(o: &Opening, spoil: fn(&mut Datagram)) -> Option<Vec<Step>> {
     let mut decoys = spread(o, &o.decoy, 0, &[(0, o.decoy.len())]);
     decoys.iter_mut().for_each(spoil);
     steps(decoys.into_iter().chain(later(whole(o), 20)))
 }
 
-/// Returns the same packets with higher numbers.
+/// Returns the datagrams with higher packet numbers.
+/// - more: number to add to each.
 pub fn later(mut datagrams: Vec<Datagram>, more: u16) -> Vec<Datagram> {
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
     packets.for_each(|packet| packet.number += more);
@@ -173,7 +179,20 @@ pub fn low_ttl(datagram: &mut Datagram) {
     datagram.outside.ttl = HOPS - 1;
 }
 
-/// Returns the hello of another connection.
+/// Makes a datagram one in the server's name, to the client.
+fn forge(datagram: &mut Datagram) {
+    datagram.outside.is_forged = true;
+}
+
+/// Returns a datagram in the server's name, as if the server had the complete hello.
+fn forged_handshake() -> Datagram {
+    let mut datagram = datagram(Vec::new());
+    datagram.rest = Rest::ServersHandshake;
+    forge(&mut datagram);
+    datagram
+}
+
+/// Returns the datagrams of another connection's hello.
 fn stranger(o: &Opening) -> Vec<Datagram> {
     let mut datagrams = spread(o, &o.other, 0, &[(0, o.other.len())]);
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);
@@ -181,20 +200,21 @@ fn stranger(o: &Opening) -> Vec<Datagram> {
     datagrams
 }
 
-/// Returns frames of the hello or its decoy in one packet.
+/// Returns the step that sends frames in one packet; None if they don't fit.
 fn in_one(o: &Opening, frames: &[Vec<u8>]) -> Option<Vec<Step>> {
     let frames = frames.concat();
     (frames.len() <= ROOM).then(|| steps([datagram(vec![packet(o, 0, frames)])]))?
 }
 
-/// Returns parts of a short hello in separate packets, all in one datagram; None for a long hello.
+/// Returns the step that sends parts of a short hello in one datagram, each part in a separate packet; None for a long
+/// hello.
 pub fn coalesced(o: &Opening, count: usize) -> Option<Vec<Step>> {
     let packets = parts(o, count).into_iter().enumerate();
     let packets = packets.map(|(index, (from, to))| packet(o, index, crypto(&o.bytes, from, to)));
     (o.bytes.len() < ROOM / 2).then(|| steps([datagram(packets.collect())]))?
 }
 
-/// Returns the whole hello, in changed datagrams.
+/// Returns the steps that send the whole hello in datagrams that `change` has changed.
 pub fn changed(o: &Opening, change: fn(&mut Datagram)) -> Option<Vec<Step>> {
     let mut datagrams = whole(o);
     datagrams.iter_mut().for_each(change);
@@ -320,6 +340,27 @@ pub const WAYS: &[Way] = &[
         let mut decoys = stranger(o);
         decoys.iter_mut().for_each(low_ttl);
         steps(decoys.into_iter().chain(whole(o)))
+    }),
+    evasive("decoy first, in the server's name", |o| {
+        decoy_first(o, forge)
+    }),
+    evasive("another connection first, in the server's name", |o| {
+        let mut decoys = stranger(o);
+        decoys.iter_mut().for_each(forge);
+        steps(decoys.into_iter().chain(whole(o)))
+    }),
+    evasive(
+        "decoy first, low time to live, and a Handshake packet in the server's name",
+        |o| {
+            let mut decoys = spread(o, &o.decoy, 0, &[(0, o.decoy.len())]);
+            decoys.iter_mut().for_each(low_ttl);
+            let answered = decoys.into_iter().chain([forged_handshake()]);
+            steps(answered.chain(later(whole(o), 20)))
+        },
+    ),
+    evasive("a Handshake packet in the server's name in the name", |o| {
+        let [first, second] = halves(o);
+        steps([first, vec![forged_handshake()], second].concat())
     }),
     evasive("another connection first, from the same port", |o| {
         steps(stranger(o).into_iter().chain(whole(o)))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The module `twinwall_echo`: its replies, and its resistance to any user's abuse.
+// Tests of the module `twinwall_echo`: its replies, and its resistance to abuse by any user.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int family(int fd) {
     return number;
 }
 
-/// Sends an echo of `length` bytes; returns the error of its ACK.
+/// Sends an echo request of `length` bytes and checks the reply. Returns the error in its ACK.
 static int echo(int fd, int number, size_t length, struct reply *reply) {
     struct request request;
 
@@ -55,7 +55,8 @@ static void echo_gives_back(void) {
         CHECK_EQUAL(echo(fd, number, lengths[i], &reply), 0);
 }
 
-/// Would detect memory lost by failed or large echoes: 8 KiB each, 2,000 times.
+/// Checks that the module loses no memory in 2,000 failed or large echoes: a loss of 8 KiB in each
+/// would show.
 static void echo_keeps_no_memory(void) {
     int fd = netlink_open(), number = family(fd);
     struct reply reply;
@@ -137,7 +138,7 @@ struct dump {
     bool done;
 };
 
-/// Reads once. Indexes must be consecutive.
+/// Receives one datagram of a dump. Fails unless the indexes of its parts are consecutive.
 static void read_dump(int fd, struct dump *dump) {
     static _Alignas(NLMSG_ALIGNTO) uint8_t bytes[32768];
     ssize_t length = recv(fd, bytes, sizeof(bytes), MSG_TRUNC);
@@ -191,7 +192,7 @@ static void one_dump(void *unused) {
     whole_dump(fd, family(fd), 3);
 }
 
-/// Abandoned dumps block neither this process nor another.
+/// Checks that dumps that are not read to their end block neither this process nor another.
 static void echo_dump_left_unread(void) {
     int first = netlink_open(), second = netlink_open(), number = family(first);
 
@@ -222,7 +223,7 @@ static void echo_dump_of_a_killed_reader(void) {
     one_dump(NULL);
 }
 
-/// A million parts, to a reader that falls behind repeatedly: none is lost.
+/// Checks that a reader that repeatedly falls behind receives all of a million parts.
 static void echo_dump_of_a_slow_reader(void) {
     int fd = netlink_open(), number = family(fd);
     struct dump dump = {0};
@@ -293,7 +294,7 @@ static void echo_on_both_processors(void) {
     }
 }
 
-/// Bytes that are no message, or a message with wrong lengths.
+/// Sends bytes that are no message, and messages with wrong lengths.
 static void echo_of_garbage(void) {
     int fd = netlink_open(), number = family(fd);
     struct request request;

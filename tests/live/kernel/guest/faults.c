@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Behaviour of the modules when memory allocation fails, or user memory can't be read.
+// Tests of the modules when a memory allocation fails, or user memory can't be read.
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static void echo_without_memory(void) {
 static int client;
 static size_t length;
 
-/// Checks that a request's result is 0 or one of these errors.
+/// Checks that a request's result is no error, or one that a fault may cause.
 static void check_result(long result) {
     if (result < 0 && result != -ENOMEM && result != -EFAULT && result != -ENOBUFS)
         guest_fail(__FILE__, __LINE__, "result %ld", result);
@@ -107,7 +107,7 @@ static void message_without_memory(void) {
 
 static int server;
 
-/// One-way, so that a single task is both ends.
+/// Sends and receives a one-way message, so that a single task is both ends.
 static void receive_once(void) {
     struct twinwall_receive taken;
 

@@ -17,9 +17,9 @@
 #include "guest.h"
 #include "message.h"
 
-/// Time limit of a step; a busy machine is slow, a stuck one exceeds it.
+/// Time limit of a step in seconds: even on a busy machine only a hang exceeds it.
 #define STUCK_SECONDS 40
-/// Limit of allocated memory that the kernel may retain for later use.
+/// Allocated memory that the kernel may retain for later use, in KiB.
 #define KEPT_KIB 8192
 
 static uint64_t *progress;
@@ -29,7 +29,7 @@ struct random random_of(uint64_t seed, uint64_t step) {
                            step * UINT64_C(0xd1b54a32d192ed03)};
 }
 
-/// splitmix64.
+/// Returns the next number of splitmix64.
 static uint64_t next(struct random *random) {
     uint64_t value = random->state += UINT64_C(0x9e3779b97f4a7c15);
 
@@ -65,7 +65,8 @@ void random_fill(struct random *random, void *bytes, size_t length) {
 
 void fuzz_at(uint64_t step) { __atomic_store_n(progress, step, __ATOMIC_RELAXED); }
 
-/// Waits for the fuzzer while it makes progress; returns whether it ended well.
+/// Waits for the fuzzer's process as long as it makes progress. Returns true if it ended without an
+/// error.
 static bool watch(pid_t pid) {
     uint64_t seen = 0, since = now_ns();
     int status;
@@ -89,7 +90,7 @@ static bool watch(pid_t pid) {
     }
 }
 
-/// Makes the debug kernel release freed messages, which count as used there for a while.
+/// Makes the debug kernel release freed messages, which it otherwise counts as used for a while.
 static void forget_freed(void) {
     int fd = open("/sys/kernel/slab/twinwall_message/shrink", O_WRONLY | O_CLOEXEC);
 
@@ -99,7 +100,8 @@ static void forget_freed(void) {
     }
 }
 
-/// True if the kernel retains nothing, soon after all processes of the fuzzer have ended.
+/// Returns true if the kernel has returned all memory soon after the fuzzer's processes have ended.
+/// - before: unreclaimable slab memory before the fuzzer, in KiB.
 static bool all_is_given_back(long long before) {
     long long grown = 0, messages = 0, pinned = 0;
 

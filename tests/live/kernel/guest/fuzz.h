@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// Fuzzers by seed: `guest --fuzz MODULE SEED STEPS`. Each step's action depends only on seed and
-/// step, so the same three words repeat a crash. A fuzzer fails on an impossible reply, when it
-/// makes no progress, or when memory isn't returned; the kernel reports all other errors.
+/// Fuzzers by seed: `guest --fuzz MODULE SEED STEPS`. The action of a step depends only on the seed
+/// and the step, so that the same arguments repeat a crash. A fuzzer fails if it receives an
+/// impossible reply, makes no progress, or finds that memory isn't returned. The kernel reports all
+/// other errors.
 #pragma once
 
 #include <stdbool.h>
@@ -13,22 +14,24 @@ struct random {
     uint64_t state;
 };
 
-/// Returns a stream that depends only on both numbers.
+/// Returns a stream of random numbers that depends only on the seed and the step.
 struct random random_of(uint64_t seed, uint64_t step);
 uint32_t random_below(struct random *random, uint32_t limit);
 /// Returns true once in `n` times.
 bool random_once_in(struct random *random, uint32_t n);
-/// Returns a length at which behaviour changes, or any up to `most`.
+/// Returns a length up to `most`: often one at which behaviour changes, otherwise any.
 size_t random_length(struct random *random, size_t most);
 void random_fill(struct random *random, void *bytes, size_t length);
 
-/// Parses MODULE, SEED and STEPS, prints the result in a line, and returns the exit code.
+/// Runs a fuzzer and prints its result in a line. Returns the exit code.
+/// - arguments: MODULE, SEED and STEPS.
 int fuzz(char **arguments);
-/// Sends messages to the module `echo`.
+/// Fuzzes the module `echo` with messages.
 void fuzz_echo(uint64_t seed, uint64_t steps);
-/// Starts processes that use the device of the module `message`, and kills them.
+/// Fuzzes the module `message` with processes that use its device and are killed.
 void fuzz_message(uint64_t seed, uint64_t steps);
-/// Runs such a process for a limited number of steps.
+/// Runs one of these processes (an actor) for a limited number of steps.
+/// - shared: socket through which actors pass descriptors.
 void fuzz_message_actor(struct random random, int shared);
-/// Reports the current step; without reports for long, the fuzzer counts as stuck.
+/// Reports the current step. If no step is reported for a long time, the fuzzer counts as stuck.
 void fuzz_at(uint64_t step);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Generic netlink messages whose bytes and attributes are wrong in some way, or right: unmodified
-// messages must get the replies that the family's header describes.
+// Fuzzer of `twinwall_echo` by generic netlink messages. Some have wrong bytes or attributes; the
+// correct ones must get the replies that the family's header describes.
 #include "fuzz.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@
 #define BATCH_MOST 3
 #define CHECK_EVERY 128
 
-/// A message as it was sent.
+/// Message as it was sent.
 struct sent {
     struct request request;
     size_t length; ///< with padding
@@ -54,7 +54,7 @@ static void add_attribute(struct random *random, struct sent *sent) {
     request_attribute(&sent->request, type, payload, length);
 }
 
-/// Corrupts lengths and bytes. The type stays: other families are outside this test.
+/// Corrupts lengths and bytes of a message. The family stays: other families are not tested.
 static void bend(struct random *random, struct sent *sent) {
     struct nlmsghdr *header = request_header(&sent->request);
     struct nlattr *attribute = (struct nlattr *)(sent->request.bytes + NLMSG_HDRLEN + GENL_HDRLEN);
@@ -82,7 +82,7 @@ static void bend(struct random *random, struct sent *sent) {
     }
 }
 
-/// Makes a valid request: an echo, or a dump that may be long.
+/// Makes a correct request: an echo, or a dump that may be long.
 static void make_right(struct random *random, struct sent *sent, int family) {
     uint32_t parts = 1 + random_below(random, random_once_in(random, 2) ? 10 : 1000000);
     size_t length = 1 + random_below(random, TWINWALL_LAB_DATA_MOST);
@@ -113,7 +113,7 @@ static void make(struct random *random, struct sent *sent, int family) {
         bend(random, sent);
 }
 
-/// Returns the last attribute of a type, which counts, as in the kernel.
+/// Returns the last data attribute, which is the one that the kernel uses; NULL if there is none.
 static const struct nlattr *last_data(const struct nlmsghdr *message) {
     const struct nlattr *found = NULL;
     size_t at = NLMSG_HDRLEN + GENL_HDRLEN;
@@ -127,7 +127,8 @@ static const struct nlattr *last_data(const struct nlmsghdr *message) {
     return found;
 }
 
-/// Compares a reply with the request that it names.
+/// Checks a reply against the request whose sequence number it has.
+/// - count: number of messages in the batch.
 static void check_answer(const struct nlmsghdr *answer, size_t count, int family) {
     const struct sent *sent = NULL;
 
@@ -152,7 +153,7 @@ static void check_answer(const struct nlmsghdr *answer, size_t count, int family
     CHECK(memcmp(there + 1, back + 1, there->nla_len - NLA_HDRLEN) == 0);
 }
 
-/// Reads some of the available data; the rest, such as of a long dump, may stay.
+/// Reads some of the available replies. The others, such as those of a long dump, may stay unread.
 static void read_answers(int fd, struct random *random, size_t count, int family) {
     static struct request in;
 
@@ -177,7 +178,8 @@ static void bend_socket(struct random *random, int fd) {
         setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof(bytes));
 }
 
-/// Other clients are served, whatever was sent and not read: an echo, and a dump.
+/// Checks that a new client still gets an echo and a dump, whatever the fuzzer has sent or not
+/// read.
 static void check_works(void) {
     int fd = netlink_open(), family = family_of(fd, TWINWALL_LAB_FAMILY, NULL);
     struct request request;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Processes that use the device, pass its descriptors to each other, and are killed and stopped
-// meanwhile.
+// Fuzzer of /dev/twinwall-message. Its processes (actors) use the device and pass its descriptors
+// to each other; at random times an actor is killed or stopped.
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "guest.h"
 
 #define ACTORS 4
-/// Time limit of an actor: an actor that waits without a deadline is killed.
+/// Time limit of an actor in seconds. After this time the actor is killed, because it may wait
+/// without a deadline.
 #define ACTOR_SECONDS 20
 
 struct actor {
@@ -36,7 +37,7 @@ static void start(struct actor *actor, uint64_t seed, uint64_t number) {
     *actor = (struct actor){pid, number, now_ns(), false};
 }
 
-/// True if an actor has ended. It may be killed, but must report no error.
+/// Returns true if an actor has ended. Fails if it ended with an error: only SIGKILL is allowed.
 static bool ended(struct actor *actor) {
     int status;
 

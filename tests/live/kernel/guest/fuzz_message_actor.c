@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One process of the fuzzer of /dev/twinwall-message: its requests to the device, and their memory.
-// A request begins with a unique number, a reply with its request's number.
+// One process (actor) of the fuzzer of /dev/twinwall-message: its requests to the device, and their
+// memory. A request begins with a unique number, a reply with the number of its request.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,7 +23,7 @@
 #define ACTIONS_MOST 150
 #define AREA_BYTES (2 << 20)
 #define TOKENS 8
-/// Tolerance for a call's return after its deadline, on a busy machine.
+/// Time in seconds by which a call may return after its deadline, on a busy machine.
 #define LATE_SECONDS 30
 
 struct owed {
@@ -40,7 +40,7 @@ static uint8_t *moving; ///< another thread unmaps it, and takes its rights
 static uint8_t *constant;
 static uint64_t number;
 
-/// Closes a descriptor; requests received by it can't be answered by that number any more.
+/// Closes a descriptor. Requests that it has received can't be answered by this number any more.
 static void forget(int fd) {
     close(fd);
     for (int i = 0; i < TOKENS; i++)
@@ -59,7 +59,7 @@ static void *map(int protection) {
     return address;
 }
 
-/// Unmaps memory from calls that use it.
+/// Unmaps or changes memory while calls use it, without end.
 static void *move(void *argument) {
     struct random *random = argument;
 
@@ -89,8 +89,8 @@ static void *move(void *argument) {
     return NULL;
 }
 
-/// Returns memory for a message, of some kind. out: `sure`, true if all of it can be read and
-/// written.
+/// Returns memory of a random kind for a message.
+/// - sure: out: true if all of the memory can be read and written.
 static uint8_t *any_memory(struct random *random, bool *sure) {
     size_t offset = random_below(random, AREA_BYTES / 2 - 1);
 
@@ -110,7 +110,8 @@ static uint8_t *any_memory(struct random *random, bool *sure) {
     }
 }
 
-/// Splits bytes into consecutive parts.
+/// Splits bytes into consecutive parts of random lengths. Returns the number of parts.
+/// - parts: out: address and length of each part.
 static uint32_t any_parts(struct random *random, uint8_t *bytes, size_t length,
                           struct twinwall_part *parts) {
     uint32_t count = random_once_in(random, 3) ? random_below(random, 20) : 1;
@@ -136,7 +137,8 @@ static uint64_t any_deadline(struct random *random) {
     }
 }
 
-/// Checks a request's error; other numbers are a mistake of the module.
+/// Checks that a request succeeded or failed with a known error; another error is a fault of the
+/// module.
 static void check_error(int result, const int *known, size_t count) {
     int error = errno;
 
@@ -243,7 +245,7 @@ static void open_end(struct random *random) {
     }
 }
 
-/// Sends any request, with a structure of any bytes. A token's place holds no valid token, which
+/// Sends random requests with random structures. The token in a structure is never valid, as it
 /// would answer another process with wrong bytes.
 static void garbage(struct random *random) {
     const unsigned int requests[] = {TWINWALL_MESSAGE_BIND, TWINWALL_MESSAGE_CONNECT,

@@ -61,7 +61,8 @@ pid_t spawn(void (*run)(void *), void *argument) {
     return pid;
 }
 
-/// Waits until a process ends; false if it goes on for longer than that.
+/// Waits until a process ends. Returns false if it still runs after `seconds`.
+/// - status: out: wait status.
 static bool wait_seconds(pid_t pid, int seconds, int *status) {
     uint64_t end = now_ns() + seconds * UINT64_C(1000000000);
 
@@ -146,7 +147,8 @@ static bool run_test(const struct guest_test *test) {
     return passed;
 }
 
-/// Runs the tests whose names begin with one of the arguments: `guest PREFIX...`; or modes.c's.
+/// Runs the tests whose names begin with one of the arguments: `guest PREFIX...`. With a first
+/// argument --loads, --fuzz or --hold, runs that mode instead.
 int main(int count, char **arguments) {
     const struct guest_test *const suites[] = {echo_tests,        message_tests,
                                                message_end_tests, message_memory_tests,

@@ -12,8 +12,8 @@
 
 #define FAULTS_MOST 500
 
-/// Makes the nth allocation or copy of this task fail from now on; 0 ends it. Returns false if this
-/// kernel can't.
+/// Makes the nth allocation or copy of this task from now on fail; 0 = none fails. Returns false if
+/// the kernel can't do that.
 static bool arm(int fd, int nth) {
     char text[16];
     int length = snprintf(text, sizeof(text), "%d", nth);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Either end of /dev/twinwall-message ends, stops, executes another program or is shared, at every
-// step of a call.
+// Tests of /dev/twinwall-message in which one end of a call ends, stops, executes another program
+// or is shared, at every step of the call.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,7 +18,7 @@
 
 static uint8_t bytes[LARGE], room[LARGE];
 
-/// A caller's request, and the expected result.
+/// Caller's request, and its expected result.
 struct caller {
     size_t length;
     long expected;
@@ -58,7 +58,7 @@ static pid_t start_caller(size_t length, long expected) {
     return pid;
 }
 
-/// Checks that an undisturbed caller is served: the port still works.
+/// Checks that the port still works: the server receives and answers a call.
 static void check_works(int server) {
     struct twinwall_receive taken;
     pid_t pid = start_caller(100, 100);
@@ -99,7 +99,7 @@ static void message_caller_killed_while_served(void) {
     check_works(server);
 }
 
-/// Callers are killed at any moment while a server does its work.
+/// Serves callers, which the tests kill at any moment.
 static void serve(void *fd) { serve_echo(*(int *)fd); }
 
 #define SERVER_GONE 3
@@ -175,7 +175,7 @@ static void *send_later(void *fd) {
     return NULL;
 }
 
-/// A client's connection outlives its server: no freed part of it is used.
+/// Checks a client that outlives its server: the kernel must use no freed part of the port.
 static void message_to_a_server_gone(void) {
     for (int i = 0; i < 50; i++) {
         int server = server_open(4), fd = client_open(), other = client_open();
@@ -192,7 +192,7 @@ static void message_to_a_server_gone(void) {
     }
 }
 
-/// A file's resources are released with its last descriptor, and not before.
+/// Checks that a file's resources are released with its last descriptor, and not before.
 static void message_dup_and_close(void) {
     int server = server_open(4), copy = dup(server), fd = client_open(), client = dup(fd);
     struct twinwall_receive taken;
@@ -260,7 +260,8 @@ static int receive_descriptor(int channel) {
 
 static void serve_from_channel(void *channel) { serve_echo(receive_descriptor(*(int *)channel)); }
 
-/// A server's file passes to another process, a client's too; no other process is involved.
+/// Checks that a server's and a client's descriptor can be passed to another process, while the
+/// process that opened it closes it.
 static void message_descriptors_passed(void) {
     int pair[2], fd, server = server_open(4);
 
@@ -322,8 +323,8 @@ static void call_restarted(void *unused) {
     CHECK_EQUAL(message_call(client_open(), bytes, LARGE, room, LARGE, 0), 3);
 }
 
-/// A signal ends a call; a call that was not received yet is restarted if the signal's action
-/// allows.
+/// Checks that a signal ends a call. A call that was not yet received is restarted if the action of
+/// the signal has SA_RESTART.
 static void message_caller_interrupted(void) {
     int server = server_open(4);
     struct twinwall_receive taken;
@@ -349,7 +350,7 @@ static void message_caller_interrupted(void) {
     CHECK_EQUAL(message_answer(server, taken.token, bytes, LARGE), -ECANCELED);
 }
 
-/// A process executes another program while one of its threads waits for a reply.
+/// Checks a process that executes another program while one of its threads waits for a reply.
 static void message_caller_exec(void) {
     int server = server_open(4), status;
     struct twinwall_receive taken;

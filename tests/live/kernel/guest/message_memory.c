@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// /dev/twinwall-message with memory of every kind, and the memory that it retains.
+// Tests of /dev/twinwall-message with all kinds of user memory, and of the memory that the module
+// retains.
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -51,7 +52,7 @@ long long pinned_pages(void) {
            proc_value("/proc/vmstat", "nr_foll_pin_released ");
 }
 
-/// A request may lie in memory that can only be read.
+/// Checks that a request can be in memory that is only readable.
 static void message_constant_source(void) {
     pid_t server = echo_server();
     int fd = client_open();
@@ -100,8 +101,8 @@ static void *call_from_memory(void *argument) {
     return NULL;
 }
 
-/// Another thread of the caller unmaps its memory, before and after the server received the
-/// request.
+/// Checks calls whose memory another thread of the caller unmaps, before or after the server
+/// receives the request.
 static void message_unmapped_meanwhile(void) {
     int server = server_open(4);
     struct twinwall_receive taken;
@@ -126,7 +127,7 @@ static void message_unmapped_meanwhile(void) {
     }
 }
 
-/// A server whose own memory is bad loses no request and no token.
+/// Checks that a server that passes bad memory loses no request and no token.
 static void message_server_of_bad_memory(void) {
     int server = server_open(4);
     uint8_t *none = map(PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
@@ -152,8 +153,8 @@ static void serve_pattern(void *fd) {
     CHECK_EQUAL(message_answer(*(int *)fd, taken.token, bytes, LARGE), 0);
 }
 
-/// As root, for the file system: an answer into a mapped file reaches the file's disk, so its pages
-/// must be dirty.
+/// Checks that an answer into a mapped file reaches the disk: its pages must become dirty. Needs
+/// root for the file system.
 static void message_answer_into_a_file(void) {
     int server = server_open(4),
         file = open("/disk/answer", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -245,8 +246,8 @@ static void message_pays_for_memory(void) {
     close(server);
 }
 
-/// As root, for the counters: after all that has been done in this machine by now, nothing is
-/// pinned.
+/// Checks that a waiting call pins its pages, and that after all tests of this machine no page is
+/// pinned. Needs root for the counters.
 static void message_pins_are_given_back(void) {
     long long before = pinned_pages();
     int server = server_open(16);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The module `twinwall_message`: calls, answers, refusals, limits, waiting.
+// Tests of the module `twinwall_message`: calls, answers, refusals, limits, waiting.
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -144,7 +144,7 @@ static void send_many(void *unused) {
         CHECK_EQUAL(message_send(fd, &i, sizeof(i)), 0);
 }
 
-/// All senders that wait for room get it.
+/// Checks that all senders that wait for room in the queue get it.
 static void message_room_is_waited_for(void) {
     int server = server_open(2);
     struct twinwall_receive taken;
@@ -167,7 +167,8 @@ static void send_one(void *argument) {
     CHECK(memcmp(room, "yes", 3) == 0);
 }
 
-/// Tokens are good for their port's server, once, and as long as the caller waits.
+/// Checks that a token is valid only for the server of its port, only once, and only while the
+/// caller waits.
 static void message_answer_needs_its_token(void) {
     int server = server_open(8), client = client_open(), other = device_open(0);
     struct twinwall_receive taken;
@@ -195,7 +196,8 @@ static void call_briefly(void *seconds) {
     CHECK_EQUAL(message_call(fd, "x", 1, room, sizeof(room), *(double *)seconds), -ETIMEDOUT);
 }
 
-/// A deadline ends the wait for room, for the server, for the answer, and for a request.
+/// Checks that a deadline ends each wait: for room in the queue, for the server, for the answer,
+/// and for a request.
 static void message_deadlines_hold(void) {
     double brief = 0.2;
     int server = server_open(1), fd = client_open();
@@ -287,7 +289,7 @@ static void connect_as(void *expected) {
     CHECK_EQUAL(message_connect(device_open(0), PORT), *(int *)expected);
 }
 
-/// As root: the server decides which users may connect.
+/// Checks that the server decides which users may connect. Needs root to change the user.
 static void message_other_users(void) {
     int server = device_open(0), refused = -EACCES, taken = 0;
 
@@ -333,7 +335,8 @@ static void receive_in_namespace(void *unused) {
     CHECK_EQUAL(join(inner), 0);
 }
 
-/// As root, for the namespaces: a sender has the process id of its receiver's namespace.
+/// Checks that a receiver gets the sender's process id in the receiver's PID namespace; 0 = not
+/// visible there. Needs root for the namespaces.
 static void message_pids_in_namespaces(void) {
     struct twinwall_receive taken;
     int server = server_open(4);
@@ -356,7 +359,7 @@ static void message_pids_in_namespaces(void) {
     CHECK_EQUAL(join(receiver), 0);
 }
 
-/// A receiver gets the whole length of a truncated message.
+/// Checks that the receiver of a truncated message gets the message's whole length.
 static void message_cut_short(void) {
     int server = server_open(4), fd = client_open();
     struct twinwall_receive taken;
@@ -369,7 +372,7 @@ static void message_cut_short(void) {
     CHECK(memcmp(room, bytes, 100) == 0 && room[100] == 0);
 }
 
-/// A server that receives requests without replying gets a limited number.
+/// Checks that a server that receives requests without replying gets a limited number of them.
 static void message_owed_answers(void) {
     double seconds = 3;
     int server = server_open(2);
@@ -400,7 +403,7 @@ static void call_many(void *unused) {
     }
 }
 
-/// Two servers share a port's file, four callers use it.
+/// Runs two servers that share a port's file, and four callers of this port.
 static void message_on_both_processors(void) {
     int fd = server_open(3);
     pid_t servers[2], callers[4];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// `guest --loads COUNT MODULE.ko NAME` loads and unloads a module many times; `guest --hold PORT`
-// opens a socket that is never read.
+// Modes of the program besides tests. `guest --loads COUNT MODULE.ko NAME` loads and unloads a
+// module many times. `guest --hold PORT` binds a UDP socket that is never read.
 #include "modes.h"
 
 #include <errno.h>

@@ -3,7 +3,9 @@
 /// Modes of the program besides tests.
 #pragma once
 
-/// Parses COUNT, FILE and NAME, prints the result in a line, and returns the exit code.
+/// Loads and unloads a module many times, and prints the result in a line. Returns the exit code.
+/// - arguments: COUNT, MODULE.ko and NAME.
 int loads(char **arguments);
-/// Binds a UDP port of this machine and never reads, until it is killed; -1 if it can't.
+/// Binds a UDP port of the loopback address and never reads, until it is killed. Returns -1 on an
+/// error.
 int hold_port(const char *port);

@@ -57,7 +57,8 @@ int request_send(int fd, struct request *request) {
     return sent < 0 ? -errno : 0;
 }
 
-/// Reads the attributes of an NLMSG_ERROR, which begin after the request or its header.
+/// Returns the type of the missing attribute that an NLMSG_ERROR names; 0 = none. The attributes of
+/// an NLMSG_ERROR follow the request, or the request's header.
 static uint32_t missing_of(const struct nlmsghdr *message) {
     const struct nlmsgerr *error = NLMSG_DATA(message);
     size_t at = NLMSG_HDRLEN + sizeof(*error);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// /dev/twinring: packets through a ring of each policy, their counters, refused requests, and the
-// census of pages.
+// Tests of /dev/twinring: packets through a ring of each page policy, the counters, refused
+// requests, and the census of pages.
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ struct ring {
     uint32_t numbers[4]; // the first and the last that came, and how many were out of order
 };
 
-// Filter "udp dst port 9", for Ethernet frames with IPv4 headers without options.
+// Filter "udp dst port 9" for Ethernet frames with IPv4 headers without options.
 static const struct sock_filter to_port[] = {
     {BPF_LD | BPF_H | BPF_ABS, 0, 0, 12}, {BPF_JMP | BPF_JEQ | BPF_K, 0, 5, 0x0800},
     {BPF_LD | BPF_B | BPF_ABS, 0, 0, 23}, {BPF_JMP | BPF_JEQ | BPF_K, 0, 3, IPPROTO_UDP},
@@ -73,7 +73,7 @@ static struct twinwall_ring_setup good_setup(unsigned int policy) {
     };
 }
 
-// Sets the size of the pool of huge pages for one ring; `count` 0 returns the pages.
+// Sets the number of huge pages in the system's pool; 0 returns them.
 static void pool(unsigned int count) {
     FILE *file = fopen("/proc/sys/vm/nr_hugepages", "we");
 
@@ -121,13 +121,13 @@ static struct twinwall_ring_statistics statistics(const struct ring *ring) {
     return counts;
 }
 
-// Sends numbered datagrams to a port without a listener.
+// Sends datagrams with the numbers `from` to `to` - 1 to a port without a listener.
 static void send_numbers(uint32_t from, uint32_t to) {
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(PORT)};
     uint8_t payload[PAYLOAD];
 
-    // From one processor: each has a separate path to loopback.
+    // All datagrams are sent by one processor: each processor has a separate path to loopback.
     cpu_set_t first;
     CPU_ZERO(&first);
     CPU_SET(0, &first);
@@ -143,8 +143,8 @@ static void send_numbers(uint32_t from, uint32_t to) {
     close(fd);
 }
 
-// Sends without losses before the ring, since loopback's queue is short: waits after every few
-// datagrams until they are counted.
+// Sends numbered datagrams without a loss before the ring. Loopback's queue is short, so this waits
+// after every 250 datagrams until the ring has counted them.
 static void send_counted(const struct ring *ring, uint32_t from, uint32_t to) {
     uint64_t counted = statistics(ring).packets;
 
@@ -177,7 +177,7 @@ static void take_packet(struct ring *ring, const uint8_t *at) {
     ring->delivered++;
 }
 
-// Consumes a block if one is ready.
+// Consumes the next block. Returns false if it is not ready.
 static bool take_block(struct ring *ring) {
     uint8_t *block = ring->memory + (size_t)ring->next * TWINWALL_RING_BLOCK;
     struct tpacket_hdr_v1 *head = &((struct tpacket_block_desc *)block)->hdr.bh1;
@@ -195,7 +195,7 @@ static bool take_block(struct ring *ring) {
     return true;
 }
 
-// Consumes blocks until `sent` packets were delivered or dropped.
+// Consumes blocks until `sent` packets have been delivered or dropped.
 static void take_all(struct ring *ring, uint64_t sent) {
     while (ring->delivered + statistics(ring).drops < sent) {
         struct pollfd ready = {.fd = ring->fd, .events = POLLIN};
@@ -212,8 +212,8 @@ static void *send_few(void *unused) {
     return unused;
 }
 
-// Packets are consumed as they come: each block ends by its time-out, too, and a slow kernel would
-// end them all before the last packet.
+// Checks that 300 packets are delivered, with each policy. They are consumed as they arrive: a
+// block also ends by its time-out, and a slow kernel could end all blocks before the last packet.
 static void twinring_packets(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         struct ring ring = ring_open(policy);
@@ -231,7 +231,8 @@ static void twinring_packets(void) {
     }
 }
 
-// Unconsumed packets fill the ring, and further packets are counted; later there is room again.
+// Checks that, when unconsumed packets fill the ring, further packets are counted as dropped, and
+// that the ring has room again after the packets are consumed.
 static void twinring_drops(void) {
     struct ring ring = ring_open(TWINWALL_RING_DAX);
     uint32_t sent = RING_BYTES / 1024 + 4000;
@@ -248,7 +249,7 @@ static void twinring_drops(void) {
     ring_close(&ring);
 }
 
-// Prints the table, of which kernel/README.md has a copy.
+// Checks the page sizes of each policy, and prints them as a table; kernel/README.md has a copy.
 static void twinring_census(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         struct ring ring = ring_open(policy);
@@ -257,8 +258,8 @@ static void twinring_census(void) {
         bool kernel_small = policy == TWINWALL_RING_VZALLOC || policy == TWINWALL_RING_HUGETLB;
         bool user_huge = is_users(policy) || policy == TWINWALL_RING_DAX;
 
-        // Page-table entries of the program's side are created on first access, unless mmap creates
-        // them.
+        // The page-table entries of the program are created at the first access, unless mmap
+        // creates them.
         for (size_t at = 0; at < RING_BYTES; at += 4096)
             *(volatile uint8_t *)(ring.memory + at);
         CHECK_EQUAL(ioctl(ring.fd, TWINWALL_RING_CENSUS, &census), 0);
@@ -269,7 +270,7 @@ static void twinring_census(void) {
         CHECK_EQUAL(user->small, user_huge ? 0 : BLOCKS * PAGES);
         CHECK_EQUAL(user->huge, user_huge ? BLOCKS : 0);
         CHECK_EQUAL(kernel->small, kernel_small ? BLOCKS * PAGES : 0);
-        // The direct map may have larger entries.
+        // The kernel's direct map may have larger entries.
         if (!kernel_small && kernel->giant == 0)
             CHECK_EQUAL(kernel->huge, BLOCKS);
         ring_close(&ring);
@@ -281,7 +282,7 @@ static void refused(struct twinwall_ring_setup setup, int error) {
 
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), -1);
     CHECK_EQUAL(errno, error);
-    // A failed setup leaves no resources.
+    // A failed setup must leave no resources, so a second setup succeeds.
     setup = good_setup(TWINWALL_RING_GFPRETRY);
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), 0);
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_SETUP, &setup), -1);
@@ -313,7 +314,7 @@ static void twinring_refuses_setups(void) {
     REFUSED(EFAULT, TWINWALL_RING_BOTH, setup.address = UINT64_C(1) << 40);
 }
 
-// Refused memory: the program's small pages, and the kernel's own memory.
+// Checks that a setup refuses small pages of the program.
 static void twinring_refuses_small_pages(void) {
     void *memory = mmap(NULL, RING_BYTES + TWINWALL_RING_BLOCK, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -338,7 +339,7 @@ static void twinring_refuses_mappings(void) {
         CHECK(mremap(ring.memory, RING_BYTES, RING_BYTES * 2, MREMAP_MAYMOVE) == MAP_FAILED);
         ring_close(&ring);
     }
-    // Before there is a ring.
+    // A device without a ring can't be mapped.
     int fd = ring_device();
     CHECK(mmap(NULL, RING_BYTES, both, MAP_SHARED, fd, 0) == MAP_FAILED);
     close(fd);
@@ -358,7 +359,7 @@ static void twinring_census_of_what_is_not_there(void) {
     ring_close(&ring);
 }
 
-// The program may write any data into its blocks: the kernel does not trust them.
+// Checks that the kernel does not trust the blocks, into which the program may write any data.
 static void twinring_believes_no_block(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         struct ring ring = ring_open(policy);
@@ -366,7 +367,8 @@ static void twinring_believes_no_block(void) {
         for (int round = 0; round < 3; round++) {
             memset(ring.memory, round == 1 ? 0xff : 0xfe, RING_BYTES);
             send_counted(&ring, 0, 100);
-            // Some are ours, by the last bit of their status.
+            // Blocks whose last status bit is set belong to the program, so these are returned to
+            // the kernel.
             memset(ring.memory, 0, RING_BYTES);
             send_counted(&ring, 0, 100);
         }
@@ -382,8 +384,8 @@ static void hold_ring(void *policy) {
     pause();
 }
 
-// A process killed during traffic, memory unmapped during traffic, and a child with the only
-// descriptor.
+// Checks a process that is killed during traffic, memory that is unmapped during traffic, and a
+// child that has the only descriptor.
 static void twinring_users_that_go(void) {
     for (unsigned int policy = 0; policy < TWINWALL_RING_POLICIES; policy++) {
         pid_t pid = spawn(hold_ring, &policy);
@@ -409,7 +411,7 @@ static void twinring_users_that_go(void) {
     }
 }
 
-// An interface that disappears with its network namespace.
+// Checks an interface that disappears with its network namespace.
 static void twinring_interface_that_goes(void) {
     int home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
     struct ring ring;
@@ -424,8 +426,8 @@ static void twinring_interface_that_goes(void) {
     ring_close(&ring);
 }
 
-// Received packets are delivered at once, and no more arrive. There are fewer packets than blocks,
-// so all fit even if each block ends by its time-out.
+// Checks that a stop delivers the received packets at once, and that no more arrive. There are
+// fewer packets than blocks, so all fit even if each block ends by its time-out.
 static void twinring_stops(void) {
     struct ring ring = ring_open(TWINWALL_RING_DAX);
 
@@ -439,30 +441,30 @@ static void twinring_stops(void) {
     CHECK_EQUAL(statistics(&ring).packets, BLOCKS / 2);
     CHECK(!take_block(&ring));
     ring_close(&ring);
-    // Before there is a ring.
+    // A stop without a ring succeeds.
     int fd = ring_device();
     CHECK_EQUAL(ioctl(fd, TWINWALL_RING_STOP), 0);
     close(fd);
 }
 
-// All memory of a policy is returned.
+// Checks that all memory of each policy is returned.
 static void twinring_keeps_no_memory(void) {
     twinring_packets();
     long long before = proc_value("/proc/meminfo", "MemAvailable:");
     for (int round = 0; round < 2; round++)
         twinring_packets();
     long long kept = before - proc_value("/proc/meminfo", "MemAvailable:");
-    // One ring would be 32 MiB; 18 were made.
+    // A ring has 32 MiB, and 18 rings were made.
     if (kept > 24 << 10)
         guest_fail(__FILE__, __LINE__, "%lld KiB are kept", kept);
     CHECK_EQUAL(proc_value("/proc/vmstat", "nr_foll_pin_acquired "),
                 proc_value("/proc/vmstat", "nr_foll_pin_released "));
 }
 
-// A ring of two blocks is enough for that.
+// Setup of a ring that is large enough for fault injection: two blocks.
 static struct twinwall_ring_setup small_setup;
 
-// Makes a ring and maps it. Returns 0 or the errno.
+// Creates a ring of `small_setup` and maps it. Returns 0 or the positive errno.
 static int make_small_ring(void) {
     size_t bytes = small_setup.blocks * (size_t)TWINWALL_RING_BLOCK;
     int fd = open(TWINWALL_RING_PATH, O_RDWR | O_CLOEXEC), error = 0;

@@ -51,7 +51,7 @@ impl Neli {
         self.transmit(family, NlmF::DUMP, request)
     }
 
-    /// Receives once and adds the number of parts to the count; returns whether more parts follow.
+    /// Receives once and adds the number of parts to the count. Returns true if more parts follow.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         let (messages, _) = self.socket.recv::<u16, Message>()?;
         for part in messages {

@@ -131,7 +131,7 @@ impl Packet {
         self.ask_lab(family, NLM_F_DUMP, lab::COUNT, vec![attribute])
     }
 
-    /// Receives once and adds the number of parts to the count; returns whether more parts follow.
+    /// Receives once and adds the number of parts to the count. Returns true if more parts follow.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         self.receive()?;
         let mut at = 0;

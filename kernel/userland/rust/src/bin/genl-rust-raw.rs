@@ -146,7 +146,7 @@ impl Raw {
         self.transmit(length)
     }
 
-    /// Receives once and adds the number of parts to the count; returns whether more parts follow.
+    /// Receives once and adds the number of parts to the count. Returns true if more parts follow.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         let length = self.receive()?;
         let mut rest = &self.input[..length];
