@@ -16,7 +16,9 @@
 // only.
 #define CONNECTION_SLOT_NONE UINT32_MAX
 
-#define CONNECTION_INTERFACE_HOST 0 // index for this host, in place of an interface
+/// Index that stands for this host in place of an interface: the host itself sends or receives the
+/// packet.
+#define CONNECTION_INTERFACE_HOST 0
 // Index of an unknown interface: the hook does not report it.
 #define CONNECTION_INTERFACE_UNKNOWN UINT32_MAX
 
@@ -48,8 +50,9 @@ struct connection_input {
     uint32_t sink_interface;
     uint64_t generation; // generation of the policy that decides; never 0
     bool asks_requests;  // true if that policy reads HTTP requests
-    bool is_directed; // true if the kernel has checked that the clients of DNS opened their flows
-    uint64_t now_ns;  // monotonic time
+    // True if the kernel has checked that the clients of DNS opened their flows (--stage).
+    bool is_directed;
+    uint64_t now_ns; // monotonic time
 };
 
 /// Kind of the result for a packet.
@@ -63,13 +66,14 @@ enum followed_kind {
 /// packet is followed.
 struct followed {
     enum followed_kind kind;
-    uint32_t slot; // slot of its connection, or CONNECTION_SLOT_NONE
+    uint32_t slot; // slot of the packet's connection, or CONNECTION_SLOT_NONE
 };
 
 /// Numbers that the engine has found for a connection's names in a policy: the number of the host
 /// name, and the bits of the ALPN protocols. Zeroed when the names change.
 struct connection_cache {
-    uint64_t generation; // generation of the policy; 0 means none
+    // Generation of the policy that the numbers belong to; 0 means that there are no numbers.
+    uint64_t generation;
     uint32_t host_number;
     uint32_t alpn_bits;
 };
@@ -155,8 +159,9 @@ struct stream {
     uint32_t base;    // sequence number of offset 0
     uint32_t decided; // end of the bytes that the names were read from
     uint32_t acked;   // end of the bytes that the server has acknowledged
-    bool let_go;      // true if the stored bytes were freed
-    bool ahead;       // DNS: true if a piece arrived before its predecessor
+    // True if the stored bytes were freed, so that later bytes can't be compared with them.
+    bool let_go;
+    bool ahead; // DNS: true if a piece arrived before the bytes that precede it in the stream
     uint8_t span_count;
     // Stored pieces, separate from each other and in order.
     struct stream_span spans[CONNECTION_SPANS_MAX];
@@ -201,7 +206,7 @@ struct connection {
     uint32_t share_newer;
     enum connection_list list;
     bool is_udp;     // true for UDP, false for TCP
-    bool client_low; // true if the client is the lower end
+    bool client_low; // true if the client is the lower end (by address and port)
     // Interface of each end's packets, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
     uint32_t server_interface;
@@ -211,7 +216,7 @@ struct connection {
     uint32_t server_passed;
     bool confirmed; // true if the server has answered the client's SYN
     bool closed; // true if one of the ends has closed the connection, or it is denied or unreadable
-    bool evasion;   // true if its client sent different bytes for the same position
+    bool evasion;   // true if the client sent different bytes for the same position of its stream
     bool is_dns;    // true if the server's port is that of DNS
     uint32_t begun; // TCP: sequence number of the client's first byte
     // Sequence numbers of the server's first byte and of the byte after its latest byte; valid if
@@ -225,29 +230,31 @@ struct connection {
     // True if a Handshake packet of the QUIC server came after the names were known: the server has
     // the complete ClientHello.
     bool accepted;
-    bool crossed;          // true if the server has sent a SYN of its own
+    // True if the server has sent a SYN without ACK while the client's SYN was not answered.
+    bool crossed;
     bool pending;          // true if another SYN came that the server has not answered yet
     bool pending_low;      // true if that SYN came from the lower end
     uint32_t pending_base; // sequence number of the first byte after the pending SYN
     // Source interface of the pending SYN; the next line has its sink interface.
     uint32_t pending_client_interface;
     uint32_t pending_server_interface;
-    uint64_t opened_ns; // time when it was first followed
-    uint64_t since_ns;  // time when it entered its list, or was used last
-    uint64_t denied;    // generation of the policy that refused it; 0 means none
-    bool is_reset;      // with denied: true if both ends are notified
+    uint64_t opened_ns; // time when the connection was first followed
+    uint64_t since_ns;  // time when the connection entered its list, or was used last
+    uint64_t denied;    // generation of the policy that refused the connection; 0 means none
+    bool is_reset;      // with denied: true if both ends are notified that the connection is denied
     struct connection_cache cache;
     struct stream stream;
     struct names_quic_keys keys;
-    uint8_t id[NAMES_QUIC_CONNECTION_BYTES_MAX]; // connection id that the keys belong to
+    // QUIC connection id from which the keys are derived.
+    uint8_t id[NAMES_QUIC_CONNECTION_BYTES_MAX];
     uint8_t id_bytes;
-    bool has_id;         // true if the connection can be found by its id
+    bool has_id;         // true if the connection can be found by its QUIC connection id
     uint32_t id_chained; // slot of the next connection in the id's bucket, if has_id
     struct names names;
     // TCP: progress of the parsers in the message that is being read: the client's first message,
     // then its second ClientHello or the next request.
     struct names_progress progress;
-    struct requests requests;       // HTTP: state of the reader now
+    struct requests requests;       // HTTP: state of the requests' parser now
     struct requests requests_begun; // HTTP: state of the reader at the start of the stream
 };
 
@@ -261,8 +268,10 @@ struct connection_times {
 
 /// Record of a forgotten connection that its server may continue. It is kept for a limited time.
 struct connection_grave {
-    uint32_t tag;    // upper half of the hash of the key; 0 matches any connection
-    uint32_t second; // monotonic time in seconds, plus 1; 0 means no record
+    // Upper half of the hash of the forgotten connection's key; 0 matches any connection.
+    uint32_t tag;
+    // Monotonic time in seconds, plus 1, when the connection was forgotten; 0 means no record.
+    uint32_t second;
 };
 
 /// Share: list of the connections of all clients whose addresses have the same hash, in order of
@@ -283,24 +292,29 @@ struct connection_table {
     // separate key, which an upgrade hands over.
     struct connection_grave *graves;
     struct siphash_key grave_key;
-    struct connection_share *shares; // one share per bucket, by the hash of a client's address
+    // Lists of connections by the hash of their client's address; as many as there are buckets.
+    struct connection_share *shares;
     struct connection *slots;
     uint32_t used;  // number of slots that were ever in use
     uint32_t limit; // maximum number of slots
     uint32_t free;  // first slot that is free again; CONNECTION_SLOT_NONE if there is none
     struct connection_times lists[CONNECTION_LIST_COUNT];
-    struct connection spare; // unused connection that stands for CONNECTION_SLOT_NONE
+    struct connection spare; // unused connection that is returned for CONNECTION_SLOT_NONE
 };
 
 /// Position among the DNS queries over TCP or the HTTP requests that decide the current packet.
 /// Offsets count from the start of `gathered` (below).
 struct connection_queries {
-    uint32_t slot;    // slot of their connection; CONNECTION_SLOT_NONE if none is left
-    uint32_t place;   // offset of the next query or request
-    uint32_t end;     // length of the gathered bytes
-    uint32_t limit;   // DNS: end of the readable queries
-    uint32_t counted; // end of the queries that were counted with another packet
-    uint32_t left;    // number of queries that may still be read
+    // Slot of the connection of these queries or requests; CONNECTION_SLOT_NONE if none is left.
+    uint32_t slot;
+    uint32_t place; // offset of the next query or request
+    uint32_t end;   // length of the gathered bytes
+    // DNS: offset at which the queries that decide the current packet end; a query that begins
+    // after it does not decide.
+    uint32_t limit;
+    // End of the queries or requests that were already counted with an earlier packet.
+    uint32_t counted;
+    uint32_t left; // number of queries or requests that may still be read for the current packet
 };
 
 /// All connections of a worker.
@@ -315,9 +329,11 @@ struct connections {
     bool is_low;
     uint64_t expire_ns; // time of the next check for expired connections
     struct names_quic_opener opener;
-    uint8_t *gathered;  // bytes of a stream in one piece; NAMES_HELLO_BYTES_MAX bytes
-    uint8_t *scratch;   // buffer of the parsers; NAMES_HELLO_BYTES_MAX bytes
-    uint8_t *plain;     // frames of an Initial packet; NAMES_HELLO_BYTES_MAX bytes
+    // Buffer of NAMES_HELLO_BYTES_MAX for the bytes of a stream up to a gap, copied from its
+    // blocks.
+    uint8_t *gathered;
+    uint8_t *scratch; // buffer of NAMES_HELLO_BYTES_MAX for the parsers, to join a ClientHello
+    uint8_t *plain; // buffer of NAMES_HELLO_BYTES_MAX for the decrypted frames of an Initial packet
     struct names alone; // names of a packet without a connection
     struct connection_queries queries;
 };

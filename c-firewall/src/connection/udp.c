@@ -29,7 +29,7 @@ enum {
 /// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
 struct datagram {
     struct connection_key key;
-    bool is_low; // true if it comes from the lower end
+    bool is_low; // true if the datagram comes from the lower end (by address and port)
     uint16_t source_port;
     uint16_t destination_port;
     const uint8_t *data;

@@ -18,7 +18,7 @@ enum {
 };
 
 struct candidates {
-    struct lookup lookup; // lookup from a value to the number of its list
+    struct lookup lookup; // lookup from a value to the number of the list with its candidates
     uint32_t list_count;
     uint32_t *starts; // start of each list: list n is ids[starts[n]] to ids[starts[n + 1] - 1]
     uint32_t *ids;    // IDs of the items in all lists, ascending within a list

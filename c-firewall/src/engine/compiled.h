@@ -20,9 +20,11 @@
 #define FLOW_LIMIT_SIZE_MAX (INT64_MAX / 4)
 
 enum {
-    COMPILE_INDEXES_MAX = 3,    // maximum number of indexes of a chain
-    COMPILE_INDEX_GAIN_MIN = 8, // minimum number of rules that an index must save per packet
-    COMPILE_FAMILIES = 2,       // number of IP families: IPv4, IPv6
+    COMPILE_INDEXES_MAX = 3, // maximum number of indexes of a chain
+    // Minimum number of rules per packet whose evaluation an index must save; otherwise the index
+    // is not created.
+    COMPILE_INDEX_GAIN_MIN = 8,
+    COMPILE_FAMILIES = 2, // number of IP families: IPv4, IPv6
 };
 
 /// Parameters of a limit, in the terms of nft_limit.c.
@@ -46,7 +48,7 @@ struct flow_quota {
 enum compile_kind {
     COMPILE_NARROW, // match of a narrow field: (field & mask) - low <= span, in unsigned arithmetic
     COMPILE_WIDE,   // match of a wide field, by wides[index], like that of a narrow field
-    COMPILE_SET,    // match in sets[index]
+    COMPILE_SET,    // match of a key in the set sets[index]
     COMPILE_LEARNED,  // match with the learned addresses of learning[index]; the last kind of match
     COMPILE_COUNTER,  // counter: counters[index]
     COMPILE_LIMIT,    // limit: limits[index]
@@ -62,8 +64,8 @@ enum compile_kind {
 /// Kind of key of a lookup in a set.
 enum compile_shape {
     COMPILE_SHAPE_NARROW, // narrow field: the key is field & mask
-    COMPILE_SHAPE_WIDE,   // wide field, by wides[low]: the key is field & mask
-    COMPILE_SHAPE_KEY,    // several fields: keys[low]
+    COMPILE_SHAPE_WIDE,   // wide field: the key is field & mask, with the operands in wides[low]
+    COMPILE_SHAPE_KEY,    // several fields, which keys[low] lists
 };
 
 /// Compiled statement. The statements of a rule are adjacent and in the policy's order: the n-th is
@@ -82,7 +84,7 @@ struct compile_op {
 /// Operands of a match of a wide field.
 struct compile_wide {
     enum policy_field field;
-    uint32_t slot; // index of the field (fields_wide_slot)
+    uint32_t slot; // index of the field among the wide fields (fields_wide_slot)
     policy_value mask, low, span;
 };
 
@@ -114,7 +116,7 @@ struct compile_rule {
 /// this field.
 struct compile_index {
     enum policy_field field;
-    uint32_t slot;                // index of the field (fields_wide_slot), if it is wide
+    uint32_t slot; // index of the field among the wide fields (fields_wide_slot), if it is wide
     struct candidates candidates; // lookup from the field's value to numbers of rules
 };
 
@@ -131,9 +133,9 @@ enum compile_reach {
 
 /// Finder of the rules to evaluate in a chain: indexes, and the rules that are in no index.
 struct compile_finder {
-    uint32_t first_index; // first index in indexes
+    uint32_t first_index; // position in indexes of the finder's first index
     uint32_t index_count;
-    uint32_t first_always; // first entry in always: rules that are in no index
+    uint32_t first_always; // position in always of the first rule that is in no index
     uint32_t always_count;
 };
 
@@ -141,7 +143,7 @@ struct compile_chain {
     uint32_t first_rule; // number of the first rule; rules are numbered across all chains
     uint32_t rule_count;
     struct compile_finder finders[COMPILE_REACH_COUNT];
-    enum policy_verdict policy; // policy of a base chain
+    enum policy_verdict policy; // verdict of a base chain for packets that reach its end
     struct compile_place place;
 };
 

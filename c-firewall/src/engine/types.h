@@ -34,7 +34,9 @@ struct decide_settings {
 struct decide_input {
     const struct packet *packet; // result of packet_parse
     enum packet_status status;
-    bool truncated;  // true if the netlink message did not fit its slot: other fields are ignored
+    // True if the netlink message did not fit its slot of the receive buffer: other fields are
+    // ignored.
+    bool truncated;
     uint8_t hook;    // hook: enum policy_hook
     uint8_t nfproto; // protocol: NFPROTO_IPV4 or NFPROTO_IPV6; 0 = the packet's version decides
     uint32_t length; // length of the packet in the kernel, in bytes

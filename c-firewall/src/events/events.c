@@ -28,7 +28,7 @@ enum {
 struct events {
     pthread_mutex_t lock; // protects the fields that other threads use, too
     struct events_gather gather;
-    int file; // file of the sink, if the sink is a file; -1 = none
+    int file; // open file of --events, if the destination is a file; -1 = none
     bool rotate;
     bool stop;
     bool started;

@@ -46,8 +46,9 @@ struct events_gather {
     uint32_t rate;
     uint64_t tokens; // tokens of --events-rate, in billionths of a line
     uint64_t refilled_ns;
-    uint64_t left_out;  // number of lines over the rate since the last report
-    uint64_t lost_told; // part of bell.lost that has been reported
+    uint64_t left_out; // number of lines over the rate since the last report
+    // Number of events in bell.lost (lost because a ring was full) that have been reported.
+    uint64_t lost_told;
     uint64_t told_ns;
 };
 

@@ -43,11 +43,13 @@ struct events_sink {
     uint64_t lost_told; // number of these lines that have been reported
     // State that only the events thread uses.
     struct events_lines writing;
-    size_t written;     // number of bytes in writing that have been written
-    bool blocked;       // true if the sink has accepted only a part of the lines
-    bool troubled;      // true if the sink accepts no lines, which has been reported
-    uint64_t lost_then; // number of lost lines when the last trouble ended
-    uint64_t retry_ns;  // time of the next attempt after an error
+    size_t written; // number of bytes in writing that have been written
+    bool blocked;   // true if the sink has accepted only a part of the lines
+    bool troubled;  // true if the sink accepts no lines, which has been reported
+    // Number of lost lines when the sink was last without trouble. A higher number means new
+    // losses.
+    uint64_t lost_then;
+    uint64_t retry_ns; // time of the next attempt after an error
 };
 
 /// Opens the destination of --events. A zeroed sink is none.

@@ -15,7 +15,8 @@
 
 enum {
     HANDOVER_LINE_BYTES = 256 * 1024, // maximum length of a line with its end, in bytes
-    HANDOVER_FDS_MAX = 320, // maximum number of descriptors that are received before their lines
+    // Maximum number of received descriptors that handover_channel_claim has not returned yet.
+    HANDOVER_FDS_MAX = 320,
 };
 
 /// A connection to the other firewall. handover_channel_close frees it.

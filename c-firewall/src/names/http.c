@@ -31,9 +31,9 @@ struct request {
 
 /// Kind of the first line of a stream, as the most lenient server interprets it.
 enum kind {
-    REQUEST, // request
-    PERHAPS, // request if a field Host follows
-    NOTHING, // not a request to any server
+    REQUEST, // the line begins a request
+    PERHAPS, // the line begins a request if a header field Host follows
+    NOTHING, // no server accepts the line as the beginning of a request
 };
 
 /// Returns true if some server treats a byte as a space (RFC 9112, section 3). Python accepts all

@@ -17,15 +17,16 @@ enum {
 
 /// State of a packet's names.
 enum names_state {
-    NAMES_NONE,       // the packet has no names: the firewall does not read names of its connection
-    NAMES_UNDECIDED,  // bytes of the client are missing
-    NAMES_KNOWN,      // all names are read; the client did not send empty fields
+    NAMES_NONE,      // the packet has no names: the firewall does not read names of its connection
+    NAMES_UNDECIDED, // bytes of the client are missing
+    // All names are read. An empty field means that the client did not send it.
+    NAMES_KNOWN,
     NAMES_UNREADABLE, // the names stay unreadable: --fail unknown decides
 };
 
 /// Protocol of the client.
 enum names_protocol {
-    NAMES_OTHER, // another protocol
+    NAMES_OTHER, // none of the protocols below
     NAMES_TLS,   // TLS over TCP (RFC 8446)
     NAMES_QUIC,  // TLS over QUIC (RFC 9001, RFC 9369)
     NAMES_HTTP,  // HTTP/1 without TLS (RFC 9112)

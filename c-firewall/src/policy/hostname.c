@@ -11,7 +11,7 @@
 enum {
     PROBES_MAX = 128,  // maximum number of slots that a search examines
     SLOTS_MIN = 256,   // number of slots of the first table
-    FILTER_SLOTS = 16, // number of slots per word of the filter
+    FILTER_SLOTS = 16, // number of slots per word of the Bloom filter
     WORD_BYTES = 8,
     TAIL_BYTES = 2 * WORD_BYTES, // size of the part of a record after the name's bytes: two words
 };

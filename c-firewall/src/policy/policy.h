@@ -15,9 +15,10 @@
 #include "spec/field.h"
 
 enum {
-    POLICY_NAME_BYTES = 128,       // maximum size of a name or a string, with the final NUL
-    POLICY_KEY_FIELDS_MAX = 5,     // maximum number of fields of a concatenation
-    POLICY_WAY_MAX = 16,           // maximum number of chains on a path (NFT_JUMP_STACK_SIZE)
+    POLICY_NAME_BYTES = 128,   // maximum size of a name or a string, with the final NUL
+    POLICY_KEY_FIELDS_MAX = 5, // maximum number of fields of a concatenation
+    // Maximum number of chains on a path of jumps and gotos (NFT_JUMP_STACK_SIZE).
+    POLICY_WAY_MAX = 16,
     POLICY_INCLUDE_DEPTH_MAX = 16, // maximum depth of included files
     // Maximum nesting depth of $NAME: the value of a definition may contain $NAME of another
     // definition.

@@ -20,7 +20,8 @@ enum {
     QUEUE_REQUEST_BYTES = 64, // size of the buffer for a configuration request, in bytes
     QUEUE_VERDICT_BYTES = 40, // size of a verdict message with a mark, in bytes
     QUEUE_FLAGS_ALL = 15,     // all flags that the firewall may request (NFQA_CFG_F_*)
-    QUEUE_GAP_SEQUENCE = 1,   // nlmsg_seq of a verdict for a gap; other verdicts have 0
+    // nlmsg_seq of a verdict for a gap (IDs without a message); other verdicts have 0.
+    QUEUE_GAP_SEQUENCE = 1,
     // Duration of a pause when the kernel has no room for verdicts, in nanoseconds.
     QUEUE_PAUSE_NS = 1000000,
     // Maximum number of attempts to send verdicts, for callers that pause and try again.
@@ -34,7 +35,7 @@ struct queue_settings {
     enum queue_kind kind;
     uint32_t copy_bytes;     // number of bytes of a packet to copy; 0 = metadata only
     uint32_t batch;          // maximum number of messages per receive call, 1..VERDICT_PACKETS_MAX
-    uint64_t slot_bytes;     // size of a slot of the arena in bytes (queue_socket_slot_bytes)
+    uint64_t slot_bytes;     // size of a receive slot in bytes (queue_socket_slot_bytes)
     uint32_t receive_buffer; // size of the receive buffer in bytes; 0 = the kernel's default
     bool receive_buffer_required; // true if a smaller buffer is a failure, not a warning
     uint32_t queue_length;        // length of the queue in packets
@@ -140,10 +141,10 @@ struct queue {
     struct queue_settings settings;
     const struct queue_backend *backend;
     struct queue_socket socket;
-    uint32_t portid;           // netlink port of the socket
-    uint32_t flags;            // requested flags (NFQA_CFG_F_*)
-    uint32_t receive_buffer;   // size of the receive buffer that the kernel gives, in bytes
-    uint32_t pending;          // number of messages in the arena that arrived during configuration
+    uint32_t portid;         // netlink port of the socket
+    uint32_t flags;          // requested flags (NFQA_CFG_F_*)
+    uint32_t receive_buffer; // size of the receive buffer that the kernel gives, in bytes
+    uint32_t pending; // number of messages in the receive slots that arrived during configuration
     uint32_t pending_overruns; // number of overruns (ENOBUFS) during configuration
     bool bound;   // true if the kernel knows this process's socket as the queue's owner
     bool handed;  // true if another process may have configured the queue; see queue_resume
@@ -151,7 +152,7 @@ struct queue {
     // Packets of the last receive call; there is room for settings.batch packets.
     struct queue_packet *packets;
     size_t verdicts_max;  // maximum number of runs for which verdicts has room
-    size_t verdicts_most; // maximum number of runs that the kernel accepts in one message
+    size_t verdicts_most; // maximum number of runs that the kernel accepts in one datagram
     uint8_t *verdicts;    // buffer for verdict messages, QUEUE_VERDICT_BYTES per run
     // Name of the system call that made queue_receive or queue_verdict fail.
     const char *failed_call;

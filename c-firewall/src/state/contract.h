@@ -29,8 +29,9 @@ struct contract {
 /// Facts about the kernel and the guard on which the contract depends.
 struct contract_facts {
     uint32_t receive_buffer; // size of the receive buffer, in bytes
-    bool figures; // true if the kernel's counters can be read, so that a stall can be detected
-    bool guard;   // true if the guard runs, or if no guard is wanted
+    // True if the kernel's counters of the queues can be read, so that a stall can be detected.
+    bool figures;
+    bool guard; // true if the guard runs, or if no guard is wanted
 };
 
 /// Computes the effect of each failure that --fail names, and stores it in the contract. Has no

@@ -56,8 +56,8 @@ void stats_snapshot(const struct stats *live, struct stats *snapshot);
 /// read in the order of the fields.
 struct stats_reading {
     uint64_t received_before; // result of stats_received from before the kernel's figures were read
-    struct queue_figures figures; // the kernel's figures of the queue
-    bool known;                   // true if the kernel's figures could be read
+    struct queue_figures figures; // the kernel's counters of the queue, from /proc
+    bool known;                   // true if the kernel's counters could be read
     struct stats after;           // counters of the worker after the kernel's figures were read
     uint64_t stalled;             // number of packets that the guard answered (stalled packets)
     bool unreceived;              // true if some of the stalled packets may still be in the socket
@@ -86,8 +86,10 @@ struct ledger {
     // Number of packets lost for a known reason: queue_full + user_drop. They don't count as
     // difference.
     uint64_t lost;
-    uint64_t difference; // number of packets for which the ledger does not account
-    bool reconciled;     // true if the kernel's figures are known and difference is 0
+    // Number of packets for which the ledger does not account: received but not answered, answered
+    // but not received, received but not offered, or unseen (without fail-open).
+    uint64_t difference;
+    bool reconciled; // true if the kernel's counters could be read and difference is 0
 };
 
 /// Computes the ledger of one queue.
