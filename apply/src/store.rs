@@ -68,7 +68,7 @@ fn prepare(folder: &Path) -> Result<()> {
         return Ok(());
     }
     Err(system(format_args!(
-        "{0} is no folder that only root can change: chown root: {0}; chmod 700 {0}",
+        "{0} is no folder that only root can change: chown root: {0}; chmod 711 {0}",
         folder.display()
     )))
 }

@@ -80,7 +80,7 @@ struct walk {
     enum compile_reach reach;
     uint32_t way;   // number of jumps and gotos on the way to the current chain
     uint32_t stuck; // statement whose result is unknown, if a walk has ended there
-    uint32_t depth; // number of places to return to
+    uint32_t depth; // number of entries in stack
     struct frame_waiting stack[POLICY_WAY_MAX];
 };
 

@@ -37,8 +37,9 @@ struct ways {
     // Mark on the ways that the base chain accepts, and on those that reach its end before the last
     // one.
     struct frame_mark accepted, returned;
-    struct frame_mark before; // before the first statement that sets it only if the rule holds
-    struct read read;         // unknown values that the rules so far have read
+    // Mark before the first statement that sets it only if the current rule holds.
+    struct frame_mark before;
+    struct read read; // unknown values that the rules so far have read
     // First statement of the current rule whose result is unknown, and the reason.
     uint32_t statement;
     enum decide_why why;
