@@ -18,6 +18,8 @@ use crate::clock::unix_seconds;
 use crate::failure::{at, request, system, Result};
 use crate::report::{Flip, Trial};
 
+/// Folder of the record that the unit twinwall-record keeps.
+pub const RECORD: &str = "/run/twinwall-record";
 /// Bytes of the record that are read; the newest count.
 const RECORD_MAX: u64 = 128 << 20;
 /// Bytes of a block's type and length.
