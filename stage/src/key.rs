@@ -62,7 +62,7 @@ fn read_part(tokens: &Tokens, range: Range<usize>) -> Option<Part> {
         }
     }
     let is_word = range.into_iter().all(|at| tokens.kind(at) == Kind::Word);
-    let has_group = ["meta", "ct"].contains(first) && rest.len() == 1;
+    let has_group = ["meta", "ct", "socket"].contains(first) && rest.len() == 1;
     // A word that begins another field ends a match in front of the key.
     let is_one = has_group || !rest.iter().any(|word| matches::begins(word));
     let is_whole = matches::is_alone(first) || !rest.is_empty();
