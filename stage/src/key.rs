@@ -64,7 +64,7 @@ fn read_part(tokens: &Tokens, range: Range<usize>) -> Option<Part> {
         }
     }
     let is_word = range.into_iter().all(|at| tokens.kind(at) == Kind::Word);
-    let has_group = ["meta", "ct"].contains(first) && rest.len() == 1;
+    let has_group = ["meta", "ct", "socket"].contains(first) && rest.len() == 1;
     // A later word that begins a field shows that these are a match and the beginning of a key.
     let is_one = has_group || !rest.iter().any(|word| matches::begins(word));
     let is_whole = matches::is_alone(first) || !rest.is_empty();

@@ -46,7 +46,7 @@ struct Options {
     #[arg(long, value_name = "PATH", env = "TWINWALL_CONTROL")]
     control: Option<PathBuf>,
     /// The folder of the record that the unit twinwall-record keeps
-    #[arg(long, value_name = "FOLDER", default_value = "/run/twinwall-record")]
+    #[arg(long, value_name = "FOLDER", default_value = fleet::local::past::RECORD)]
     record: PathBuf,
     #[command(flatten)]
     store: StoreOptions,

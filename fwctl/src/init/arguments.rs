@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use cage::allow::{Allowed, Host};
 use clap::Args;
+use fleet::local::past::RECORD;
 
 use crate::applied::arguments::{confirm_seconds, StatePlace};
 use crate::paths::POLICY;
@@ -44,6 +45,10 @@ pub struct Init {
     /// Seconds until the policy is reverted unless it is confirmed
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
     pub confirm: u32,
+    /// Folder with the last minute's packets, which the unit twinwall-record
+    /// keeps; the policy is tried on them
+    #[arg(long, value_name = "FOLDER", default_value = RECORD)]
+    pub record: PathBuf,
     #[command(flatten)]
     pub place: StatePlace,
 }

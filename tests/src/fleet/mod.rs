@@ -16,7 +16,8 @@ use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::restore;
-use testbed::twin::{built, root, TWINS};
+use testbed::record::Record;
+use testbed::twin::{built, TWINS};
 use testbed::wait::{until, PATIENCE};
 
 /// Name, limit in seconds and body of a case.
@@ -96,7 +97,7 @@ pub struct Host {
     pub firewall: Mutex<Option<Firewall>>,
     local: Option<Running>,
     agent: Option<Running>,
-    record: Option<Running>,
+    record: Option<Record>,
 }
 
 pub struct Place {
@@ -280,25 +281,13 @@ impl Place {
         })
     }
 
-    /// Starts a host's record of the last minute, as the unit twinwall-record does.
+    /// Starts a host's record of the last minute.
     pub fn start_record(&mut self, number: usize) -> anyhow::Result<()> {
         let host = &self.hosts[number];
-        let rules = root().join("packaging/record.nft");
-        let rules = rules.to_string_lossy();
-        testbed::place::run(&host.namespace, "nft", &["-f", &rules])?;
         let folder = self.path(&host.id, "record");
-        std::fs::create_dir_all(&folder)?;
-        let log = self.path(&host.id, "record.log");
-        let mut command = host.namespace.command(built("capture"));
-        command
-            .args(["--nflog", "5", "--ring", "4M", "--user", "root"])
-            .args(["--rotate", "4MB,15s", "--keep", "5"])
-            .args(["-w", &format!("{folder}/%Y%m%d-%H%M%S.pcapng")])
-            .stderr(File::create(&log)?);
-        self.hosts[number].record = Some(Running(command.spawn()?));
-        until("the record to begin", PATIENCE, || {
-            Ok(std::fs::read_to_string(&log)?.contains("capture: "))
-        })
+        let record = Record::start(&host.namespace, &folder)?;
+        self.hosts[number].record = Some(record);
+        Ok(())
     }
 
     /// Returns the bytes of a host's record, of all its files.

@@ -384,10 +384,36 @@ impl Sitting {
                 denied.extend(act.connection);
             }
         }
-        if wrong.is_none() && left_out.is_empty() {
-            return self.excuse_counters(case, acts, reports, found);
+        if !left_out.is_empty() {
+            return (left_out, wrong);
         }
-        (left_out, wrong)
+        match wrong {
+            None => self.excuse_counters(case, acts, reports, found),
+            Some(_)
+                if ["limit ", "quota "]
+                    .iter()
+                    .any(|word| case.text.contains(word)) =>
+            {
+                (self.uncounted(acts, reports), wrong)
+            }
+            Some(_) => (left_out, wrong),
+        }
+    }
+
+    /// Packets that one side counts and the other does not, by a deviation, as far as they were not left out yet. A limit or
+    /// quota that counts them decides later packets.
+    fn uncounted(&mut self, acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+        let all = [
+            (deviations::NO_CONNECTION, lost(acts, reports)),
+            (deviations::DENIED, denied(acts, reports)),
+            (deviations::BOTH_WAYS, stopped(acts, reports)),
+        ];
+        let first = all.into_iter().find(|(_, uncounted)| !uncounted.is_empty());
+        let Some((name, uncounted)) = first else {
+            return BTreeSet::new();
+        };
+        deviations::count(&mut self.own, name, uncounted.len());
+        uncounted
     }
 
     /// Returns the same as `excuse` if only counters differ.
@@ -402,15 +428,9 @@ impl Sitting {
         let Some(first) = counters.first() else {
             return (BTreeSet::new(), None);
         };
-        for (name, uncounted) in [
-            (deviations::NO_CONNECTION, lost(acts, reports)),
-            (deviations::DENIED, denied(acts, reports)),
-            (deviations::BOTH_WAYS, stopped(acts, reports)),
-        ] {
-            if !uncounted.is_empty() {
-                deviations::count(&mut self.own, name, uncounted.len());
-                return (uncounted, None);
-            }
+        let uncounted = self.uncounted(acts, reports);
+        if !uncounted.is_empty() {
+            return (uncounted, None);
         }
         let rules = &reports[0].outcome.counter_rules;
         let sees_own = |one: &&Difference| {
