@@ -150,7 +150,7 @@ impl Processor {
 }
 
 impl Counted {
-    /// Iterates over the counted kinds with their names.
+    /// Iterates over the kinds of misses that the processor counts: the kind's name, and the number of misses.
     fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let named = EVENTS.iter().zip(&self.misses);
         named.filter_map(|((name, ..), count)| Some((*name, (*count)?)))

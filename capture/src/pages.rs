@@ -22,7 +22,7 @@ impl Entries {
         self.small + self.huge + self.giant
     }
 
-    /// Returns the size of the smallest pages that have entries.
+    /// Returns the smallest page size that has page-table entries, in bytes; SMALL if there are no entries.
     pub fn least_bytes(&self) -> u64 {
         match self {
             Entries {

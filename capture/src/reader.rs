@@ -88,7 +88,7 @@ pub struct Reader<'a> {
     /// Index of the interface; a new interface of the same name has another index.
     pub index: u32,
     pub is_down: bool,
-    /// Drops that no block records yet.
+    /// Number of dropped packets that no packet block in the file counts yet.
     pub gap: u64,
 }
 

@@ -33,7 +33,7 @@ const REGISTER_SYNC_CANCEL: u8 = 24;
 pub struct Uring {
     ring: IoUring,
     socket: Socket,
-    /// Layout of a buffer; the kernel reads it while the request is armed.
+    /// Lengths of the parts of a buffer, as a message header; the kernel reads it while the request is armed.
     head: ManuallyDrop<Box<msghdr>>,
     /// Ring of free buffers.
     free: ManuallyDrop<Memory>,
@@ -135,7 +135,7 @@ impl Uring {
         }
     }
 
-    /// Returns a buffer to the kernel (also used for the first time).
+    /// Passes a free buffer to the kernel: at the start, and after the buffer's packet was read.
     fn give(&mut self, slot: u16) {
         let place = usize::from(self.tail) % self.count;
         let first: *mut BufRingEntry = self.free.start().cast();
