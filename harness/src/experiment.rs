@@ -106,7 +106,7 @@ pub struct PolicyPlan {
 }
 
 impl WorkloadPlan {
-    /// Returns the policy of each load; None means no policy.
+    /// Returns the policies of a workload's loads: one for each size, or a single None without a policy.
     pub fn policies(&self) -> Vec<Option<SyntheticPolicy>> {
         match &self.policy {
             None => vec![None],

@@ -41,7 +41,7 @@ pub struct Request<'a> {
 pub struct Plan<'a> {
     pub experiment: Experiment,
     pub cells: Vec<Cell>,
-    /// The runner of each cell.
+    /// Runner of each load, in the order of the loads (cells).
     pub runners: Vec<RunnerName>,
     pub site: Site<'a>,
     /// Metadata as written before the first round.
@@ -401,7 +401,8 @@ fn tool_versions(experiment: &Experiment) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the command lines of the exchanges, with COUNT in place of the number that each run determines.
+/// Returns the command lines of the exchanges, with COUNT in place of the number of exchanges, which each run
+/// determines.
 fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let root = format!("{}/", site.root.display());
     let mut commands = Vec::new();

@@ -56,7 +56,7 @@ enum Kind {
     Silent,
     /// Over veth, including SYN scans.
     Veth,
-    /// Version lines, on one CPU.
+    /// Reads SSH version lines over loopback, on one CPU.
     Ssh,
 }
 

@@ -27,7 +27,7 @@ enum Kind {
     Percentile,
 }
 
-/// One axis. Values are in the unit of its numbers.
+/// Axis of a chart. Values have the unit of the tick labels; only `low` and `high` are transformed.
 #[derive(Clone, Debug)]
 pub struct Axis {
     kind: Kind,

@@ -161,7 +161,8 @@ impl Data {
     }
 }
 
-/// Combines the rounds at each x. Points that fewer than half of the rounds reached are omitted.
+/// Combines the values of all rounds at each x. Omits each x for which fewer than half of the rounds have a value.
+/// - values: (x, value) of all rounds.
 fn points(values: impl Iterator<Item = (f64, f64)>) -> Vec<LinePoint> {
     let mut by_x: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (x, value) in values {

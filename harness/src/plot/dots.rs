@@ -118,7 +118,7 @@ fn is_faster_with_a_queue(data: &Data, cell: &CellName, metric: &str) -> bool {
     better(metric) == Better::Higher && data.metadata.subjects.iter().any(faster)
 }
 
-/// Returns the references of the main column: value and legend entry.
+/// Returns the reference values of the main column, each with its legend entry.
 fn references(data: &Data, cell: &CellName, column: &Column) -> Vec<(f64, Entry)> {
     let references = data.references(&cell.workload, column.metric).into_iter();
     let entry = |(index, reference): (usize, &crate::experiment::Reference)| {

@@ -21,7 +21,8 @@ const SUBTITLE_SIZE: f64 = 13.0;
 const NOTE_SIZE: f64 = 11.5;
 const NAME_SIZE: f64 = 13.5;
 const DETAIL_SIZE: f64 = 12.0;
-/// Width factor for a viewer's other font; DejaVu Sans is the widest likely one.
+/// Factor on the width of a legend's text, which is measured in Noto Sans. A viewer without Noto Sans uses another
+/// font; the widest likely one is DejaVu Sans.
 const WIDER_FONTS: f64 = 1.14;
 /// Length of a line sample in a legend.
 const SAMPLE: f64 = 34.0;

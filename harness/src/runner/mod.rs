@@ -39,7 +39,8 @@ pub enum Workload {
     /// Exchanges over generic netlink: a request for a family to nlctrl. FamilyConnect opens a new socket each time.
     Family,
     FamilyConnect,
-    /// Exchanges with the lab's module: bytes to the module and back. EchoConnect opens a new socket each time.
+    /// Exchanges with a module of the kernel lab: bytes to the module and back. EchoConnect opens a new socket each
+    /// time.
     Echo,
     EchoConnect,
     /// A dump, read to its end. The size is the number of parts.
@@ -69,7 +70,7 @@ pub enum Workload {
     Request,
     Download,
     Upload,
-    /// Frames of 700 bytes up to the size, as fast as the sender can, to a ring of capture.
+    /// Frames of random sizes, from 700 bytes to the size, sent at maximum speed to a ring of capture.
     Frames,
     /// Frames of 700 to 1500 bytes at a fixed rate. The reader is delayed after each tenth frame; the size is the
     /// factor of that delay.

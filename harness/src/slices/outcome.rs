@@ -18,7 +18,7 @@ pub struct Slice {
     pub cpu_us: Option<f64>,
 }
 
-/// The values of a slice and its place.
+/// Measured values of a slice, with the slice's round, position and subject.
 pub struct Placed {
     pub round: u32,
     /// Position of the slice within its round, from 1.
