@@ -33,8 +33,8 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Creates the queues for `slots` slots.
-    /// - wait_ns: wait of each kind.
+    /// Creates queues of waiting slots, which are empty, for `slots` slots.
+    /// - wait_ns: duration of a wait of each kind.
     pub fn new(slots: usize, wait_ns: [u64; KINDS]) -> Deadlines {
         let none = Link {
             kind: None,

@@ -49,11 +49,11 @@ pub struct Completion {
 }
 
 pub trait Engine {
-    /// Begins a connection of a slot without an operation. Result 0: connected; -EALREADY: an ICMP error of unknown kind
-    /// arrived.
+    /// Begins a connection of a slot that has no pending operation. The completion's result is 0 if the socket is
+    /// connected, -EALREADY if an ICMP error of unknown kind arrived.
     fn connect(&mut self, slot: usize, to: &Sockaddr, before: Before);
 
-    /// Resets (RST) the connection of a slot without an operation. Completes only on failure.
+    /// Resets (RST) the connection of a slot that has no pending operation. Only a failure has a completion.
     fn abort(&mut self, slot: usize);
 
     /// Reads into the slot's input, after the `filled` bytes.
