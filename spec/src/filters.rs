@@ -90,7 +90,8 @@ pub fn wrap(text: String, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Indents lines to a column, with a term in front of them, or on a separate line if it leaves no blank.
+/// Indents a text by `column` characters and puts a term at the start of its first line. A term of at least `column`
+/// characters gets its own line above the text.
 pub fn beside(text: String, term: String, column: usize) -> String {
     let room = if term.chars().count() < column {
         &term

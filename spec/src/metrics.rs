@@ -29,10 +29,11 @@ pub struct Label {
     #[serde(default)]
     pub metrics: Vec<String>,
     pub about: String,
-    /// Metrics of this label, as served, if other metrics have a different label of the same name.
+    /// Names of the metrics with this label, as served; empty unless the label lists its metrics in `metrics`.
     #[serde(skip_deserializing)]
     pub of: Vec<String>,
-    /// Values of the label, if it is the last label of its metrics.
+    /// Possible values of the label, for the documentation. Empty unless the label is the last label of a metric:
+    /// metrics.toml lists the values of a metric's last label only.
     #[serde(skip_deserializing)]
     pub values: Vec<String>,
 }
