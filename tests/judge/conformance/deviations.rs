@@ -24,7 +24,7 @@ pub struct Case<'a> {
     pub copy_bytes: Option<u32>,
 }
 
-/// Returns true if a packet matches a deviation.
+/// Function that returns true if a packet matches a deviation.
 type Recognise = fn(case: &Case) -> bool;
 
 const RECOGNISERS: &[(&str, Recognise)] = &[
@@ -156,7 +156,7 @@ fn nft_merges(policy: &str) -> bool {
     })
 }
 
-/// Deviations that concern counters, not packets.
+/// Names of the deviations that concern counters, not packets.
 const ANSWERS: &str = "answers-in-own-chains";
 const ERRORS: &str = "errors-of-tracked-packets";
 

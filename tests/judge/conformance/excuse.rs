@@ -14,7 +14,7 @@ use crate::deviations::{self, Case, Deviation};
 use crate::expected::{holds, Expected};
 use crate::subject::{Outcome, Subject, Told, Who};
 
-/// Inputs of a repeated run.
+/// Policy, hooks and settings for a repeated run.
 pub struct Again<'a> {
     pub path: &'a Path,
     /// Text of the policy.

@@ -58,7 +58,7 @@ pub struct Element {
     pub ranges: Vec<Range>,
 }
 
-/// `head { elements } tail`, or `head` alone.
+/// Statement: `head { elements } tail`, or `head` alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {
     pub head: String,

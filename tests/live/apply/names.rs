@@ -247,8 +247,8 @@ fn names_boot() -> anyhow::Result<()> {
     check_denied(&place, "denied.example", "other.example")
 }
 
-/// Checks that, with mark bits for two generations only, each apply uses the bits of the generation before the last,
-/// and clears them in connections before.
+/// Checks applies if the configured mark bits suffice for two generations only: each apply uses the bits of the
+/// generation before the last, and first clears these bits in existing connections.
 fn names_of_few_generations() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let config = fs::read_to_string(place.folder.file("twinwall.conf"))? + "MARKS=0x1f0\n";

@@ -116,7 +116,8 @@ fn openings(host: &str) -> [(&'static str, Opening); 3] {
 /// Strategy, name of the opening, the opening, and the script for it.
 type Job = (&'static Strategy, &'static str, Opening, Script);
 
-/// Runs a job's script. The try is completed if the server sends the answer to a whole opening.
+/// Runs a job's script. The try counts as completed if the server's answer is that to the whole opening (the client's
+/// first bytes).
 fn try_one(
     net: &Net,
     version: Version,

@@ -125,7 +125,7 @@ pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     }
 }
 
-/// Marks tries as completed whose name the server has received late.
+/// Marks each try as completed if the server has received its name by now.
 pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     for one in tried {
         let late = one.ports.iter().any(|port| has_heard(heard, *port, host));

@@ -100,7 +100,7 @@ fn without_tls() -> String {
     BLOCK_LIST.replace("tls sni @denied drop", "tls version 1.0 drop")
 }
 
-/// Returns two settled connections: one has shown the denied name, the other the allowed name.
+/// Returns two connections whose names are final: the first has sent the denied name, the second the allowed name.
 fn both(net: &Net) -> anyhow::Result<[Ends; 2]> {
     let mut both = [Ends::new(net, 8081)?, Ends::new(net, 8082)?];
     for (ends, name) in both.iter_mut().zip([DENIED, ALLOWED]) {

@@ -26,8 +26,8 @@ struct Way {
     name: &'static str,
     /// True if the denied name is sent later than --hello-timeout after the allowed connection.
     late: bool,
-    /// Returns a datagram of this length that precedes the others in one packet (UDP_SEGMENT). None: the datagrams are
-    /// separate packets.
+    /// Function that returns a datagram of a length. That datagram precedes those with the name in one packet, which is
+    /// split later (UDP_SEGMENT). None: the datagrams are separate packets.
     before: Option<fn(usize) -> Vec<u8>>,
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }
