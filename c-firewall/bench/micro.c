@@ -27,7 +27,7 @@ enum task_kind {
     TASK_REPEAT, // so many rounds of one are done
 };
 
-/// Task of the program.
+/// Task that the command line requests.
 struct task {
     enum task_kind kind;
     const char *asked; // the case; NULL in a list

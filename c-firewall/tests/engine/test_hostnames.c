@@ -44,7 +44,7 @@ static uint32_t add(struct hostnames *all, const char *pattern) {
     return id;
 }
 
-/// Returns true if the number of a name is that of the expected pattern; "-" = no pattern.
+/// Returns true if the search for a name finds the expected pattern; "-" = no pattern.
 static bool is_found(const struct host_numbers *numbers, const char *name, const char *expected) {
     const uint32_t number = hostnames_find(numbers, (const uint8_t *)name, strlen(name));
     bool wildcard;

@@ -7,7 +7,8 @@
 
 #include "test.h"
 
-/// State of our queues 3 to 5, in one line: "plain bypass 3 4 5".
+/// Checks the kinds of the rules, and those of the queues 3 to 5 that they reach, in one line:
+/// "plain bypass 3 4 5".
 static void assert_feed(const struct queue_rules *queue_rules, const char *expected) {
     char *told = NULL;
     size_t length;

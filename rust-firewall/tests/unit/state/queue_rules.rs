@@ -3,7 +3,7 @@
 
 use rust_firewall::state::queue_rules::{begin, take_nft, take_save, QueueRules};
 
-/// State of our queues 3 to 5, in one line: "plain bypass 3 4 5".
+/// Returns the kinds of the rules, and those of the queues 3 to 5 that they reach, in one line: "plain bypass 3 4 5".
 fn told(queue_rules: &QueueRules) -> String {
     let mut told = String::new();
     for (is, name) in [
