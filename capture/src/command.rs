@@ -359,7 +359,7 @@ fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
     }
 }
 
-/// Parameters of the threads.
+/// Parameters that all threads need.
 struct Job<'a> {
     openings: &'a [Opening],
     follow: bool,

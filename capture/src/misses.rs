@@ -27,13 +27,13 @@ struct Watched {
 
 struct Processor {
     number: usize,
-    /// Counters by kind.
+    /// Counters by kind of miss; None if the processor doesn't count the kind.
     watched: [Option<Watched>; KINDS],
 }
 
 pub struct Misses(Vec<Processor>);
 
-/// Misses on one processor.
+/// Numbers of misses on one processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub processor: usize,

@@ -11,9 +11,9 @@ use clap::ValueEnum;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     pub small: u64,
-    /// Entries of 2 MiB.
+    /// Entries for pages of 2 MiB.
     pub huge: u64,
-    /// Entries of 1 GiB.
+    /// Entries for pages of 1 GiB.
     pub giant: u64,
 }
 
@@ -112,7 +112,7 @@ impl Area {
 pub struct Memory {
     mapped: *mut u8,
     mapped_bytes: usize,
-    /// Aligned to 2 MiB.
+    /// Start of the memory, aligned to 2 MiB.
     start: *mut u8,
     bytes: usize,
 }
