@@ -97,7 +97,7 @@ pub struct Exchanges {
     /// All pairs of a subject and a load of the virtual machine.
     pairs: Vec<(Subject, Cell)>,
     told: Mutex<Told>,
-    /// Number of boots, by the number of rounds that their loads define.
+    /// Number of boots so far, by the number of rounds of the loads that a boot measures.
     boots: Mutex<BTreeMap<Option<u32>, usize>>,
 }
 

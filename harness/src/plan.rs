@@ -24,10 +24,10 @@ use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 /// Request of the command line.
 pub struct Request<'a> {
     pub experiment: Experiment,
-    /// The repository.
+    /// Root folder of the repository.
     pub root: PathBuf,
     pub bin_dir: PathBuf,
-    /// The result folder.
+    /// Folder of the result.
     pub out: PathBuf,
     /// True to measure on the machine's own loopback, not in namespaces.
     pub host: bool,

@@ -58,7 +58,7 @@ pub const COUNTED: Duration = Duration::from_secs(2);
 /// One run: a subject under a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Index into the cells.
+    /// Index of the load in the list of loads (cells).
     pub cell: usize,
     /// Index into the experiment's subjects.
     pub subject: usize,
@@ -110,7 +110,7 @@ pub fn slice_order(
     })
 }
 
-/// Amount of work.
+/// Amount of work in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     /// Number of runs; each subject under a load is one run, also where all are measured in slices.

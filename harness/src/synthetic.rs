@@ -19,7 +19,7 @@ const STRIDE: u32 = 2_654_435_761;
 /// Number of bits that select the /26 of a prefix in 10.0.0.0/8. Each prefix is in a separate /26.
 const BLOCK_BITS: u32 = 18;
 
-/// Contents of a policy.
+/// Kind of a generated policy: what its rules test.
 #[derive(
     Clone,
     Copy,

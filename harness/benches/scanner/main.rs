@@ -43,7 +43,7 @@ struct Workload {
     name: &'static str,
     targets: &'static str,
     port: u16,
-    /// Number of open targets.
+    /// Number of targets that are open.
     truth: u64,
     kind: Kind,
 }

@@ -25,7 +25,7 @@ const STRIPE: Rgb = (246, 246, 246);
 /// Space left of a name and right of the last number.
 const INSET: f64 = 10.0;
 const GAP: f64 = 22.0;
-/// Height below the rows, for the numbers and label of an axis.
+/// Height below the rows, for an axis's tick labels and title.
 const BELOW: f64 = 52.0;
 /// Height of the row with the reference lines' names.
 const KEY: f64 = 24.0;

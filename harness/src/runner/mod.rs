@@ -43,7 +43,7 @@ pub enum Workload {
     /// time.
     Echo,
     EchoConnect,
-    /// A dump, read to its end. The size is the number of parts.
+    /// A netlink dump, read to its end. The size is the number of parts.
     Dump,
     /// Incomplete dumps: DumpSlow is an echo while a reader of a dump pauses, DumpGone has a reader that leaves,
     /// DumpInterrupted is an interrupted dump.
@@ -77,7 +77,8 @@ pub enum Workload {
     FramesDelayed,
     /// Frames like `Frames`, up to 1500 bytes; the size is that of the ring, in MiB.
     FramesRing,
-    /// Frames up to the size at a fixed rate, while another program on the reader's CPU accesses memory at random.
+    /// Frames of random sizes, from 700 bytes to the size, at a fixed rate, while another program on the reader's CPU
+    /// accesses memory at random.
     FramesNeighbour,
     /// Frames like `Frames`, recorded to a file. FramesFilePaced has frames of exactly the size at a fixed rate.
     FramesFile,

@@ -49,7 +49,7 @@ pub struct SlicedOutcome {
     /// Results by the subject's index.
     pub wholes: Vec<Whole>,
     pub incidents: Vec<String>,
-    /// (subject, name, contents)
+    /// Raw output to store: (index of the subject, name, contents).
     pub raw: Vec<(usize, String, String)>,
 }
 

@@ -40,14 +40,14 @@ impl fmt::Display for CellName {
     }
 }
 
-/// A kind of row and its file.
+/// Kind of rows: the rows of one CSV file.
 pub trait Row: Serialize + DeserializeOwned {
     const FILE: &'static str;
     /// Column names, as in the first line.
     const COLUMNS: &'static [&'static str];
 }
 
-/// A row that belongs to a round; files of such rows grow.
+/// Kind of rows that belong to a round: each round appends rows to the file.
 pub trait RoundRow: Row {
     fn round(&self) -> u32;
     fn cell(&self) -> CellName;
