@@ -26,7 +26,7 @@ use crate::targets::Family;
 
 /// Step by which the number in flight grows.
 const STEP: usize = 256;
-/// Maximum completions per round.
+/// Maximum number of completions, and of connection attempts, per round.
 const ROUND: usize = 512;
 const FEWEST_IN_FLIGHT: usize = 8;
 /// Pause before a target is retried after a shortage, and the maximum number of retries.

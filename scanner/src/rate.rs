@@ -15,7 +15,7 @@ pub struct Rate {
 
 impl Rate {
     /// Creates a limit.
-    /// - per_second: questions per second; 0 means no limit.
+    /// - per_second: questions (connection attempts or SYNs) per second; 0 means no limit.
     pub fn new(per_second: f64, now_ns: u64) -> Rate {
         let interval = if per_second > 0.0 {
             1e9 / per_second

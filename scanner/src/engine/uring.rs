@@ -102,7 +102,7 @@ impl Uring {
         })
     }
 
-    /// Queues a whole chain: a link does not span two submissions.
+    /// Queues all entries of a chain for the same submission: the links between them would not span two submissions.
     fn push(&mut self, chain: &[Entry]) {
         let mut queue = self.ring.submission();
         if queue.capacity() - queue.len() < CHAIN {
