@@ -45,10 +45,10 @@ pub struct Metric {
     pub name: String,
     #[serde(default)]
     pub unit: String,
-    /// Name without the unit.
+    /// Name of the metric without its unit.
     #[serde(skip_deserializing)]
     pub stem: String,
-    /// Name as served.
+    /// Name of the metric as the exporter serves it.
     #[serde(skip_deserializing)]
     pub sample: String,
     pub r#type: MetricType,
@@ -73,7 +73,7 @@ pub enum MetricType {
     Info,
 }
 
-/// A process-wide count.
+/// A count of the whole process, not of a queue.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Count {
@@ -84,7 +84,7 @@ pub struct Count {
     pub exporter: bool,
 }
 
-/// Completes a metric's names.
+/// Completes the names of a metric.
 fn complete(metric: &mut Metric) -> anyhow::Result<()> {
     let name = &metric.name;
     let stem = match metric.unit.as_str() {

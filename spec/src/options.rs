@@ -50,7 +50,7 @@ pub struct Gone {
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     pub name: String,
-    /// Description; "" if unused.
+    /// Description of the choice for the generated code; "" if the code does not use the choice.
     #[serde(default)]
     pub about: String,
     /// Name of the enum; "" for a bool.
@@ -220,7 +220,7 @@ impl CommandOption {
         }
     }
 
-    /// Fills in the placeholders for values.
+    /// Returns a text with its placeholders replaced by the option's values.
     fn fill(&self, text: &str, file: &File) -> anyhow::Result<String> {
         let [min, max, bytes] = self.range;
         let shown = [
