@@ -107,7 +107,7 @@ impl Way {
     }
 }
 
-/// A packet with its properties outside its bytes.
+/// Packet to send, with its properties outside its bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shot {
     pub number: u32,

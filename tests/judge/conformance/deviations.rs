@@ -51,7 +51,7 @@ fn later_fragment_ports(case: &Case) -> bool {
     looks_behind_the_header(case.policy) && is_later_fragment(&case.shot.bytes)
 }
 
-/// Bytes that a policy with fields after the IPv6 header requires at most.
+/// Maximum number of copied bytes that a policy requires if it tests fields after the IPv6 header.
 const REQUIRED_BYTES: usize = 128;
 /// Largest number of compared bytes of a transport header.
 const HEADER_BYTES: usize = 20;

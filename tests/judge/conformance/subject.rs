@@ -55,7 +55,7 @@ pub struct Subject {
     tracked: bool,
 }
 
-/// Settings of a twin.
+/// Settings of a twin in a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
     /// --copy-bytes; None means the default.

@@ -70,7 +70,7 @@ fn told_words(
     words
 }
 
-/// Returns None if both twins print the same and find no fault, otherwise the difference.
+/// Returns None if both twins explain all packets without an error and print the same, otherwise the difference.
 fn judge(
     asker: &Asker,
     words: &[String],

@@ -13,7 +13,7 @@ use super::pcap;
 /// A policy and packets of an earlier disagreement.
 pub struct Kept {
     pub path: PathBuf,
-    /// Description in one sentence.
+    /// Description of the disagreement in one sentence.
     pub note: String,
     /// Arguments of the judge: one line per packet, or one line for all packets.
     pub asked: Vec<String>,

@@ -42,7 +42,7 @@ const NAMES: &str = r#"table inet host {
 	}
 }
 "#;
-/// Policy with another name, and with so many classes that it uses other mark bits.
+/// Policy with another name, and with so many classes (sets of name matches) that it uses other mark bits.
 const OTHER_NAMES: &str = r#"table inet host {
 	chain input {
 		type filter hook input priority filter; policy accept;
@@ -169,7 +169,8 @@ fn names_leave_no_trace() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kills a confirmation of a policy without names after its commit. Checks that the next command ends the firewall.
+/// Kills the confirmation of a policy without names after it has stored the new state. Checks that the next command
+/// ends the firewall, which the policy does not need.
 fn names_end_behind_a_kill() -> anyhow::Result<()> {
     for next in ["confirm", "unapply"] {
         let (place, _) = applied(Twin::Rust)?;

@@ -147,8 +147,8 @@ fn try_one(
     Ok(tried)
 }
 
-/// Runs every wanted strategy with every opening. Over IPv6 it runs them with the first opening only, because the bytes
-/// are the same.
+/// Runs every wanted strategy with every opening (a client's first bytes). Over IPv6 it runs them with the first
+/// opening only, because the bytes are the same.
 fn try_all(
     net: &Net,
     version: Version,
@@ -190,7 +190,7 @@ pub enum By {
     Stage(Twin),
 }
 
-/// Subject that runs.
+/// Subject of a case while it runs.
 pub enum Running {
     Twin { firewall: Firewall, _folder: Folder },
     Stage(Stage),
@@ -232,12 +232,12 @@ impl Running {
     }
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to hide a denied name passes the firewall.
 pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     hold_in(&Net::new(sees)?, by, version, text)
 }
 
-/// Checks in an existing net that no way passes the firewall.
+/// Checks in an existing net that no way to hide a denied name passes the firewall.
 pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let running = by.start(net, text)?;
     let tried = try_all(net, version, (DENIED, DECOY), false, |_| true)?;

@@ -41,7 +41,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("doctor-without-root", 60, without_root),
 ];
 
-/// Findings by their text.
+/// Findings of `fwctl doctor`, which cases search by their text.
 pub struct Found(Vec<Value>);
 
 impl Found {

@@ -26,7 +26,7 @@ pub const TLS_PORT: u16 = 8443;
 /// Application protocol of the servers (ALPN).
 pub const SPOKEN: &str = "spoken";
 
-/// Length of a ClientHello.
+/// Kind of a ClientHello, by its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,

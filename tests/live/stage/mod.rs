@@ -253,7 +253,8 @@ fn packets(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// Checks that the packets of a settled connection are queued again after a reload, and decided by the new policy.
+/// Checks that the packets of a connection whose names are final are queued again after a reload, and decided by the
+/// new policy.
 fn reload(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;

@@ -390,7 +390,7 @@ impl Sitting {
         (left_out, wrong)
     }
 
-    /// Returns the same as `excuse` if only counters differ.
+    /// Returns the packets to leave out and the first unexpected difference, like `excuse`, if only counters differ.
     fn excuse_counters(
         &mut self,
         case: &Case,

@@ -125,7 +125,7 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to send the denied name passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(QuinnV4)?;
     let running = by.start(&scene.net, text)?;
@@ -135,7 +135,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Checks that all ways reach the server without a firewall.
+/// Checks that all ways to send the denied name reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
     all_completed(&try_all(&Scene::new(QuinnV4)?, true)?)
 }
