@@ -17,7 +17,7 @@ enum {
     FRONT_BYTES = 4, // of what is below a wildcard
 };
 
-/// Name that is searched.
+/// Name to search, with its length.
 struct asked {
     uint8_t length;
     char text[NAME_BYTES];

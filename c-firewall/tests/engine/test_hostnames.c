@@ -58,7 +58,7 @@ static bool is_found(const struct host_numbers *numbers, const char *name, const
     return hostnames_interval(numbers, id).low == number;
 }
 
-/// Creates the numbers of patterns, which are separated by blanks.
+/// Creates the search table of some patterns, which are separated by blanks.
 static void make(struct host_numbers *numbers, char *patterns) {
     struct hostnames *all = hostname_make();
 
