@@ -22,7 +22,7 @@ fn name_of(command: ControlCommand) -> &'static str {
     }
 }
 
-/// Writes the result of parsing a line to `text`, in the format of the vectors.
+/// Returns the result of parsing a line, in the format of the vectors.
 fn describe(line: &[u8]) -> String {
     match control::request::parse(line) {
         Err(failure) => format!("error {}", failure.text),

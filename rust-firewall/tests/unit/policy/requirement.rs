@@ -10,7 +10,7 @@ use rust_firewall::policy::requirement::Requirement;
 const SETS: &str = "set cdn { type ipv4_addr; learn dns \"cdn.example\"; }\n \
     set six { type ipv6_addr; learn dns \"cdn.example\"; }";
 
-/// Writes a requirement to `text`, in the format of requirement.txt.
+/// Returns a requirement in the format of requirement.txt.
 fn describe(requirement: &Requirement) -> String {
     let mut text = format!("copy={}", requirement.copy_bytes);
     for (is_set, name) in [

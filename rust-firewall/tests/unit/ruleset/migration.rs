@@ -30,7 +30,7 @@ fn loaded(text: &str) -> Loaded {
     loaded.expect("a policy").expect("a policy")
 }
 
-/// Writes a table with one chain of these rules to `text`.
+/// Returns a table with one chain of these rules.
 fn chain(rules: &str) -> String {
     format!("table inet t {{\n chain c {{\n{rules} }}\n}}\n")
 }
@@ -65,7 +65,7 @@ fn counters(old: &str, new: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Checks the same as assert_texts, for policies with one chain of these rules.
+/// Returns the same as `counters`, for policies with one chain of these rules.
 fn counters_of_rules(old: &str, new: &str) -> Vec<u64> {
     counters(&chain(old), &chain(new))
 }
