@@ -84,7 +84,7 @@ mod tests {
         out
     }
 
-    /// Returns the recorded and the original length.
+    /// Returns the recorded and the original length in a packet block.
     fn lengths(block: &[u8]) -> [u32; 2] {
         [20, 24].map(|at| u32::from_ne_bytes(*block[at..].first_chunk().unwrap()))
     }
