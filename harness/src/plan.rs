@@ -21,7 +21,7 @@ use crate::staged::{split_words, StagedFiles, SPLITTER};
 use crate::subject::{Kind, Subject, CAPTURE};
 use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 
-/// Request of the command line.
+/// Run of an experiment as the command line requests it.
 pub struct Request<'a> {
     pub experiment: Experiment,
     /// Root folder of the repository.

@@ -19,7 +19,7 @@ pub struct Cell {
     pub route: Route,
     pub payload_bytes: usize,
     pub policy: Option<SyntheticPolicy>,
-    /// Number of rounds, if the load has its own.
+    /// Number of rounds of this load; None: all rounds of the experiment.
     pub rounds: Option<u32>,
     /// Runners in order of preference.
     pub runners: Vec<RunnerName>,

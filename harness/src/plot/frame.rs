@@ -11,7 +11,7 @@ use crate::table::number;
 
 /// Space between the edge of a figure and its contents.
 pub const MARGIN: f64 = 16.0;
-/// Vertical start of a figure's content.
+/// Distance of a figure's content from the top.
 pub const TOP: f64 = 76.0;
 /// Height of a one-line note with the machine's name at the bottom, and of each further line.
 pub const BOTTOM: f64 = 50.0;

@@ -8,7 +8,7 @@ use super::metric;
 use crate::load::{curve, Burst};
 use crate::runner::{Metric, Workload};
 
-/// One slice of one subject.
+/// Results of one slice of a subject.
 #[derive(Debug)]
 pub struct Slice {
     pub burst: Burst,

@@ -90,7 +90,7 @@ row! {
 }
 
 row! {
-    /// The main metric within one run.
+    /// One value of the main metric in the course of a run.
     SeriesRow in "series.csv" {
         round: u32,
         subject: String,
@@ -106,7 +106,7 @@ row! {
 }
 
 row! {
-    /// The distribution of latencies of one run.
+    /// One point of the distribution of latencies in a run.
     PercentileRow in "percentiles.csv" {
         round: u32,
         subject: String,
