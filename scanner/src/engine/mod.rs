@@ -44,7 +44,7 @@ pub enum Operation {
 pub struct Completion {
     pub slot: u32,
     pub operation: Operation,
-    /// Number of bytes or 0, or -errno.
+    /// Number of received or sent bytes, 0 for other operations, or -errno.
     pub result: i32,
 }
 

@@ -42,7 +42,7 @@ static TO_NOBODY: Sockaddr = Sockaddr::NOBODY;
 
 pub struct Uring {
     ring: IoUring,
-    /// Freed only if all operations have ended.
+    /// Memory that the kernel uses; it is freed only if all operations have ended.
     held: ManuallyDrop<Held>,
     /// Completions that were read to make room for a submission.
     early: Vec<Completion>,
@@ -62,7 +62,7 @@ struct Held {
     addresses: Vec<Sockaddr>,
     /// SO_ERROR values, written by the kernel.
     errors: Vec<i32>,
-    /// Pending operation by slot: CONNECT and the like.
+    /// Kind of the pending operation of each slot, e.g. CONNECT; None without an operation.
     busy: Vec<Option<u64>>,
 }
 
