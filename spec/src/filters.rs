@@ -35,14 +35,14 @@ fn literal(text: String) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Converts a note to the start of a sentence.
+/// Converts a text's first letter to a capital letter, for the start of a sentence.
 fn capitalize_first(text: String) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// Converts the start of a sentence to a note, unless it is an abbreviation.
+/// Converts a text's first letter to a small letter, unless the second is a capital letter, too (an abbreviation).
 fn uncapitalize_first(text: String) -> String {
     if text.chars().nth(1).is_some_and(char::is_uppercase) {
         return text;

@@ -55,7 +55,7 @@ pub struct Metric {
     pub help: String,
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Values of the last label.
+    /// Values of the metric's last label.
     #[serde(default)]
     pub values: Vec<String>,
     /// Path of the metric's value in the answers of the control socket; "" if the exporter computes the value
