@@ -24,7 +24,7 @@ pub fn folder() -> PathBuf {
     root().join("tests/corpus/crashes")
 }
 
-/// Writes both files; returns the path of the policy.
+/// Writes the policy of a disagreement to NAME.nft, and its packets to NAME.pcap. Returns the path of the policy.
 pub fn write(
     name: &str,
     judge: &str,
