@@ -42,9 +42,19 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
 
 /// Reads a policy's lists. Returns the policy with the lists' paths in the state folder.
 pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
+    read_checked(source, state, &|_| Ok(()))
+}
+
+/// Reads a policy's lists. Each is checked before it is opened.
+pub fn read_checked(
+    source: &Source,
+    state: &Path,
+    check: stage::Check,
+) -> Result<(Source, Vec<List>)> {
     let mut lists = Vec::new();
     let folder = state.join(FOLDER);
     let text = source.text.map_lists(|path| {
+        check(path)?;
         let content = fs::read(path).map_err(|error| {
             std::io::Error::new(error.kind(), format!("{}: {error}", path.display()))
         })?;

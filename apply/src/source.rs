@@ -217,8 +217,13 @@ pub fn parse(file: PathBuf, text: stage::Source) -> Result<Source> {
 
 /// Reads a policy with its included files.
 pub fn read(path: &Path) -> Result<Source> {
+    read_checked(path, &|_| Ok(()))
+}
+
+/// Reads a policy. Each of its files is checked before it is opened.
+pub fn read_checked(path: &Path, check: stage::Check) -> Result<Source> {
     let file = fs::canonicalize(path).map_err(at(path))?;
-    let text = stage::file(&file.to_string_lossy());
+    let text = stage::checked_file(&file.to_string_lossy(), check);
     let text =
         text.map_err(|error| policy(format_args!("{error}: name a policy that can be read")))?;
     parse(file, text)

@@ -11,7 +11,7 @@
 
 #include "names.h"
 
-enum { SEGMENTS = 64 }; // number of segments that a stream comes in, at most
+enum { SEGMENTS = 64 }; // maximum number of segments of a stream
 
 /// Calls names_ask for a copy in a block of exactly its size, so that a sanitizer detects reads
 /// beyond its end.

@@ -20,8 +20,10 @@ enum {
 
 /// Flags in the byte that describes a server. The byte's two lowest bits are the kind of content.
 enum server_property {
-    SERVER_LAST_WINS = 4, // of bytes for one place, those that came last are kept
-    SERVER_COOKIES = 8,   // another SYN takes the place of one that is not acknowledged
+    // If several segments have bytes for the same sequence number, the bytes that arrived last are
+    // kept.
+    SERVER_LAST_WINS = 4,
+    SERVER_COOKIES = 8, // a new SYN replaces a SYN that has not been acknowledged
     SERVER_FAST_OPEN = 16,
 };
 

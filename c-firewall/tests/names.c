@@ -17,7 +17,7 @@
 static const char *const states[] = {"none", "undecided", "known", "unreadable"};
 
 enum {
-    SHOWN = 8, // addresses of an answer that are told
+    SHOWN = 8, // maximum number of an answer's addresses in a result
 };
 
 static void must(bool condition, const char *what) {

@@ -162,3 +162,26 @@ pub struct Level {
     pub level: String,
     pub was: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns a status whose wall clock was set from 5,000 s to 1,000 s.
+    fn status(uptime: &str) -> Status {
+        let text = format!(
+            r#"{{"program": "p", "version": "1", "pid": 1, "uid": 0, "executable": null, "arguments": [],
+            "time_ms": 1000000, "started_ms": 5000000, {uptime} "backend": "raw", "policy": null, "queues": [],
+            "ledger": {{"reconciled": true, "difference": 0, "lost": 0}}, "contract": [], "guard": null,
+            "reload_error": null, "log_level": "warning", "counts": {{}}}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn the_uptime_is_that_of_the_clock_that_is_never_set() {
+        assert_eq!(status(r#""uptime_ms": 7000,"#).uptime_s(), 7);
+        // Older firewalls report wall-clock times only.
+        assert_eq!(status("").uptime_s(), 0);
+    }
+}

@@ -179,7 +179,7 @@ pub fn check(tokens: &Tokens, key: &Key) -> Result<(), Refusal> {
     if key.of == Use::Value && key.place >= key.tokens.start {
         return refuse(
             "this statement takes no value by name",
-            "set a mark by name (`meta mark set tls sni map`), and go by it",
+            "set a mark by name (`meta mark set tls sni map`), and match that mark",
         );
     }
     let has_host = names
@@ -188,7 +188,7 @@ pub fn check(tokens: &Tokens, key: &Key) -> Result<(), Refusal> {
     if key.of == Use::NotMember && !has_host {
         return refuse(
             "`!=` of a key without the name of a host",
-            "write a rule that goes on for the elements, and one behind it",
+            "write a rule that goes on for the elements, and another rule after it",
         );
     }
     Ok(())

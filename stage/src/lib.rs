@@ -42,7 +42,7 @@ use marks::Layout;
 pub use nat::without_nat;
 use reach::Ways;
 use replace::{Edit, Replacer};
-pub use source::{file, text, Place, Source};
+pub use source::{checked_file, file, text, Check, Place, Source};
 use token::Tokens;
 use trial::Trials;
 

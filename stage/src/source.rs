@@ -24,6 +24,9 @@ impl fmt::Display for Place {
     }
 }
 
+/// Check of a file or folder before it is read. Fails with the reason.
+pub type Check<'a> = &'a dyn Fn(&Path) -> io::Result<()>;
+
 /// Text with its included files inserted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
@@ -51,11 +54,6 @@ impl Source {
         }
     }
 
-    /// Returns the paths of the text's file and of its included files.
-    pub fn files(&self) -> &[PathBuf] {
-        &self.files
-    }
-
     fn path(&self, file: usize) -> &Path {
         self.files.get(file).map_or(Path::new(""), PathBuf::as_path)
     }
@@ -72,7 +70,7 @@ impl Source {
         self.lines.push((file, number));
     }
 
-    fn add_text(&mut self, path: &Path, text: &str, depth: usize) -> io::Result<()> {
+    fn add_text(&mut self, path: &Path, text: &str, depth: usize, check: Check) -> io::Result<()> {
         if depth > DEPTH_MAX {
             let text = format!("{}: more than {DEPTH_MAX} nested files", path.display());
             return Err(io::Error::other(text));
@@ -85,9 +83,10 @@ impl Source {
                 continue;
             };
             let folder = path.parent().unwrap_or(Path::new(""));
-            for path in matching(&folder.join(wanted))? {
+            for path in matching(&folder.join(wanted), check)? {
+                check(&path)?;
                 let text = read(&path)?;
-                self.add_text(&path, &text, depth + 1)?;
+                self.add_text(&path, &text, depth + 1, check)?;
             }
         }
         Ok(())
@@ -106,13 +105,30 @@ fn included(line: &str) -> Option<String> {
     (tokens.get(0) == "include").then(|| name.to_owned())
 }
 
+fn is_pattern(path: &Path) -> bool {
+    path.to_string_lossy().contains(['*', '?', '['])
+}
+
+/// Checks the folders in which a pattern finds its files: a file can be taken out of them.
+fn check_folders(pattern: &Path, check: Check) -> io::Result<()> {
+    let Some(folder) = pattern.parent() else {
+        return Ok(());
+    };
+    if is_pattern(folder) {
+        let mut found = matching(folder, check)?.into_iter();
+        return found.try_for_each(|folder| check(&folder));
+    }
+    check(folder)
+}
+
 /// Returns the files that an include names, in order. A pattern may match no file. The file of a plain name must exist;
 /// otherwise reading it fails.
-fn matching(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let pattern = path.to_string_lossy();
-    if !pattern.contains(['*', '?', '[']) {
+fn matching(path: &Path, check: Check) -> io::Result<Vec<PathBuf>> {
+    if !is_pattern(path) {
         return Ok(vec![path.to_owned()]);
     }
+    check_folders(path, check)?;
+    let pattern = path.to_string_lossy();
     let found = glob::glob(&pattern).map_err(|error| io::Error::other(error.to_string()))?;
     Ok(found.flatten().collect())
 }
@@ -121,13 +137,22 @@ fn matching(path: &Path) -> io::Result<Vec<PathBuf>> {
 /// can't be read.
 pub fn text(name: &str, text: &str) -> io::Result<Source> {
     let mut source = Source::default();
-    source.add_text(Path::new(name), text, 1)?;
+    source.add_text(Path::new(name), text, 1, &|_| Ok(()))?;
     Ok(source)
 }
 
 /// Reads a policy file with its included files.
 pub fn file(path: &str) -> io::Result<Source> {
-    text(path, &read(Path::new(path))?)
+    checked_file(path, &|_| Ok(()))
+}
+
+/// Reads a policy's file. Each file, and each folder in which a pattern finds files, is checked before it is opened.
+pub fn checked_file(path: &str, check: Check) -> io::Result<Source> {
+    let path = Path::new(path);
+    check(path)?;
+    let mut source = Source::default();
+    source.add_text(path, &read(path)?, 1, check)?;
+    Ok(source)
 }
 
 #[cfg(test)]

@@ -23,12 +23,21 @@ impl Folder {
         Folder::with_mode(0o777)
     }
 
+    /// Creates a folder that all users may read, and whose path only root can change.
+    pub fn of_root() -> anyhow::Result<Folder> {
+        Folder::within(Path::new("/run"), 0o755)
+    }
+
     fn with_mode(mode: u32) -> anyhow::Result<Folder> {
+        Folder::within(&std::env::temp_dir(), mode)
+    }
+
+    fn within(parent: &Path, mode: u32) -> anyhow::Result<Folder> {
         let taken = |error: &io::Error| error.kind() == io::ErrorKind::AlreadyExists;
         let mut number = 0;
         loop {
             let name = format!("twinwall-{}-{number}", std::process::id());
-            let path = std::env::temp_dir().join(name);
+            let path = parent.join(name);
             match fs::create_dir(&path) {
                 Err(error) if taken(&error) => number += 1,
                 made => {

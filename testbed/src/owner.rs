@@ -16,6 +16,11 @@ pub struct Owner {
 }
 
 impl Owner {
+    /// Returns the socket, for another process.
+    pub fn into_socket(self) -> OwnedFd {
+        self.socket
+    }
+
     /// Binds a queue in a namespace by one message: nlmsghdr, nfgenmsg, NFQA_CFG_CMD with NFQNL_CFG_CMD_BIND
     /// (linux/netfilter/nfnetlink_queue.h), and waits for its acknowledgement.
     pub fn of(namespace: &Namespace, queue: u16) -> anyhow::Result<Owner> {

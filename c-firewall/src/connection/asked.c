@@ -19,6 +19,7 @@ struct asked *asked_make(void) {
     if (asked) {
         asked->key = siphash_draw();
         borders_make(&asked->borders);
+        openers_make(&asked->openers);
     }
     return asked;
 }
@@ -61,25 +62,14 @@ void asked_note(struct asked *asked, const struct packet *packet, const struct a
     };
 }
 
-/// Returns true if an answer comes from the interface to which the query was sent. If that
-/// interface is unknown, the answer must come from another interface than the query, unless this
-/// host sent the query.
-static bool is_answer(const struct asked_question *question, const struct connection_input *input) {
-    const uint32_t client = question->client_interface, server = question->server_interface;
-    const bool is_told =
-        server != CONNECTION_INTERFACE_UNKNOWN || client == CONNECTION_INTERFACE_HOST;
-
-    return direction_answers(client, server, input) &&
-           (is_told || client != input->source_interface);
-}
-
 bool asked_take(struct asked *asked, const struct packet *packet, const struct answer *answer,
                 const struct connection_input *input) {
     const uint64_t tag = hash(asked, packet, answer);
     struct asked_question *all = bucket(asked, tag);
 
     for (int i = 0; i < ASKED_BUCKET_QUESTIONS; i++) {
-        if (all[i].tag == tag && all[i].end_ns > input->now_ns && is_answer(&all[i], input)) {
+        if (all[i].tag == tag && all[i].end_ns > input->now_ns &&
+            direction_answers_query(all[i].client_interface, all[i].server_interface, input)) {
             all[i].end_ns = 0;
             return true;
         }

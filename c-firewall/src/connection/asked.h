@@ -12,12 +12,13 @@
 
 #include "base/siphash.h"
 #include "connection/borders.h"
+#include "connection/openers.h"
 #include "connection/types.h"
 #include "names/answer.h"
 #include "packet/packet.h"
 
 enum {
-    ASKED_BUCKETS = 512, // of pending queries
+    ASKED_BUCKETS = 512, // number of buckets in the table of pending queries
     ASKED_BUCKET_QUESTIONS = 8,
 };
 
@@ -25,7 +26,7 @@ enum {
 struct asked_question {
     uint64_t tag;
     uint64_t end_ns;           // expiry time; 0 means that the entry is unused
-    uint32_t client_interface; // interface of the client
+    uint32_t client_interface; // interface that the query came from
     uint32_t server_interface; // interface of the server
 };
 
@@ -33,7 +34,9 @@ struct asked_question {
 struct asked {
     struct siphash_key key;
     struct asked_question buckets[ASKED_BUCKETS][ASKED_BUCKET_QUESTIONS];
-    struct borders borders; // borders of messages over TCP
+    // Table of the DNS connections over TCP, with the start of each server's next message.
+    struct borders borders;
+    struct openers openers; // flows of UDP, by the end that opened them
 };
 
 /// Makes an empty table; free it with free. Returns NULL if there is no memory.

@@ -35,6 +35,15 @@ bool direction_answers(uint32_t client, uint32_t server, const struct connection
     return !differs(server, input->source_interface) && !differs(client, input->sink_interface);
 }
 
+bool direction_answers_query(uint32_t client, uint32_t server,
+                             const struct connection_input *input) {
+    const bool is_told =
+        server != CONNECTION_INTERFACE_UNKNOWN || client == CONNECTION_INTERFACE_HOST;
+
+    return direction_answers(client, server, input) &&
+           (is_told || client != input->source_interface);
+}
+
 bool direction_answers_pending(const struct connection *connection,
                                const struct connection_input *input) {
     return direction_answers(connection->pending_client_interface,

@@ -9,7 +9,7 @@
 #include "connection/stream.h"
 
 enum {
-    IPV4_WORDS = 2, // of an IPv4 key; the others are 0
+    IPV4_WORDS = 2, // number of words of a key with IPv4 addresses; the other words are 0
     // Time in seconds for which a forgotten connection is recorded: its server may keep the
     // client's bytes that long.
     GRAVE_SECONDS = 120,
@@ -90,6 +90,18 @@ bool connection_table_key(const struct packet *packet, struct connection_key *ke
     key->words[3] = (uint64_t)(high >> 64);
     key->words[4] = (uint64_t)high;
     return is_low;
+}
+
+void connection_table_end(const struct packet *packet, bool is_source,
+                          uint64_t words[CONNECTION_END_WORDS]) {
+    const uint32_t size = packet_address_bytes(packet);
+    const uint8_t *addresses = packet_addresses(packet);
+    const unsigned __int128 address = number(is_source ? addresses : addresses + size, size);
+    const uint16_t port = is_source ? packet->source_port : packet->destination_port;
+
+    words[0] = (uint64_t)port << 32 | (uint64_t)packet->version << 8 | packet->protocol;
+    words[1] = (uint64_t)(address >> 64);
+    words[2] = (uint64_t)address;
 }
 
 static uint64_t hash(const struct siphash_key *hasher, const struct connection_key *key) {

@@ -24,6 +24,10 @@ void connection_table_free(struct connection_table *table);
 /// is the lower end (by address and port).
 bool connection_table_key(const struct packet *packet, struct connection_key *key);
 
+/// Returns an end of a packet with addresses and ports in words: its address and port.
+void connection_table_end(const struct packet *packet, bool is_source,
+                          uint64_t words[CONNECTION_END_WORDS]);
+
 /// Returns the bucket of a key.
 uint32_t connection_table_bucket(const struct connection_table *table,
                                  const struct connection_key *key);

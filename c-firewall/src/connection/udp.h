@@ -9,8 +9,8 @@
 // the same bytes again, and different bytes for the same position are an evasion. A server may
 // remember connections that the firewall has forgotten: for a while such a connection is
 // unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other
-// ports only. At the DNS port a long header of QUIC is an unreadable query, because it has more
-// than one question.
+// ports only, even if the server began with a packet of QUIC. At the DNS port a long header of QUIC
+// is an unreadable query, because it has more than one question.
 #ifndef CONNECTION_UDP_H
 #define CONNECTION_UDP_H
 

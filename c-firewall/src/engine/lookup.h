@@ -54,7 +54,7 @@ struct lookup {
     policy_value base; // lowest value of all intervals
     uint32_t bucket_shift;
     uint32_t bucket_count;
-    uint32_t *buckets; // start of each bucket; bucket_count + 1 of them
+    uint32_t *buckets; // index of each bucket's first interval; bucket_count + 1 entries
 };
 
 /// Sorts ranges and removes overlaps: a value in two ranges belongs to the range that begins first;

@@ -102,6 +102,15 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
     }
 }
 
+/// Returns true if the client of a packet opened its connection. A TCP connection has borders only
+/// then.
+static bool is_clients(const struct asked *asked, const struct packet *packet,
+                       const struct connection_input *how) {
+    const bool is_known = packet->protocol == IPPROTO_TCP || how->is_directed;
+
+    return is_known || openers_is_clients(&asked->openers, packet, how);
+}
+
 /// Reads a DNS message, and counts the result if it is an answer.
 static void take(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
                  const struct names_cursor *message, const struct connection_input *how,
@@ -111,7 +120,8 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
     uint32_t sets;
 
     if (!read.is_answer) {
-        if (packet->destination_port == DNS_PORT && offset > 0 && sets_of(compiled, &read) != 0)
+        if (packet->destination_port == DNS_PORT && offset > 0 && sets_of(compiled, &read) != 0 &&
+            is_clients(asked, packet, how))
             asked_note(asked, packet, &read, how);
         return;
     }
@@ -207,6 +217,8 @@ void teach_packet(struct asked *asked, const struct compiled *compiled, const st
 
     if (!packet->has_ports || (!is_servers && packet->destination_port != DNS_PORT))
         return;
+    if (!is_tcp && !how->is_directed)
+        openers_note(&asked->openers, packet, how);
     if (packet->fragment || (how->segmented && !is_tcp) || !data_of(packet, how, &data))
         is_read = false;
     else if (is_tcp)

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Learning of addresses from accepted DNS packets.
 //
-// Theory of operation: a query for a name that a set learns is stored. The answer to it, sent from
-// the query's destination to its source, adds addresses to the set. Both packets must be accepted
-// first, so only a server that the policy lets a client query can add addresses. A message is read
-// if one packet contains all of it; over TCP, from the end of the previous message.
+// Theory of operation: a query for a name that a set learns is stored, if it comes from the end
+// that opened the connection. The answer to it, sent from the query's destination to its source,
+// adds addresses to the set. Both packets must be accepted first, so only a server that the policy
+// lets a client query can add addresses. A message is read if one packet contains all of it; over
+// TCP, from the end of the previous message.
 #ifndef ENGINE_TEACH_H
 #define ENGINE_TEACH_H
 

@@ -247,7 +247,7 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
 struct lesson {
     const struct evaluation *evaluation;
     struct stats *stats;
-    bool is_added; // false if the kernel's set refused one of them
+    bool is_added; // false if the kernel's set refused an address of the packet
 };
 
 /// Adds learned addresses to the kernel's set until a time, and counts the result.
@@ -280,6 +280,7 @@ static bool learn(const struct evaluation *evaluation, struct stats *stats,
     if (evaluation->elements.socket >= 0)
         output.listener = add_elements;
     how = connection_input(source, packet, evaluation->now_ns);
+    how.is_directed = evaluation->stage != 0;
     teach_packet(evaluation->asked, source->loaded->compiled, parsed, &how, &output);
     for (int i = 0; i < TEACH_RESULT_COUNT; i++)
         if (output.results[i] > 0)

@@ -18,13 +18,13 @@ enum {
     PATTERNS_MAX = 12,
     TEXT_BYTES = 64,
     POLICY_BYTES = 4096,
-    WORDS = 8, // of a packet of the vectors
+    WORDS = 8, // maximum number of words of a packet in the vectors
 };
 
 /// IPv4 packet with a TCP segment from port 40000 to port 443.
 static const uint8_t packet_bytes[40] = {
-    0x45, 0, 0, 40,   0, 0, 0x40, 0, 64, 6, 0, 0, 10,   0,    0,    1,    10, 0, 0, 2,
-    0,    0, 1, 0xbb, 0, 0, 0,    0, 0,  0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0,  0, 0, 0};
+    0x45, 0,    0, 40,   0, 0, 0x40, 0, 64, 6, 0, 0, 10,   0,    0,    1,    10, 0, 0, 2,
+    0x9c, 0x40, 1, 0xbb, 0, 0, 0,    0, 0,  0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0,  0, 0, 0};
 
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
                                                 .undecided_verdict = VERDICT_ACCEPT};

@@ -11,7 +11,7 @@
 /// Writes a capture to a file without a name. Returns a path by which it can be opened.
 static const char *file_of(const uint8_t *bytes, size_t length) {
     static char path[64];
-    FILE *file = tmpfile(); // stays open: it goes with the test program
+    FILE *file = tmpfile(); // stays open until the test program ends
 
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, length, file), length);

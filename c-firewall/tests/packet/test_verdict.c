@@ -185,7 +185,7 @@ static void gaps_are_explained_by_messages_and_overruns(void **state) {
     verdict_batch_overrun(batch);
     verdict_batch_add(batch, 900, VERDICT_ACCEPT, 0);
     assert_int_equal(batch->gap_ids, 1);
-    verdict_batch_add(batch, 902, VERDICT_ACCEPT, 0); // an overrun explains one
+    verdict_batch_add(batch, 902, VERDICT_ACCEPT, 0); // an overrun explains a gap
     assert_int_equal(batch->gap_ids, 2);
     assert_int_equal(batch->count, 8);
 }

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `boot`: loads the policy before the network is up, for the unit twinwall.service.
 
+use std::cell::RefCell;
 use std::fs;
+use std::io;
 use std::path::Path;
 
 use apply::source::Source;
@@ -9,7 +11,8 @@ use apply::state::State;
 use apply::store::Store;
 
 use super::arguments::StatePlace;
-use super::{apply_again, apply_source, config, on_host, trust};
+use super::config::{self, Config};
+use super::{apply_again, apply_source, on_host, trust};
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
@@ -20,15 +23,32 @@ fn is_of_file(state: &State, policy: &Path) -> bool {
         && applied.is_none_or(|file| fs::canonicalize(policy).is_ok_and(|policy| policy == file))
 }
 
-/// Reads the policy's file. Fails if another user than root can change the file, an included file or a list. Also fails
-/// if it has the text of a reverted generation, because nobody could confirm it.
-fn read(state: &State, place: &StatePlace, policy: &Path) -> Result<Source, Failure> {
+/// Reads the policy's file and its lists. Fails if another user than root can change one of these files or an included
+/// file; such a file is not opened.
+fn read_files(place: &StatePlace, policy: &Path) -> Result<(Source, Source), Failure> {
+    let refused = RefCell::new(None);
+    let check = |file: &Path| {
+        trust::check_file(file).map_err(|failure| {
+            let error = io::Error::other(failure.text.clone());
+            refused.replace(Some(failure));
+            error
+        })
+    };
+    let read = || {
+        let read = apply::source::read_checked(policy, &check)?;
+        let (source, _) = apply::lists::read_checked(&read, &place.state, &check)?;
+        Ok((read, source))
+    };
     trust::check_file(policy)?;
-    let read = apply::source::read(policy)?;
-    let (source, lists) = apply::lists::read(&read, &place.state)?;
-    let lists = lists.iter().map(|list| &list.path);
-    let mut files = read.text.files().iter().chain(lists);
-    files.try_for_each(|file| trust::check_file(file))?;
+    read().map_err(|failure: apply::failure::Failure| {
+        refused.take().unwrap_or_else(|| failure.into())
+    })
+}
+
+/// Reads the policy's file. Fails if another user than root can change it, or if it has the text of a reverted generation,
+/// because nobody could confirm it.
+fn read(state: &State, place: &StatePlace, policy: &Path) -> Result<Source, Failure> {
+    let (read, source) = read_files(place, policy)?;
     match state.reverted(&source.digest()) {
         None => Ok(read),
         Some(generation) => Err(Failure::new(
@@ -42,6 +62,28 @@ fn read(state: &State, place: &StatePlace, policy: &Path) -> Result<Source, Fail
     }
 }
 
+/// Reads the settings. Fails if they can't be used.
+fn settings(place: &StatePlace) -> Result<Config, Failure> {
+    let config = config::read(&place.config)?;
+    config.wanted()?;
+    Ok(config)
+}
+
+/// Loads the policy's file. Returns false if the boot does not load it.
+fn load_file(state: &State, place: &StatePlace, policy: &Path) -> Result<bool, Failure> {
+    if !is_of_file(state, policy) {
+        return Ok(false);
+    }
+    let wanted = settings(place)?.wanted()?;
+    let applied = apply_source(place, read(state, place, policy)?, wanted, None)?;
+    output::line(&format!(
+        "generation {} is applied: {}",
+        applied.number,
+        policy.display()
+    ));
+    Ok(true)
+}
+
 /// Loads the policy's file, otherwise the generation that was confirmed last.
 pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
     let state = on_host(place, |host| {
@@ -49,32 +91,28 @@ pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
         apply::undo::pending(&mut store, "the machine restarted before it was confirmed")?;
         Ok(store.state.clone())
     })?;
-    let mut exit = Exit::Fine;
-    if is_of_file(&state, policy) {
-        let wanted = || config::read(&place.config)?.wanted();
-        let loaded = read(&state, place, policy)
-            .and_then(|source| apply_source(place, source, wanted()?, None));
-        match loaded {
-            Ok(applied) => {
-                output::line(&format!(
-                    "generation {} is applied: {}",
-                    applied.number,
-                    policy.display()
-                ));
-                return Ok(Exit::Fine);
-            }
-            Err(failure) => {
-                tell("error", &failure.text);
-                exit = Exit::Findings;
-            }
+    let mut exit = match load_file(&state, place, policy) {
+        Ok(true) => return Ok(Exit::Fine),
+        Ok(false) => Exit::Fine,
+        Err(failure) => {
+            tell("error", &failure.text);
+            Exit::Findings
         }
-    }
+    };
     let Some(last) = state.applied() else {
         let shown = policy.display();
         let text = format!("no policy is loaded: write {shown}, then run fwctl apply {shown}");
         return Err(Failure::new(Exit::Usage, text));
     };
-    let applied = apply_again(place, last.number, None)?;
+    // The options of a generation with names are its own; only the bits of marks come from the settings.
+    let config = settings(place).unwrap_or_else(|failure| {
+        if exit == Exit::Fine {
+            tell("error", &failure.text);
+            exit = Exit::Findings;
+        }
+        Config::default()
+    });
+    let applied = apply_again(place, &config, last.number, None)?;
     output::line(&format!(
         "generation {} is applied: generation {} again",
         applied.number, last.number

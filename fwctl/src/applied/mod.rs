@@ -22,6 +22,7 @@ pub mod summary;
 pub mod trust;
 
 use arguments::{Apply, Boot, Revert, StatePlace};
+use config::Config;
 use firewall::HostFirewall;
 
 /// Value of /proc/self/loginuid for a process without a login.
@@ -118,10 +119,10 @@ pub fn apply_file(
 /// Applies an earlier generation, with the firewall that it had.
 fn apply_again(
     place: &StatePlace,
+    config: &Config,
     number: u64,
     confirm_seconds: Option<u32>,
 ) -> Result<Applied, Failure> {
-    let config = config::read(&place.config)?;
     let state = apply::store::read(&place.state)?.unwrap_or_default();
     let naming = state.generation(number).and_then(|one| one.naming.as_ref());
     let wanted = match naming {
@@ -193,10 +194,9 @@ pub fn revert(asked: &Revert) -> Result<Exit, Failure> {
         });
     } else if let Some(number) = asked.generation {
         let confirm_seconds = (!asked.now).then_some(asked.confirm);
-        say_applied(
-            &apply_again(place, number, confirm_seconds)?,
-            confirm_seconds,
-        );
+        let config = config::read(&place.config)?;
+        let applied = apply_again(place, &config, number, confirm_seconds)?;
+        say_applied(&applied, confirm_seconds);
     } else {
         on_host(place, |host| revert_pending(host, false, "fwctl revert"))?;
     }

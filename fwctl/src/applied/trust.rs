@@ -2,29 +2,91 @@
 //! Checks of files and folders that root relies on: they must belong to root, and nobody else may be able to change
 //! them.
 
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, Metadata};
-use std::io::Write;
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::Path;
+use std::path::{Component, Path, PathBuf};
+
+use nix::errno::Errno;
 
 use crate::failure::{words, Exit, Failure};
 
 const WRITABLE_BY_OTHERS: u32 = 0o022;
+/// Maximum number of links on a path, as in the kernel (MAXSYMLINKS).
+const LINKS_MAX: usize = 40;
 
 fn is_roots(data: &Metadata) -> bool {
     data.uid() == 0 && data.mode() & WRITABLE_BY_OTHERS == 0
 }
 
-/// Fails if others than root can change the file.
+/// Returns the names of a path, the last one first.
+fn names(path: &Path) -> Vec<OsString> {
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(name.to_owned()),
+        Component::ParentDir => Some("..".into()),
+        _ => None,
+    });
+    let mut names: Vec<OsString> = names.collect();
+    names.reverse();
+    names
+}
+
+/// Returns the first folder on a path, or the file itself, that others than root can change. Follows links like the
+/// kernel: a link is changed only in its folder. A sticky folder such as /tmp is no exception, since others can create
+/// the file in it as soon as it is missing, at each boot. None if there is no such part, or if the path ends before it.
+fn weak_part(path: &Path) -> io::Result<Option<PathBuf>> {
+    let mut left = names(&std::path::absolute(path)?);
+    let (mut at, mut links) = (PathBuf::from("/"), 0);
+    if !is_roots(&fs::symlink_metadata(&at)?) {
+        return Ok(Some(at));
+    }
+    while let Some(name) = left.pop() {
+        if name == ".." {
+            at.pop();
+            continue;
+        }
+        let next = at.join(name);
+        let data = match fs::symlink_metadata(&next) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            data => data?,
+        };
+        if data.is_symlink() {
+            links += 1;
+            if links > LINKS_MAX {
+                return Err(Errno::ELOOP.into());
+            }
+            let target = fs::read_link(&next)?;
+            if target.is_absolute() {
+                at = PathBuf::from("/");
+            }
+            left.extend(names(&target));
+        } else if is_roots(&data) {
+            at = next;
+        } else {
+            return Ok(Some(next));
+        }
+    }
+    Ok(None)
+}
+
+/// Fails if others than root can change a file or folder, or a folder on its path. Afterwards only root can lead the
+/// path elsewhere, so it can be opened by its name.
 pub fn check_file(path: &Path) -> Result<(), Failure> {
-    match fs::metadata(path).is_ok_and(|data| is_roots(&data)) {
-        true => Ok(()),
-        false => Err(Failure::new(
-            Exit::Usage,
-            format_args!(
-                "{0}: others than root can change it: chown root: {0}; chmod 644 {0}",
-                path.display()
-            ),
+    let refuse = |text: std::fmt::Arguments| {
+        let shown = path.display();
+        Err(Failure::new(Exit::Usage, format_args!("{shown}: {text}")))
+    };
+    match weak_part(path).map_err(at(path))? {
+        None => Ok(()),
+        Some(part) if part.is_dir() => refuse(format_args!(
+            "others than root can change the folder {}: move the file to a folder of root's alone, such as \
+             /etc/twinwall",
+            part.display()
+        )),
+        Some(part) => refuse(format_args!(
+            "others than root can change it: chown root: {0}; chmod 644 {0}",
+            part.display()
         )),
     }
 }

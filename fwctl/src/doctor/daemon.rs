@@ -12,7 +12,7 @@ use rust_firewall::queue;
 use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::finding::Findings;
-use super::{cure, tools, Patient};
+use super::{cure, rights, tools, Patient};
 use crate::answer::{Status, StatusQueue};
 use crate::contract;
 use crate::running;
@@ -254,6 +254,18 @@ fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     }
 }
 
+/// Returns the command that upgrades to the program that the kernel names, if its name needs no quotes.
+fn upgrade_to(pid: i32) -> String {
+    let link = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let link = link.to_string_lossy();
+    let path = link.strip_suffix(" (deleted)").unwrap_or(&link);
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/_.@+-".contains(&byte);
+    match path.bytes().all(is_plain) {
+        true => format!("sudo fwctl upgrade {path}"),
+        false => "sudo fwctl upgrade".to_owned(),
+    }
+}
+
 /// Checks whether the program's file is still the running one.
 fn program(status: &Status, findings: &mut Findings) {
     let Some(path) = &status.executable else {
@@ -263,7 +275,7 @@ fn program(status: &Status, findings: &mut Findings) {
     match (file(path), file(&format!("/proc/{}/exe", status.pid))) {
         (Ok(on_disk), Ok(running)) if on_disk != running => findings.warning(
             format!("{path} on the disk is another program than the one that runs, by now"),
-            "fwctl upgrade",
+            upgrade_to(status.pid),
         ),
         (Ok(_), Err(_)) => findings.unseen(format!("whether {path} is what runs: that needs root")),
         _ => {}
@@ -314,6 +326,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         );
     }
     policy(patient, status, findings);
+    rights::check_reject(patient, status, findings);
     counts(status, findings);
     if patient
         .options

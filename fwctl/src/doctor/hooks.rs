@@ -6,7 +6,7 @@ use rust_firewall::queue;
 use super::cure::{self, Queues};
 use super::finding::Findings;
 use super::rights;
-use super::ruleset::{self, QueueRule, Table};
+use super::ruleset::{self, QueueRule, Table, ANY_QUEUE};
 use super::{before, boot, tools, Patient};
 
 /// Returns a command that lists the rules around a rule.
@@ -58,6 +58,9 @@ fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
             );
         }
     }
+    if (rule.first, rule.last) == ANY_QUEUE {
+        return;
+    }
     let others = |queue: &u16| !patient.queues.contains(queue) || !patient.is_running();
     let unserved: Vec<u16> = (rule.first..=rule.last)
         .filter(|queue| others(queue) && !is_served(*queue))
@@ -73,7 +76,7 @@ fn is_served(queue: u16) -> bool {
 }
 
 /// Groups queues in ascending order into ranges.
-fn ranges(queues: &[u16]) -> Vec<Queues> {
+pub fn ranges(queues: &[u16]) -> Vec<Queues> {
     let mut ranges: Vec<Queues> = Vec::new();
     for queue in queues {
         match ranges.last_mut() {
@@ -113,8 +116,8 @@ fn check_backends(tables: &[Table], findings: &mut Findings) {
         findings.warning(
             "there are rules in legacy iptables and in nf_tables: each hook asks both, in an order \
              that no tool shows",
-            "sudo sh -c 'iptables-legacy-save | iptables-nft-restore --noflush'  # then flush the \
-             legacy ones",
+            "sudo sh -c 'iptables-legacy-save; ip6tables-legacy-save; nft list ruleset'  # then move the legacy rules: \
+             a rule behind one that queues all packets has no effect",
         );
     }
 }
@@ -209,12 +212,9 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         findings.unseen("the rules that lead packets to queues: that needs root");
         return;
     }
-    let (tables, missing) = tools::gather();
-    if !missing.is_empty() {
-        findings.unseen(format!(
-            "rules of {}: it is not installed, or it fails",
-            missing.join(", ")
-        ));
+    let (tables, unread) = tools::gather();
+    for (tool, why) in &unread {
+        findings.unseen(format!("rules of {tool}: it {why}"));
     }
     check_backends(&tables, findings);
     let queue_rules: Vec<QueueRule> = tables.iter().flat_map(ruleset::queue_rules).collect();
@@ -236,7 +236,17 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
     }
     let bypass = patient.crash_open() == Some(true);
     let add = |hooks: &[&str]| cure::add(cure::has_nft_queue(), all_queues(patient), bypass, hooks);
-    tell_uncovered(&uncovered, &queue_rules, add, patient, findings);
+    if unread.iter().any(|(tool, _)| *tool == "nft") {
+        // A rule for queues that have one already would divide their packets.
+        for queues in ranges(&uncovered) {
+            findings.unseen(format!(
+                "whether a rule leads packets to {}: rules of nft are not to be seen",
+                queues.words()
+            ));
+        }
+    } else {
+        tell_uncovered(&uncovered, &queue_rules, add, patient, findings);
+    }
     if uncovered.is_empty() {
         check_directions(&queue_rules, add, patient, findings);
     }

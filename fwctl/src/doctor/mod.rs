@@ -4,16 +4,17 @@
 mod before;
 mod boot;
 mod cpu;
-mod cure;
+pub mod cure;
 mod daemon;
 mod finding;
-mod hooks;
+pub mod hooks;
 pub mod iptables;
 mod kernel;
 mod landlock;
 mod limits;
+mod metrics;
 mod netlink;
-mod nft;
+pub mod nft;
 mod owner;
 pub mod rights;
 pub mod ruleset;
@@ -147,6 +148,7 @@ pub fn run(arguments: &Arguments, doctor: &Doctor) -> Result<Exit, Failure> {
     source::check(&patient, &mut findings);
     limits::check(&patient, &mut findings);
     cpu::check(&patient, &mut findings);
+    metrics::check(&mut findings);
     match arguments.json {
         true => output::json(&findings.json()),
         false => output::lines(&findings.text()),

@@ -55,11 +55,8 @@ fn is_reached(wish: &Wish, host: &Host, offer: &Offer) -> bool {
 
 /// Prints notes on effects of the policy that an administrator may not expect.
 fn note(wish: &Wish, host: &Host) {
-    if host.ssh.is_claim_false {
-        tell(
-            "warning",
-            "SSH_CONNECTION is not believed: no SSH server of this host has that connection",
-        );
+    if let Some(why) = host.ssh.disbelief() {
+        tell("warning", format!("SSH_CONNECTION is not believed: {why}"));
     }
     let closed = host
         .offers

@@ -8,7 +8,8 @@
 
 use crate::base::siphash::{self, SiphashKey};
 use crate::connection::borders::{self, Borders};
-use crate::connection::types::{ConnectionInput, INTERFACE_HOST, INTERFACE_UNKNOWN, KEY_WORDS};
+use crate::connection::openers::{self, Openers};
+use crate::connection::types::{ConnectionInput, KEY_WORDS};
 use crate::connection::{direction, table};
 use crate::names::answer::Answer;
 use crate::names::HOST_BYTES;
@@ -40,6 +41,8 @@ pub struct Asked {
     buckets: Vec<[Question; BUCKET_QUESTIONS]>,
     /// Table of the DNS connections over TCP, with the start of each server's next message.
     pub borders: Borders,
+    /// Flows of UDP, by the end that opened them.
+    pub openers: Openers,
 }
 
 /// Makes an empty table.
@@ -48,6 +51,7 @@ pub fn make() -> Asked {
         key: siphash::draw(),
         buckets: vec![[Question::default(); BUCKET_QUESTIONS]; BUCKETS],
         borders: borders::make(),
+        openers: openers::make(),
     }
 }
 
@@ -99,20 +103,15 @@ pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &Connecti
     }
 }
 
-/// Returns true if an answer comes from the interface to which the query was sent. If that interface is unknown, the
-/// answer must come from another interface than the query, unless this host sent the query.
-fn is_answer(question: &Question, input: &ConnectionInput) -> bool {
-    let (client, server) = (question.client_interface, question.server_interface);
-    let is_told = server != INTERFACE_UNKNOWN || client == INTERFACE_HOST;
-    direction::answers(client, server, input) && (is_told || client != input.source_interface)
-}
-
 /// Removes the question of an answer from the table. Returns true if the question was pending.
 pub fn take(asked: &mut Asked, packet: &Packet, answer: &Answer, input: &ConnectionInput) -> bool {
     let tag = hash(asked, packet, answer);
     let mut all = bucket(asked, tag).iter_mut();
     let waiting = all.find(|question| {
-        question.tag == tag && question.end_ns > input.now_ns && is_answer(question, input)
+        let (client, server) = (question.client_interface, question.server_interface);
+        question.tag == tag
+            && question.end_ns > input.now_ns
+            && direction::answers_query(client, server, input)
     });
     let Some(question) = waiting else {
         return false;

@@ -3,7 +3,7 @@
 //! interface does not come from that end.
 #![deny(clippy::indexing_slicing)]
 
-use crate::connection::types::{Connection, ConnectionInput, INTERFACE_UNKNOWN};
+use crate::connection::types::{Connection, ConnectionInput, INTERFACE_HOST, INTERFACE_UNKNOWN};
 
 /// Returns true if the interface of an end and the source interface of a packet are known and differ.
 fn differs(end: u32, source: u32) -> bool {
@@ -45,6 +45,14 @@ pub fn bind_pending(connection: &mut Connection, input: &ConnectionInput) {
 /// - client, server: source and sink interface of the other packet.
 pub fn answers(client: u32, server: u32, input: &ConnectionInput) -> bool {
     !differs(server, input.source_interface) && !differs(client, input.sink_interface)
+}
+
+/// Returns true if a packet comes from the interface to which a query was sent. If that interface is unknown, the
+/// packet must come from another interface than the query, unless this host sent the query.
+/// - client, server: source and sink interface of the query.
+pub fn answers_query(client: u32, server: u32, input: &ConnectionInput) -> bool {
+    let is_told = server != INTERFACE_UNKNOWN || client == INTERFACE_HOST;
+    answers(client, server, input) && (is_told || client != input.source_interface)
 }
 
 /// Returns true if a packet may answer the pending SYN.

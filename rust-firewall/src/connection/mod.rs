@@ -10,6 +10,7 @@ pub mod follow;
 pub mod ids;
 pub mod lifetime;
 pub mod listing;
+pub mod openers;
 pub mod opening;
 pub mod option;
 pub mod pool;

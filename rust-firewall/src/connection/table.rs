@@ -8,8 +8,8 @@
 
 use crate::base::siphash::{self, SiphashKey};
 use crate::connection::types::{
-    Connection, ConnectionKey, ConnectionList, Grave, List, Share, Table, KEY_WORDS, LIST_COUNT,
-    SLOT_NONE,
+    Connection, ConnectionKey, ConnectionList, Grave, List, Share, Table, END_WORDS, KEY_WORDS,
+    LIST_COUNT, SLOT_NONE,
 };
 use crate::packet::{self, Packet};
 
@@ -73,6 +73,21 @@ pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
         ],
     };
     (key, is_low)
+}
+
+/// Returns an end of a packet with addresses and ports: its address and port.
+pub fn end(packet: &Packet, is_source: bool) -> [u64; END_WORDS] {
+    let (source, destination) = packet::addresses(packet).unwrap_or_default();
+    let (address, port) = match is_source {
+        true => (number(source), packet.source_port),
+        false => (number(destination), packet.destination_port),
+    };
+    let first = u64::from(port) << 32 | u64::from(packet.version) << 8;
+    [
+        first | u64::from(packet.protocol),
+        (address >> 64) as u64,
+        address as u64,
+    ]
 }
 
 fn hash(hasher: &SiphashKey, key: &ConnectionKey) -> u64 {

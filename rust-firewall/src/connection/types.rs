@@ -54,6 +54,8 @@ pub struct ConnectionInput {
     pub generation: u64,
     /// True if that policy reads HTTP requests.
     pub asks_requests: bool,
+    /// True if the kernel has checked that the clients of DNS opened their flows (--stage).
+    pub is_directed: bool,
     /// Monotonic time.
     pub now_ns: u64,
 }
@@ -219,6 +221,8 @@ pub type ConnectionKey = [u64; KEY_WORDS];
 
 /// Number of words of `ConnectionKey`.
 pub const KEY_WORDS: usize = 5;
+/// Number of words of an end: port, version and protocol; address.
+pub const END_WORDS: usize = 3;
 
 /// Kind of the next bytes of an HTTP client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

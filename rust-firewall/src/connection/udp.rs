@@ -7,8 +7,9 @@
 //! connection are unreadable. The CRYPTO frames of all Initial packets between two ends are one stream, whatever their
 //! connection id: after Retry a client sends the same bytes again, and different bytes for the same position are an
 //! evasion. A server may remember connections that the firewall has forgotten: for a while such a connection is
-//! unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other ports only. At the
-//! DNS port a long header of QUIC is an unreadable query, because it has more than one question.
+//! unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other ports only, even if
+//! the server began with a packet of QUIC. At the DNS port a long header of QUIC is an unreadable query, because it has
+//! more than one question.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -499,13 +500,13 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return lifetime::unreadable(connections, slot, cause, input.now_ns);
     }
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
-    if slot != SLOT_NONE && is_servers {
+    let is_query = datagram.destination_port == DNS_PORT;
+    if slot != SLOT_NONE && is_servers && !is_query {
         hear(connections, slot, &datagram, input.segmented);
         return pass(connections, slot, &datagram, QuicKind::Short);
     }
     let kind = quic::header(datagram.data, 0).kind;
     let is_quic = input.segmented || !matches!(kind, QuicKind::Short | QuicKind::Unknown);
-    let is_query = datagram.destination_port == DNS_PORT;
     let is_cut = (datagram.data.len() as u32) < datagram.length;
     let is_unknown = is_cut && datagram.data.len() < HEADER_BYTES;
     if !(is_quic || is_query || is_unknown) {

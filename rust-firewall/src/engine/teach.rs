@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Learning of addresses from accepted DNS packets.
 //!
-//! Theory of operation: a query for a name that a set learns is stored. The answer to it, sent from the query's
-//! destination to its source, adds addresses to the set. Both packets must be accepted first, so only a server that the
-//! policy lets a client query can add addresses. A message is read if one packet contains all of it; over TCP, from the
-//! end of the previous message.
+//! Theory of operation: a query for a name that a set learns is stored, if it comes from the end that opened the
+//! connection. The answer to it, sent from the query's destination to its source, adds addresses to the set. Both
+//! packets must be accepted first, so only a server that the policy lets a client query can add addresses. A message is
+//! read if one packet contains all of it; over TCP, from the end of the previous message.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::counts::{self, Count};
 use crate::connection::asked::{self, Asked};
-use crate::connection::{borders, checksum};
+use crate::connection::{borders, checksum, openers};
 use crate::connection::{ConnectionChecksum, ConnectionInput};
 use crate::engine::compiled::{CompileKernelSet, Compiled};
 use crate::engine::hostnames;
@@ -140,6 +140,12 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64, output: &
     }
 }
 
+/// Returns true if the client of a packet opened its connection. A TCP connection has borders only then.
+fn is_clients(asked: &Asked, packet: &Packet, how: &ConnectionInput) -> bool {
+    let is_known = packet.protocol == TCP || how.is_directed;
+    is_known || openers::is_clients(&asked.openers, packet, how)
+}
+
 /// Reads a DNS message, and counts the result if it is an answer.
 fn take(
     asked: &mut Asked,
@@ -153,7 +159,7 @@ fn take(
     let offset = answer::question(message, &mut read);
     if !read.is_answer {
         let is_query = packet.destination_port == DNS_PORT && offset.is_some();
-        if is_query && sets_of(compiled, &read) != 0 {
+        if is_query && sets_of(compiled, &read) != 0 && is_clients(asked, packet, how) {
             asked::note(asked, packet, &read, how);
         }
         return;
@@ -273,6 +279,9 @@ pub fn packet(
         return;
     }
     let is_tcp = packet.protocol == TCP;
+    if !is_tcp && !how.is_directed {
+        openers::note(&mut asked.openers, packet, how);
+    }
     let is_joined = how.segmented && !is_tcp;
     let data = data_of(packet, how).filter(|_| !packet.fragment && !is_joined);
     let is_read = match data {

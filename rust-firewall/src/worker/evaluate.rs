@@ -290,6 +290,7 @@ fn connection_input(
         sink_interface: sink_of(packet),
         generation: source.loaded.generation.into(),
         asks_requests: source.requirement.requests,
+        is_directed: false,
         now_ns,
     }
 }
@@ -342,7 +343,8 @@ fn learn(
         return true;
     };
     let now_ns = evaluation.now_ns;
-    let how = connection_input(source, packet, now_ns);
+    let mut how = connection_input(source, packet, now_ns);
+    how.is_directed = evaluation.stage != 0;
     let mut lesson = evaluation.elements.as_ref().map(|elements| Lesson {
         elements,
         stats,

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `fwctl boot`: the policy after a restart.
 
-use std::fs::{set_permissions, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, set_permissions, Permissions};
+use std::os::unix::fs::{chown, symlink, PermissionsExt};
 
 use anyhow::ensure;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use testbed::twin::Twin;
 
 use super::place::{Place, Row, OTHER_POLICY, POLICY};
@@ -31,6 +33,21 @@ pub const ROWS: &[Row] = &[
         "boot-believes-roots-parts-only",
         60,
         boot_believes_roots_parts_only,
+    ),
+    (
+        "boot-believes-roots-folders-only",
+        90,
+        boot_believes_roots_folders_only,
+    ),
+    (
+        "boot-goes-without-others-settings",
+        60,
+        boot_goes_without_others_settings,
+    ),
+    (
+        "boot-misses-what-others-took-out",
+        60,
+        boot_misses_what_others_took_out,
     ),
 ];
 
@@ -177,4 +194,103 @@ fn boot_believes_roots_parts_only() -> anyhow::Result<()> {
     }
     forget(&place)?;
     place.done(&["boot", &policy]).map(drop)
+}
+
+/// Uid of a user without rights.
+const OTHER_USER: u32 = 12345;
+
+/// Checks that the boot refuses the policy because of a folder, and loads the last good one.
+fn refuses_folder(place: &Place, policy: &str, file: &str, folder: &str) -> anyhow::Result<()> {
+    forget(place)?;
+    let words = format!("{file}: others than root can change the folder {folder}: move the file");
+    place.refused(&["boot", policy], 1, &words)?;
+    ensure!(
+        place.rules()?.contains("udp dport 7777"),
+        "{}",
+        place.rules()?
+    );
+    Ok(())
+}
+
+/// Others can change a folder of the policy, of a file that it includes, or of a list: itself, by its owner, behind a
+/// link, or in spite of the sticky bit. What lies in it is not opened: a FIFO would stop the boot.
+fn boot_believes_roots_folders_only() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let path = |name: &str| place.folder.file(name);
+    for name in ["main", "parts", "parts/deep", "lists"] {
+        fs::create_dir(path(name))?;
+    }
+    symlink("../lists", path("main/link"))?;
+    let listed = POLICY
+        .replace(
+            "\tchain",
+            "\tset denied { type hostname; file \"LINK/list.txt\"; }\n\tchain",
+        )
+        .replace("LINK", &path("main/link"))
+        .replace("udp dport", "http host @denied drop\n\t\tudp dport");
+    place.folder.write("parts/deep/part.nft", listed)?;
+    place.folder.write("lists/list.txt", "denied.example\n")?;
+    let policy = place
+        .folder
+        .write("main/policy.nft", "include \"../parts/deep/part.nft\"\n")?;
+    place.done(&["apply", "--now", &policy])?;
+    let part = path("main/../parts/deep/part.nft");
+    let list = path("main/link/list.txt");
+    for (file, folder) in [
+        (&policy, "main"),
+        (&part, "parts"),
+        (&part, "parts/deep"),
+        (&list, "lists"),
+    ] {
+        let folder = path(folder);
+        for mode in [0o775, 0o757, 0o1777] {
+            set_permissions(&folder, Permissions::from_mode(mode))?;
+            refuses_folder(&place, &policy, file, &folder)?;
+        }
+        set_permissions(&folder, Permissions::from_mode(0o755))?;
+        chown(&folder, Some(OTHER_USER), None)?;
+        refuses_folder(&place, &policy, file, &folder)?;
+        chown(&folder, Some(0), None)?;
+    }
+    let (deep, inner) = (path("parts/deep"), path("parts/deep/part.nft"));
+    let good = fs::read_to_string(&inner)?;
+    fs::remove_file(&inner)?;
+    mkfifo(inner.as_str(), Mode::from_bits_truncate(0o644))?;
+    set_permissions(&deep, Permissions::from_mode(0o777))?;
+    refuses_folder(&place, &policy, &part, &deep)?;
+    set_permissions(&deep, Permissions::from_mode(0o755))?;
+    fs::remove_file(&inner)?;
+    place.folder.write("parts/deep/part.nft", good)?;
+    forget(&place)?;
+    place.done(&["boot", &policy]).map(drop)
+}
+
+/// Others take a file out of a folder whose files the policy includes by a pattern: the policy without it is not loaded.
+fn boot_misses_what_others_took_out() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let parts = place.folder.file("parts");
+    fs::create_dir(&parts)?;
+    place.folder.write("parts/drop.nft", POLICY)?;
+    let text = format!("include \"parts/*.nft\"\n{OTHER_POLICY}");
+    let policy = place.folder.write("policy.nft", text)?;
+    place.done(&["apply", "--now", &policy])?;
+    set_permissions(&parts, Permissions::from_mode(0o777))?;
+    fs::remove_file(place.folder.file("parts/drop.nft"))?;
+    refuses_folder(&place, &policy, &parts, &parts)
+}
+
+/// Others can change the settings: the last good policy is loaded with its own.
+fn boot_goes_without_others_settings() -> anyhow::Result<()> {
+    let (place, policy) = Place::applied()?;
+    let settings = place.folder.write("twinwall.conf", "OPTIONS=--pin\n")?;
+    set_permissions(&settings, Permissions::from_mode(0o666))?;
+    forget(&place)?;
+    let words = format!("{settings}: others than root can change it");
+    place.refused(&["boot", &policy], 1, &words)?;
+    ensure!(
+        place.rules()?.contains("udp dport 7777"),
+        "{}",
+        place.rules()?
+    );
+    Ok(())
 }

@@ -51,7 +51,7 @@ pub struct Place {
 
 impl Place {
     pub fn new() -> anyhow::Result<Place> {
-        let (namespace, folder) = (Namespace::new()?, Folder::new()?);
+        let (namespace, folder) = (Namespace::new()?, Folder::of_root()?);
         let state = folder.file("state");
         namespace.feed("nft", &["-f", "-"], FOREIGN)?;
         Ok(Place {

@@ -19,6 +19,7 @@ pub mod both_open;
 mod checksum;
 pub mod client;
 pub mod datagrams;
+pub mod forged;
 pub use twinwall_judge::hello;
 mod later;
 pub mod multipath;
@@ -99,6 +100,7 @@ pub fn cases() -> Vec<Case> {
         .chain(checksum::cases())
         .chain(queries::cases())
         .chain(datagrams::cases())
+        .chain(forged::cases())
         .chain(quic::cases())
         .chain(requests::cases())
         .collect()

@@ -89,6 +89,15 @@ pub fn checksum_of(version: Version, protocol: u8, bytes: &[u8]) -> [u8; 2] {
     checksum(&[&client, &server, &length, &[0, 0, 0, protocol], bytes])
 }
 
+/// Returns a UDP datagram between two ports of client and server, in either direction.
+pub fn datagram(version: Version, (from, to): (u16, u16), data: &[u8]) -> Vec<u8> {
+    let words = [from, to, 8 + data.len() as u16, 0].map(u16::to_be_bytes);
+    let mut udp = [&words.concat()[..], data].concat();
+    let sum = checksum_of(version, UDP, &udp);
+    udp[6..8].copy_from_slice(&sum);
+    udp
+}
+
 /// Returns an IPv4 packet.
 /// - at: offset of a fragment's bytes.
 /// - more: true if more fragments follow.

@@ -139,7 +139,8 @@ impl Place {
         Place::under(Folder::new()?, twin, &wrapper, policy, arguments)
     }
 
-    fn under(
+    /// Creates a place with a firewall under another program.
+    pub fn under(
         folder: Folder,
         twin: Twin,
         wrapper: &[&str],

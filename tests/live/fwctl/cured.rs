@@ -20,6 +20,8 @@ use super::doctor::cured;
 
 pub const ROWS: &[Row] = &[
     ("cures-of-queues-for-one-direction", 120, one_direction),
+    ("cures-of-two-queues-for-a-connection", 120, two_queues),
+    ("cures-of-a-missing-direction", 120, missing_direction),
     ("cures-without-any-rule", 120, no_rule),
 ];
 
@@ -157,4 +159,18 @@ fn one_direction(twin: Twin) -> anyhow::Result<()> {
 
 fn no_rule(twin: Twin) -> anyhow::Result<()> {
     Scene::new(twin, &[])?.check_cured()
+}
+
+/// A connection's directions go to different queues.
+fn two_queues(twin: Twin) -> anyhow::Result<()> {
+    let rules = [
+        "-A INPUT ! -i lo -j NFQUEUE --queue-num 0",
+        "-A OUTPUT ! -o lo -j NFQUEUE --queue-num 1",
+    ];
+    Scene::new(twin, &[&rules.join("\n")])?.check_cured()
+}
+
+fn missing_direction(twin: Twin) -> anyhow::Result<()> {
+    let rule = "-A OUTPUT ! -o lo -j NFQUEUE --queue-balance 0:1";
+    Scene::new(twin, &[rule])?.check_cured()
 }

@@ -2,7 +2,9 @@
 //! doctor under conditions that the cases cause.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::process::Output;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -27,6 +29,7 @@ pub const ROWS: &[Row] = &[
     ("doctor-of-lost-packets", 60, lost),
     ("doctor-of-names-that-are-no-bar", 60, no_bar),
     ("doctor-of-another-namespace", 60, another_namespace),
+    ("doctor-of-a-start-without-raw-sockets", 60, no_raw_sockets),
 ];
 
 pub const LONE_ROWS: &[LoneRow] = &[
@@ -39,6 +42,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("doctor-of-nft-rules", 60, nft_rules),
     ("doctor-in-a-container", 60, container),
     ("doctor-without-root", 60, without_root),
+    ("doctor-without-nft", 120, without_nft),
 ];
 
 /// Findings of `fwctl doctor`, which cases search by their text.
@@ -71,6 +75,14 @@ impl Found {
             finding.with_context(|| format!("no {severity} \"{words}\": {:?}", self.0))?;
         Ok(finding["cure"].as_str().unwrap_or_default().to_owned())
     }
+}
+
+fn said_by(output: Output) -> anyhow::Result<Said> {
+    Ok(Said {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout)?,
+        stderr: String::from_utf8(output.stderr)?,
+    })
 }
 
 fn doctor(namespace: &Namespace, arguments: &[&str]) -> anyhow::Result<Said> {
@@ -188,11 +200,7 @@ fn container() -> anyhow::Result<()> {
     command.args(inside).arg(super::ctl::binary());
     command.args(["--socket", "/nowhere/control", "doctor", "--json"]);
     let output = command.output()?;
-    let said = Said {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout)?,
-        stderr: String::from_utf8(output.stderr)?,
-    };
+    let said = said_by(output)?;
     if said.stdout.is_empty() {
         return Err(skip(said.stderr));
     }
@@ -226,11 +234,7 @@ fn without_root() -> anyhow::Result<()> {
         .uid(12345)
         .gid(12345)
         .output()?;
-    let said = Said {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout)?,
-        stderr: String::from_utf8(output.stderr)?,
-    };
+    let said = said_by(output)?;
     let found = Found::of(&said, 1)?;
     for words in [
         "features for queues",
@@ -240,7 +244,36 @@ fn without_root() -> anyhow::Result<()> {
         found.cure("unseen", words)?;
     }
     let cure = found.cure("warning", "c-firewall: you may not start it")?;
-    check_has(&cure, "setcap cap_net_admin+ep ")
+    check_has(&cure, "sudo setcap cap_net_admin,cap_net_raw+ep ")
+}
+
+/// nft fails, or does not end: doctor names it, and no cure makes a second rule for a queue.
+fn without_nft() -> anyhow::Result<()> {
+    let (namespace, folder) = (namespace()?, Folder::new()?);
+    let path = std::env::var("PATH")?;
+    let path = format!("{}:{path}", folder.path().display());
+    for (nft, why) in [
+        ("exit 1", "failed"),
+        ("exec sleep 100", "did not end in time"),
+    ] {
+        let script = folder.write("nft", format!("#!/bin/sh\n{nft}\n"))?;
+        fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
+        let mut command = super::ctl::command(&namespace, "/nowhere/control")?;
+        let output = command
+            .args(["doctor", "--json"])
+            .env("PATH", &path)
+            .output()?;
+        let found = Found::of(&said_by(output)?, 0)?;
+        found.cure("unseen", &format!("rules of nft: it {why}"))?;
+        found.cure("unseen", "whether a rule leads packets to queue 0")?;
+        ensure!(
+            found
+                .cure("note", "no rule leads packets to queue 0")
+                .is_err(),
+            "a cure without knowledge"
+        );
+    }
+    Ok(())
 }
 
 fn sound(twin: Twin) -> anyhow::Result<()> {
@@ -392,6 +425,26 @@ fn failed_reload(twin: Twin) -> anyhow::Result<()> {
     let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
     found.cure("warning", "the last reload failed: ")?;
     Ok(())
+}
+
+/// A firewall without CAP_NET_RAW at its start can't load a policy that rejects.
+fn no_raw_sockets(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    found.cure("ok", "the firewall can reject")?;
+    drop(place);
+    let wrapper = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
+    let place = Place::under(Folder::new()?, twin, &wrapper, POLICY, &[])?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    let said = "the firewall had no CAP_NET_RAW at its start: it refuses a policy that rejects";
+    let cure = found.cure("note", said)?;
+    check_has(&cure, &format!("{} -- …", twin.binary().display()))?;
+    place
+        .folder
+        .write("web.nft", POLICY.replace("counter drop", "counter reject"))?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let said = "the next reload would fail: the policy rejects";
+    check_has(&found.cure("warning", said)?, "sudo fwctl upgrade ")
 }
 
 /// Stops a firewall whose queue holds one packet.

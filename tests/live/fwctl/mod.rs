@@ -11,6 +11,7 @@ mod doctor;
 mod errors;
 mod find;
 mod hostile;
+mod literal;
 mod recorded;
 mod show;
 pub mod standin;
@@ -36,6 +37,7 @@ pub fn cases() -> Vec<Case> {
     ]
     .concat();
     let mut cases = for_each_twin(&rows);
+    cases.extend(literal::cases());
     for (name, limit_s, body) in [errors::LONE_ROWS, doctor::LONE_ROWS, hostile::LONE_ROWS].concat()
     {
         cases.push(Case::new(name, limit_s, body));

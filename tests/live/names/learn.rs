@@ -8,6 +8,7 @@ use anyhow::{ensure, Context};
 use testbed::exporter::Exporter;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
+use testbed::netns::Namespace;
 use testbed::place::{restore, run};
 use testbed::proc;
 use testbed::twin::Twin;
@@ -20,6 +21,12 @@ use crate::evasion::net::{Net, Sees, SERVER};
 pub const ROWS: &[Row] = &[
     ("learn/two-queues-and-a-reload", 120, two_queues),
     ("learn/nothing-of-forgeries", 120, forgeries),
+    ("learn/nothing-of-a-reflected-query", 120, reflected),
+    (
+        "learn/nothing-among-more-flows-than-there-is-room-for",
+        120,
+        flooded,
+    ),
 ];
 
 pub const POLICY: &str = "table inet filter {\n\
@@ -32,6 +39,13 @@ pub const POLICY: &str = "table inet filter {\n\
     \t\ttcp dport 80 ip daddr @cdn accept\n\t}\n}\n";
 
 pub const METRICS: &str = "127.0.0.1:9630";
+/// A UDP service of the client's host, and a host in the server's network that sends from port 53.
+const SERVICE: &str = "10.9.1.1:4000";
+const STRANGER: &str = "10.9.3.53";
+/// Flows of a host with port 53: many times as many as the firewall has room for.
+const FLOWS: u16 = 40_000;
+/// Flows that are sent without a pause: fewer packets than wait in a queue.
+const FLOWS_AT_ONCE: u16 = 500;
 /// Last address byte of hosts in the server's network at which nginx answers: hosts with names, and a host without a
 /// name.
 pub const HOSTS: std::ops::Range<u8> = 10..18;
@@ -214,4 +228,93 @@ fn forgeries(twin: Twin) -> anyhow::Result<()> {
     );
     firewall.finish()?;
     Ok(())
+}
+
+/// Returns the network with an address for the stranger and for the nameless host.
+pub fn network_with_stranger() -> anyhow::Result<Net> {
+    let net = Net::new(Sees::Both)?;
+    for address in [STRANGER, &address(NAMELESS)] {
+        let address = format!("{address}/24");
+        run(
+            &net.server,
+            "ip",
+            &["address", "add", &address, "dev", "left"],
+        )?;
+    }
+    Ok(net)
+}
+
+fn bind(place: &Namespace, address: &str) -> anyhow::Result<UdpSocket> {
+    let socket = place.enter(|| UdpSocket::bind(address))?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    Ok(socket)
+}
+
+pub fn bind_stranger(net: &Net) -> anyhow::Result<UdpSocket> {
+    bind(&net.server, &format!("{STRANGER}:53"))
+}
+
+/// A service repeats the bytes of a stranger with port 53, which are a query; the stranger answers it.
+pub fn reflect(net: &Net, stranger: &UdpSocket) -> anyhow::Result<()> {
+    let service = bind(&net.client, SERVICE)?;
+    let (query, answer) = messages(1);
+    stranger.send_to(b"hello", SERVICE)?;
+    let (_, from) = service
+        .recv_from(&mut [0; 512])
+        .context("the stranger's packet")?;
+    service.send_to(&query, from)?;
+    stranger
+        .recv(&mut [0; 512])
+        .context("the reflected query")?;
+    stranger.send_to(&answer, SERVICE)?;
+    service.recv(&mut [0; 512]).context("the answer")?;
+    ensure!(!is_reached(net, NAMELESS)?, "learned of a reflected query");
+    Ok(())
+}
+
+/// Runs a firewall with the policy, and checks that it learned nothing.
+fn learn_nothing(
+    net: &Net,
+    twin: Twin,
+    attack: &dyn Fn(&UdpSocket) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", POLICY)?;
+    let control = folder.file("control");
+    let arguments = ["--policy", &policy, "--control", &control];
+    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    let _exporter = Exporter::start(&net.firewall, &control, METRICS)?;
+    attack(&bind_stranger(net)?)?;
+    until("the answer is counted", PATIENCE, || {
+        Ok(figure(
+            net,
+            "twinwall_dns_answers_total{queue=\"0\",result=\"unasked\"}",
+        )? == 1)
+    })?;
+    ensure!(figure(net, "twinwall_policy_learned_addresses ")? == 0);
+    firewall.finish()?;
+    Ok(())
+}
+
+fn reflected(twin: Twin) -> anyhow::Result<()> {
+    let net = network_with_stranger()?;
+    learn_nothing(&net, twin, &|stranger| reflect(&net, stranger))
+}
+
+/// The stranger opens flows to other ports first.
+fn flooded(twin: Twin) -> anyhow::Result<()> {
+    let net = network_with_stranger()?;
+    let other = bind(&net.client, "10.9.1.1:4001")?;
+    learn_nothing(&net, twin, &|stranger| {
+        for port in 10_000..10_000 + FLOWS {
+            stranger.send_to(b"x", ("10.9.1.1", port))?;
+            if port % FLOWS_AT_ONCE == 0 {
+                stranger.send_to(b"x", "10.9.1.1:4001")?;
+                other
+                    .recv(&mut [0; 512])
+                    .context("the last packet of some")?;
+            }
+        }
+        reflect(&net, stranger)
+    })
 }

@@ -91,7 +91,7 @@ struct Asker {
 /// Time limits in seconds: for an answer that must arrive, and for an answer that must not arrive.
 const LIMITS: (&str, &str) = ("60", "4");
 
-fn words(words: &[&str]) -> Vec<String> {
+pub fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 

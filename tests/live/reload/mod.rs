@@ -6,11 +6,19 @@ use twinwall_tests::case::{for_each_twin, Case};
 mod drain;
 mod flood;
 mod folder;
+mod lists;
 mod refused;
 mod rules;
 
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
-    let rows = [flood::ROWS, rules::ROWS, refused::ROWS, drain::ROWS].concat();
+    let rows = [
+        flood::ROWS,
+        rules::ROWS,
+        refused::ROWS,
+        lists::ROWS,
+        drain::ROWS,
+    ]
+    .concat();
     for_each_twin(&rows)
 }

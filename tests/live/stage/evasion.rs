@@ -5,11 +5,13 @@
 use twinwall_tests::case::Row;
 
 use crate::evasion::net::{Net, Sees};
-use crate::evasion::quic::setting::Setting::{AioquicV4, QuinnV4, QuinnV6};
+use crate::evasion::quic::setting::Setting::{AioquicV4, AioquicV6, QuinnV4, QuinnV6};
 use crate::evasion::quic::{self, answered, segments};
 use crate::evasion::wire::Version::{V4, V6};
 use crate::evasion::By::Stage;
-use crate::evasion::{self, both_open, datagrams, queries, requests, ALLOW_LIST, BLOCK_LIST};
+use crate::evasion::{
+    self, both_open, datagrams, forged, queries, requests, ALLOW_LIST, BLOCK_LIST,
+};
 
 pub const ROWS: &[Row] = &[
     ("evasion-block-list", 120, |twin| {
@@ -62,6 +64,15 @@ pub const ROWS: &[Row] = &[
     ("evasion-datagrams-honest", 120, |twin| {
         datagrams::honest(Stage(twin))
     }),
+    ("evasion-forged-block-list", 120, |twin| {
+        forged::hold(Stage(twin), queries::BLOCK_LIST)
+    }),
+    ("evasion-forged-allow-list", 120, |twin| {
+        forged::hold(Stage(twin), queries::ALLOW_LIST)
+    }),
+    ("evasion-forged-answer", 120, |twin| {
+        forged::hold_answer(Stage(twin))
+    }),
     ("evasion-quic-block-list", 120, |twin| {
         quic::hold(Stage(twin), QuinnV4, BLOCK_LIST)
     }),
@@ -80,11 +91,23 @@ pub const ROWS: &[Row] = &[
     ("evasion-quic-honest-version-2", 120, |twin| {
         quic::honest(Stage(twin), AioquicV4)
     }),
+    ("evasion-quic-honest-ipv6", 120, |twin| {
+        quic::honest(Stage(twin), QuinnV6)
+    }),
+    ("evasion-quic-block-list-version-2-ipv6", 120, |twin| {
+        quic::hold(Stage(twin), AioquicV6, BLOCK_LIST)
+    }),
+    ("evasion-quic-answered-ipv6", 120, |twin| {
+        answered::hold(Stage(twin), QuinnV6, BLOCK_LIST)
+    }),
+    ("evasion-quic-segments-ipv6", 120, |twin| {
+        segments::hold(Stage(twin), QuinnV6, BLOCK_LIST)
+    }),
     ("evasion-quic-answered-block-list", 120, |twin| {
-        answered::hold(Stage(twin), BLOCK_LIST)
+        answered::hold(Stage(twin), QuinnV4, BLOCK_LIST)
     }),
     ("evasion-quic-answered-allow-list", 120, |twin| {
-        answered::hold(Stage(twin), quic::ALLOW_LIST)
+        answered::hold(Stage(twin), QuinnV4, quic::ALLOW_LIST)
     }),
     ("evasion-quic-segments-block-list", 120, |twin| {
         segments::hold(Stage(twin), QuinnV4, BLOCK_LIST)

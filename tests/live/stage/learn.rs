@@ -16,8 +16,8 @@ use twinwall_tests::case::Row;
 use super::{split, Stage};
 use crate::evasion::net::{Net, Sees};
 use crate::names::learn::{
-    address, answers, ask, figure, is_reached, messages, name, network, HOSTS, METRICS, NAMELESS,
-    POLICY,
+    address, answers, ask, bind_stranger, figure, is_reached, messages, name, network,
+    network_with_stranger, reflect, HOSTS, METRICS, NAMELESS, POLICY,
 };
 use crate::names::{dig, is_answered};
 
@@ -216,34 +216,13 @@ fn dropped(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// Checks a service that sends a query to a client with port 53: no address is learned from the client's answer.
+/// Checks a service that sends a query to a client with port 53: the kernel does not queue such a query, and no address
+/// is learned from the client's answer.
 fn reflected(twin: Twin) -> anyhow::Result<()> {
-    const SERVICE: &str = "10.9.1.1:4000";
-    const CLIENT: &str = "10.9.3.53";
-    let net = Net::new(Sees::Both)?;
-    for address in [CLIENT, &address(NAMELESS)] {
-        let address = format!("{address}/24");
-        run(
-            &net.server,
-            "ip",
-            &["address", "add", &address, "dev", "left"],
-        )?;
-    }
+    let net = network_with_stranger()?;
     let stage = Stage::start(&net, twin, POLICY)?;
-    let service = net.client.enter(|| UdpSocket::bind(SERVICE))?;
-    let client = net.server.enter(|| UdpSocket::bind((CLIENT, 53)))?;
-    for socket in [&service, &client] {
-        socket.set_read_timeout(Some(PATIENCE))?;
-    }
-    let (query, answer) = messages(1);
-    client.send_to(b"hello", SERVICE)?;
-    let (_, from) = service.recv_from(&mut [0; 512]).context("the client")?;
-    service.send_to(&query, from)?;
-    client.recv(&mut [0; 512]).context("the reflected query")?;
-    client.send_to(&answer, SERVICE)?;
-    service.recv(&mut [0; 512]).context("the answer")?;
+    reflect(&net, &bind_stranger(&net)?)?;
     ensure!(elements(&net)?.is_empty(), "learned of a reflected query");
-    ensure!(!is_reached(&net, NAMELESS)?, "reached");
     stage.finish()
 }
 

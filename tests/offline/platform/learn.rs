@@ -14,6 +14,7 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new("learn/what-was-asked", 60, what_was_asked),
         Case::new("learn/what-nobody-asked", 60, what_nobody_asked),
+        Case::new("learn/what-is-reflected", 60, what_is_reflected),
         Case::new("learn/what-is-refused", 60, what_is_refused),
         Case::new("learn/for-how-long", 60, for_how_long),
         Case::new("learn/over-tcp", 60, over_tcp),
@@ -291,6 +292,51 @@ fn what_nobody_asked() -> anyhow::Result<()> {
     script.ask(4000, &query(7, "cdn.example", A));
     script.tell(4000, &answer(7, "cdn.example", 60, WEB));
     script.reach("the name above the wildcard", "drop", WEB);
+    script.run()
+}
+
+/// A server's packet opens a flow: what the client sends in it is no query, until the flow is over.
+fn what_is_reflected() -> anyhow::Result<()> {
+    let learn = |script: &mut Script, port, address| {
+        script.ask(port, &query(7, "a.cdn.example", A));
+        script.tell(port, &answer(7, "a.cdn.example", 60, address));
+    };
+    let mut script = Script::default();
+    script.tell(4000, b"hello");
+    learn(&mut script, 4000, WEB);
+    script.reach("reflected", "drop", WEB);
+    learn(&mut script, 4001, "192.0.2.81");
+    script.reach("in another flow", "accept", "192.0.2.81");
+    script.second = 100;
+    script.ask(4000, b"something");
+    script.second = 279;
+    learn(&mut script, 4000, WEB);
+    script.reach("while the flow goes on", "drop", WEB);
+    script.second = 279 + 180;
+    learn(&mut script, 4000, WEB);
+    script.reach("after the flow", "accept", WEB);
+    script.run()?;
+
+    // Answers that come late, or again, change nothing of a flow that the client opened.
+    let mut script = Script::default();
+    script.ask(4000, &query(7, "b.example", A));
+    script.second = 170;
+    script.tell(4000, &answer(7, "b.example", 60, WEB));
+    script.tell(4000, &answer(7, "b.example", 60, WEB));
+    script.second = 300;
+    learn(&mut script, 4000, WEB);
+    script.reach("in the client's flow", "accept", WEB);
+    script.run()?;
+
+    // Both ends have port 53.
+    let mut script = Script::default();
+    script.ask(53, &query(7, "a.cdn.example", A));
+    script.tell(53, &answer(7, "a.cdn.example", 60, WEB));
+    script.reach("asked by the one that opened", "accept", WEB);
+    let back = query(8, "b.cdn.example", A);
+    script.tell(53, &back);
+    script.ask(53, &answer(8, "b.cdn.example", 60, "192.0.2.81"));
+    script.reach("asked by the other one", "drop", "192.0.2.81");
     script.run()
 }
 

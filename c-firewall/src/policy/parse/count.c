@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "policy/parse/count.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #include "policy/parse/refuse.h"
@@ -9,6 +10,11 @@
 #define SIZE_EXPECTED "bytes, kbytes or mbytes"
 #define UNIT_EXPECTED "second, minute, hour, day or week"
 #define NANOSECONDS UINT64_C(1000000000)
+
+enum {
+    // Capacity for a prefix: each second byte can begin a $NAME, which stands for up to 127 bytes.
+    PREFIX_BYTES = POLICY_NAME_BYTES * POLICY_NAME_BYTES,
+};
 
 /// Returns the number of bytes that a unit stands for: bytes, kbytes or mbytes; 0 for other texts.
 static uint64_t find_size(const char *text, size_t length) {
@@ -201,16 +207,62 @@ static int read_level(struct parser *parser, struct policy_log *log) {
     return 0;
 }
 
-/// Parses the prefix of a log. A prefix with a $ is refused, because nft reads it as a variable.
+static bool in_name(char byte) { return isalnum((unsigned char)byte) || byte == '_'; }
+
+/// Appends a part of a prefix that stands behind a $: the value of the name at its start, and the
+/// rest.
+/// - length: of the part
+/// - prefix: in: end of the prefix so far; out: its end with the part
+static int append_part(struct parser *parser, const struct token *token, const char *part,
+                       size_t length, char **prefix) {
+    struct token name = {.kind = TOKEN_WORD, .text = part};
+    char value[POLICY_NAME_BYTES];
+    int status;
+
+    while (name.length < length && in_name(part[name.length]))
+        name.length++;
+    if (name.length == 0)
+        return lexer_wrong(&parser->lexer, token,
+                           "$ begins a name in a prefix, and none follows: leave it out");
+    status = lexer_value_within(&parser->lexer, token, &name, value);
+    if (status)
+        return status;
+    *prefix = mempcpy(*prefix, value, strlen(value));
+    *prefix = mempcpy(*prefix, part + name.length, length - name.length);
+    return 0;
+}
+
+/// Replaces each $NAME in a prefix by its value, like nft: the name consists of letters, digits and
+/// `_`.
+static int replace_names(struct parser *parser, const struct token *token, const char *text,
+                         char prefix[static POLICY_NAME_BYTES]) {
+    char replaced[PREFIX_BYTES];
+    const char *end = strchrnul(text, '$');
+    char *at = mempcpy(replaced, text, (size_t)(end - text));
+
+    while (*end) {
+        const char *part = end + 1;
+        int status;
+
+        end = strchrnul(part, '$');
+        status = append_part(parser, token, part, (size_t)(end - part), &at);
+        if (status)
+            return status;
+    }
+    if (at - replaced >= POLICY_NAME_BYTES)
+        return lexer_wrong(&parser->lexer, token, "longer than 127 bytes when $NAME is replaced");
+    *at = '\0';
+    strcpy(prefix, replaced);
+    return 0;
+}
+
+/// Parses the prefix of a log.
 static int read_prefix(struct parser *parser, struct policy_log *log) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
-    const int status = parse_string(parser, log->prefix);
+    char text[POLICY_NAME_BYTES];
+    const int status = parse_string(parser, text);
 
-    if (status == 0 && strchr(log->prefix, '$'))
-        return lexer_wrong(
-            &parser->lexer, &token,
-            "nft puts the value of a name in place of a $NAME in a prefix: write the value");
-    return status;
+    return status ? status : replace_names(parser, &token, text, log->prefix);
 }
 
 int parse_count_log(struct parser *parser, struct policy_log *log) {

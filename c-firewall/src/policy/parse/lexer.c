@@ -162,7 +162,7 @@ int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, 
     if (bytes > POLICY_TEXT_MAX)
         return fail(failure, "%s: " LEXER_TOO_LARGE, name);
     copied = strdup(name);
-    source.text = malloc(bytes + 1); // + 1, so that the result is not NULL for an empty text
+    source.text = malloc(bytes + 1); // + 1, so that malloc does not return NULL for an empty text
     if (!copied || !source.text) {
         free(copied);
         free(source.text);
@@ -253,8 +253,8 @@ static void skip_blanks(struct lexer_frame *frame) {
     }
 }
 
-struct token lexer_scan(struct lexer *lexer) {
-    struct lexer_frame *frame = lexer_top(lexer);
+/// Scans one token of a frame; its end is a TOKEN_END_OF_TEXT.
+static struct token scan_frame(struct lexer *lexer, struct lexer_frame *frame) {
     struct token_scanned found;
     struct token token;
 
@@ -282,6 +282,10 @@ struct token lexer_scan(struct lexer *lexer) {
         token.length -= closed ? 2 : 1;
     }
     return found.cause ? bad(lexer, &token, "%s", found.cause) : token;
+}
+
+struct token lexer_scan(struct lexer *lexer) {
+    return scan_frame(lexer, lexer_top(lexer));
 }
 
 static int compare_defines(const void *a, const void *b) {
@@ -344,6 +348,59 @@ static bool count_token(struct lexer *lexer, const struct token *token, bool in_
 
     lexer->tokens += 1 + (in_define ? (uint64_t)(start - before) / LEXER_BLANKS : 0);
     return lexer->tokens <= POLICY_TOKENS_MAX;
+}
+
+/// Writes the text for a token in a string: of a word, a number or a text in quotes. Returns false
+/// for others.
+static bool value_text(const struct token *token, char text[static POLICY_NAME_BYTES]) {
+    const size_t length = token->length;
+    bool fits = true;
+
+    switch (token->kind) {
+    case TOKEN_NUMBER:
+        snprintf(text, POLICY_NAME_BYTES, "%" PRIu64, token->number);
+        return true;
+    case TOKEN_WORD:
+        fits = !token_is_reserved(token->text, length);
+        break;
+    case TOKEN_STRING:
+        fits = length > 0 && !memchr(token->text, '$', length);
+        break;
+    case TOKEN_IPV4:
+    case TOKEN_IPV6:
+    case TOKEN_WILDCARD:
+        break;
+    default:
+        fits = false;
+    }
+    if (fits)
+        snprintf(text, POLICY_NAME_BYTES, "%.*s", (int)length, token->text);
+    return fits;
+}
+
+int lexer_value_within(struct lexer *lexer, const struct token *token, const struct token *name,
+                       char text[static POLICY_NAME_BYTES]) {
+    const struct lexer_define *define = lexer_find_define(lexer, name);
+    const int length = (int)name->length;
+    struct lexer_frame frame;
+    struct token value, end;
+    const char *before, *behind;
+
+    if (!define)
+        return lexer_wrong(lexer, token, "$%.*s is " LEXER_UNDEFINED, length, name->text);
+    frame = define->value;
+    before = frame.at;
+    value = scan_frame(lexer, &frame);
+    behind = frame.at;
+    end = scan_frame(lexer, &frame);
+    if (!count_token(lexer, &value, true, before) || !count_token(lexer, &end, true, behind))
+        return lexer_wrong(lexer, token, "more than %d tokens when $NAME is replaced",
+                           POLICY_TOKENS_MAX);
+    if (!value_text(&value, text) || end.kind != TOKEN_END_OF_TEXT)
+        return lexer_wrong(lexer, token,
+                           "$%.*s has no text for a prefix: define it as a text in quotes", length,
+                           name->text);
+    return 0;
 }
 
 /// Reads a token. Pushes a frame for a $NAME, and pops frames that end.

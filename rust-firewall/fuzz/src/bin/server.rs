@@ -207,6 +207,7 @@ fn passes(scene: &mut Scene, bytes: &[u8], from_client_side: bool) -> bool {
         sink_interface: sides[1],
         generation: scene.generation,
         asks_requests: true,
+        is_directed: false,
         now_ns: scene.now_ns,
     };
     let mut parsed = Packet::default();

@@ -6,7 +6,7 @@ use crate::policy::parse::refuse::{self, unexpected, Where};
 use crate::policy::parse::state::Parser;
 use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::value;
-use crate::policy::{Counter, Limit, Log, Quota, LIMIT_BURST_PACKETS};
+use crate::policy::{Counter, Limit, Log, Quota, LIMIT_BURST_PACKETS, NAME_BYTES};
 
 const SIZE: &str = "bytes, kbytes or mbytes";
 const UNIT: &str = "second, minute, hour, day or week";
@@ -197,17 +197,47 @@ fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
     found.ok_or_else(|| parser.lexer.unexpected(&word, expected))
 }
 
-/// Parses the prefix of a log. A prefix with a $ is refused, because nft reads it as a variable.
+fn in_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
+}
+
+/// Appends a part of a prefix that stands behind a $: the value of the name at its start, and the rest.
+fn append_part(
+    parser: &mut Parser,
+    token: &Token,
+    part: &str,
+    prefix: &mut String,
+) -> Result<(), Failure> {
+    let end = part.bytes().position(|byte| !in_name(byte));
+    let (name, rest) = part.split_at(end.unwrap_or(part.len()));
+    if name.is_empty() {
+        let cause = "$ begins a name in a prefix, and none follows: leave it out";
+        return Err(parser.lexer.wrong(token, cause));
+    }
+    *prefix += &parser.lexer.value_within(token, name)?;
+    *prefix += rest;
+    Ok(())
+}
+
+/// Replaces each $NAME in a prefix by its value, like nft: the name consists of letters, digits and `_`.
+fn replace_names(parser: &mut Parser, token: &Token, text: &str) -> Result<String, Failure> {
+    let mut parts = text.split('$');
+    let mut prefix = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        append_part(parser, token, part, &mut prefix)?;
+    }
+    if prefix.len() >= NAME_BYTES {
+        let cause = "longer than 127 bytes when $NAME is replaced";
+        return Err(parser.lexer.wrong(token, cause));
+    }
+    Ok(prefix)
+}
+
+/// Parses the prefix of a log.
 fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;
-    if text.contains('$') {
-        return Err(parser.lexer.wrong(
-            &token,
-            "nft puts the value of a name in place of a $NAME in a prefix: write the value",
-        ));
-    }
-    Ok(text)
+    replace_names(parser, &token, &text)
 }
 
 /// Parses the part after `log`.

@@ -13,7 +13,7 @@ use std::fmt::Display;
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::policy::parse::source::{self, reason, Source};
-use crate::policy::token::{quote, scan, Sign, Token, TokenKind};
+use crate::policy::token::{is_reserved, quote, scan, Sign, Token, TokenKind};
 use crate::policy::{Place, DEFINE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
 
 /// Maximum number of tokens that are read ahead.
@@ -179,10 +179,8 @@ impl Lexer {
         }
     }
 
-    /// Scans one token of the top frame. At the end of the frame, returns an EndOfText.
-    pub(super) fn scan(&mut self) -> Token {
-        let top = self.frames.len() - 1;
-        let frame = &mut self.frames[top];
+    /// Scans one token of a frame. At the end of the frame, returns an EndOfText.
+    fn scan_frame(&mut self, frame: &mut Frame) -> Token {
         let text = &self.files[frame.file].text[..frame.end];
         skip_blanks(text, frame);
         let place = Place {
@@ -212,6 +210,15 @@ impl Lexer {
             Some(cause) => self.bad(token, cause),
             None => token,
         }
+    }
+
+    /// Scans one token of the top frame; its end is an EndOfText.
+    pub(super) fn scan(&mut self) -> Token {
+        let top = self.frames.len() - 1;
+        let mut frame = self.frames[top];
+        let token = self.scan_frame(&mut frame);
+        self.frames[top] = frame;
+        token
     }
 
     /// Returns the definition of a name. A Variable is searched without its `$`.
@@ -253,6 +260,44 @@ impl Lexer {
         };
         self.tokens += 1 + blanks as u64;
         self.tokens <= TOKENS_MAX
+    }
+
+    /// Returns the text for a token in a string: of a word, a number or a text in quotes. None for others.
+    fn value_text(&self, token: &Token) -> Option<String> {
+        let text = self.text(token);
+        let fits = match token.kind {
+            TokenKind::Number(number) => return Some(number.to_string()),
+            TokenKind::Word => !is_reserved(text),
+            TokenKind::String => !text.is_empty() && !text.contains('$'),
+            TokenKind::Ipv4 | TokenKind::Ipv6 | TokenKind::Wildcard => true,
+            _ => false,
+        };
+        fits.then(|| text.to_owned())
+    }
+
+    /// Returns the value of a $NAME within a string. Fails unless it is one word, number or string.
+    /// - token: the string; name: without the $
+    pub(super) fn value_within(&mut self, token: &Token, name: &str) -> Result<String, Failure> {
+        let Some(define) = self.defines.get(name) else {
+            return Err(self.wrong(token, format_args!("${name} is {UNDEFINED}")));
+        };
+        let mut frame = define.value;
+        let before = frame.at;
+        let value = self.scan_frame(&mut frame);
+        let behind = frame.at;
+        let end = self.scan_frame(&mut frame);
+        if !self.count_token(&value, true, before) || !self.count_token(&end, true, behind) {
+            return Err(self.wrong(
+                token,
+                format_args!("more than {TOKENS_MAX} tokens when $NAME is replaced"),
+            ));
+        }
+        let text = self.value_text(&value);
+        text.filter(|_| end.kind == TokenKind::EndOfText)
+            .ok_or_else(|| {
+                let cause = "has no text for a prefix: define it as a text in quotes";
+                self.wrong(token, format_args!("${name} {cause}"))
+            })
     }
 
     /// Reads a token. Pushes a frame for a $NAME, and pops frames that end.

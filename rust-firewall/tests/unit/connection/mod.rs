@@ -3,6 +3,7 @@
 mod asked;
 mod follow;
 mod many;
+mod openers;
 mod queries;
 mod stream;
 mod table;

@@ -197,7 +197,7 @@ fn gaps_are_explained_by_messages_and_overruns() {
     batch_overrun(&mut batch);
     accept(&mut batch, 900);
     assert_eq!(batch.gap_ids, 1);
-    accept(&mut batch, 902); // an overrun explains one
+    accept(&mut batch, 902); // an overrun explains a gap
     assert_eq!((batch.gap_ids, batch.count), (2, 8));
 }
 

@@ -10,11 +10,10 @@ use anyhow::Context;
 use twinwall_tests::case::Case;
 
 use super::packet::{self, Ids};
-use super::setting::Setting::QuinnV4;
+use super::setting::Setting::{self, QuinnV4, QuinnV6};
 use super::ways::{halves, whole, Datagram, Opening, LATE_TIME};
 use super::{all_completed, none_completed, patience, tried, Scene, Tried, QUIC_PORT};
 use crate::evasion::datagrams;
-use crate::evasion::net::SERVER;
 use crate::evasion::{By, ALLOWED, DENIED};
 use crate::names::ends::{Hello, QuicClient};
 
@@ -77,7 +76,8 @@ fn ways() -> Vec<Way> {
 /// Completes a connection with an allowed name, ends it, and sends the denied name from the same port.
 fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result<()> {
     let config = scene.identity.client(Hello::Plain, None)?;
-    let client = QuicClient::new(&scene.net, port, SERVER.into(), config, ALLOWED, COMPLETED)?;
+    let server = scene.setting.server();
+    let client = QuicClient::new(&scene.net, port, server, config, ALLOWED, COMPLETED)?;
     let client = client.context("the allowed name is not answered")?;
     anyhow::ensure!(
         client.fetches(1, COMPLETED),
@@ -88,7 +88,7 @@ fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result
         thread::sleep(LATE_TIME);
     }
     let ids = Ids::new(port);
-    let server = SocketAddr::from((SERVER, QUIC_PORT));
+    let server = SocketAddr::from((server, QUIC_PORT));
     let datagrams = (way.datagrams)(opening);
     let sealed = datagrams
         .iter()
@@ -126,8 +126,8 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
 }
 
 /// Checks that no way to send the denied name passes the firewall.
-pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new(QuinnV4)?;
+pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, false)?;
     none_completed(&tried)?;
@@ -136,10 +136,14 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
 }
 
 /// Checks that all ways to send the denied name reach the server without a firewall.
-fn nobody() -> anyhow::Result<()> {
-    all_completed(&try_all(&Scene::new(QuinnV4)?, true)?)
+fn nobody(setting: Setting) -> anyhow::Result<()> {
+    all_completed(&try_all(&Scene::new(setting)?, true)?)
 }
 
-pub fn cases() -> [Case; 1] {
-    [Case::new("quic-answered-nobody-looks-on", 120, nobody)]
+pub fn cases() -> [Case; 2] {
+    [
+        ("quic-answered-nobody-looks-on", QuinnV4),
+        ("quic-answered-nobody-looks-on-ipv6", QuinnV6),
+    ]
+    .map(|(name, setting)| Case::new(name, 120, move || nobody(setting)))
 }

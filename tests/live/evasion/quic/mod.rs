@@ -19,7 +19,7 @@ mod ways;
 
 use packet::{Ids, Packet, SOURCES, VERSION_1};
 use setting::Kind;
-use setting::Setting::{self, AioquicV4, QuinnV4, QuinnV6};
+use setting::Setting::{self, AioquicV4, AioquicV6, QuinnV4, QuinnV6};
 use ways::{Datagram, Opening, Rest, Step, Way};
 
 use super::client::QUIET;
@@ -56,6 +56,9 @@ const ROWS: &[Row] = &[
     ("quic-block-list-ipv6", 120, |twin| {
         hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
+    ("quic-allow-list-ipv6", 120, |twin| {
+        hold(By::Twin(twin), QuinnV6, ALLOW_LIST)
+    }),
     ("quic-honest-ipv6", 120, |twin| {
         honest(By::Twin(twin), QuinnV6)
     }),
@@ -65,11 +68,20 @@ const ROWS: &[Row] = &[
     ("quic-allow-list-version-2", 120, |twin| {
         hold(By::Twin(twin), AioquicV4, ALLOW_LIST)
     }),
+    ("quic-block-list-version-2-ipv6", 120, |twin| {
+        hold(By::Twin(twin), AioquicV6, BLOCK_LIST)
+    }),
     ("quic-answered-block-list", 120, |twin| {
-        answered::hold(By::Twin(twin), BLOCK_LIST)
+        answered::hold(By::Twin(twin), QuinnV4, BLOCK_LIST)
+    }),
+    ("quic-answered-ipv6", 120, |twin| {
+        answered::hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
     ("quic-honest-version-2", 120, |twin| {
         honest(By::Twin(twin), AioquicV4)
+    }),
+    ("quic-honest-version-2-ipv6", 120, |twin| {
+        honest(By::Twin(twin), AioquicV6)
     }),
 ];
 
@@ -78,6 +90,7 @@ pub fn cases() -> Vec<Case> {
         ("quic-nobody-looks-on", QuinnV4),
         ("quic-nobody-looks-on-ipv6", QuinnV6),
         ("quic-nobody-looks-on-version-2", AioquicV4),
+        ("quic-nobody-looks-on-version-2-ipv6", AioquicV6),
     ];
     let calibrations =
         calibrations.map(|(name, setting)| Case::new(name, 120, move || nobody(setting)));
@@ -122,7 +135,7 @@ struct Scene {
 
 impl Scene {
     fn new(setting: Setting) -> anyhow::Result<Scene> {
-        if setting == AioquicV4 {
+        if setting.is_aioquic() {
             programs::file(programs::AIOQUIC)?;
         }
         let net = Net::new(Sees::Both)?;
@@ -130,9 +143,9 @@ impl Scene {
         let told = Told::default();
         let mut servers = Vec::new();
         for (port, retry) in [(QUIC_PORT, false), (RETRY_PORT, true)] {
-            match setting {
-                AioquicV4 => servers.push(programs::serve_quic(&net, port, retry, &told)?),
-                _ => ends::serve_quic(&net, &identity, port, retry, &told.hellos)?,
+            match setting.is_aioquic() {
+                true => servers.push(programs::serve_quic(&net, port, retry, &told)?),
+                false => ends::serve_quic(&net, &identity, port, retry, &told.hellos)?,
             }
         }
         Ok(Scene {
@@ -192,6 +205,7 @@ impl Client<'_> {
         let packets = packet::datagram(ids, &datagram.packets, behind)?;
         let data = match datagram.rest {
             Rest::UnknownVersion => packet::unknown_version(ids),
+            Rest::ServersHandshake => packet::handshake(ids, true),
             Rest::ZeroRttFirst => {
                 let of_version = datagram.packets.first().context("a packet behind")?.version;
                 [packet::zero_rtt(ids, of_version), packets].concat()
@@ -202,16 +216,11 @@ impl Client<'_> {
             true => self.ports.0 + OTHER_PORT,
             false => self.ports.0,
         };
-        let mut udp = [
-            &port.to_be_bytes()[..],
-            &self.ports.1.to_be_bytes(),
-            &(8 + data.len() as u16).to_be_bytes(),
-            &[0, 0],
-            &data,
-        ]
-        .concat();
-        let sum = wire::checksum_of(version, UDP, &udp);
-        udp[6..8].copy_from_slice(&sum);
+        let ends = match datagram.outside.is_forged {
+            true => (self.ports.1, port),
+            false => (port, self.ports.1),
+        };
+        let mut udp = wire::datagram(version, ends, &data);
         if datagram.wrong_checksum {
             udp[6] ^= 0x55;
         }

@@ -12,8 +12,6 @@ use super::ways::{halves, whole, Datagram, Opening};
 use super::{all_completed, none_completed, patience, Tried};
 use super::{tried, Scene, ALLOW_LIST, QUIC_PORT};
 use crate::evasion::datagrams;
-use crate::evasion::net::{SERVER, SERVER_6};
-use crate::evasion::wire::Version;
 use crate::evasion::{By, ALLOWED, BLOCK_LIST, DENIED};
 
 const ROWS: &[Row] = &[
@@ -117,10 +115,7 @@ fn try_all(
         .iter()
         .flat_map(|opening| ways.iter().map(move |way| (opening, *way)))
         .collect();
-    let server = match scene.setting.version() {
-        Version::V4 => SocketAddr::from((SERVER, QUIC_PORT)),
-        Version::V6 => SocketAddr::from((SERVER_6, QUIC_PORT)),
-    };
+    let server = SocketAddr::from((scene.setting.server(), QUIC_PORT));
     let mut tried = tried::try_all(&scene.net, &jobs, |_, (opening, way)| {
         Tried::new(way.name, opening.what, answered, |port| {
             let ids = Ids::new(port);

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! IP version and server of QUIC clients, and the ways for each.
 
+use std::net::IpAddr;
+
 use super::over_ipv6::OVER_IPV6;
 use super::packet::{DRAFT_29, DRAFT_34, VERSION_1, VERSION_2};
 use super::versions::OF_TWO_VERSIONS;
 use super::ways::{Way, WAYS};
+use crate::evasion::net::{SERVER, SERVER_6};
 use crate::evasion::wire::Version;
 use crate::names::ends::Hello;
 
@@ -14,9 +17,10 @@ pub enum Setting {
     QuinnV6,
     /// Server aioquic over IPv4, which also supports QUIC version 2.
     AioquicV4,
+    AioquicV6,
 }
 
-use Setting::{AioquicV4, QuinnV4, QuinnV6};
+use Setting::{AioquicV4, AioquicV6, QuinnV4, QuinnV6};
 
 /// Kind of a QUIC client's first bytes: versions and length of the ClientHello.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +64,8 @@ const OF_AIOQUIC: &[Kind] = &[
     ),
     of_two("version 1", (VERSION_1, VERSION_2), Hello::Plain),
 ];
-/// Number of kinds over IPv6: the drafts are omitted, because the bytes are the same as over IPv4.
+/// Number of kinds over IPv6: the drafts, and version 1 before aioquic, are omitted, because the bytes are the same as over
+/// IPv4.
 const KINDS_OVER_IPV6: usize = 2;
 
 impl Setting {
@@ -68,8 +73,21 @@ impl Setting {
     pub fn version(self) -> Version {
         match self {
             QuinnV4 | AioquicV4 => Version::V4,
-            QuinnV6 => Version::V6,
+            QuinnV6 | AioquicV6 => Version::V6,
         }
+    }
+
+    /// Returns the server's address.
+    pub fn server(self) -> IpAddr {
+        match self.version() {
+            Version::V4 => SERVER.into(),
+            Version::V6 => SERVER_6.into(),
+        }
+    }
+
+    /// Returns true if the server is aioquic.
+    pub fn is_aioquic(self) -> bool {
+        matches!(self, AioquicV4 | AioquicV6)
     }
 
     pub fn kinds(self) -> &'static [Kind] {
@@ -77,15 +95,19 @@ impl Setting {
             QuinnV4 => OF_QUINN,
             QuinnV6 => &OF_QUINN[..KINDS_OVER_IPV6],
             AioquicV4 => OF_AIOQUIC,
+            AioquicV6 => &OF_AIOQUIC[..KINDS_OVER_IPV6],
         }
     }
 
     pub fn ways(self) -> impl Iterator<Item = &'static Way> {
-        let own: &'static [Way] = match self {
-            QuinnV4 => &[],
-            QuinnV6 => OVER_IPV6,
-            AioquicV4 => OF_TWO_VERSIONS,
+        let of_version: &'static [Way] = match self.version() {
+            Version::V4 => &[],
+            Version::V6 => OVER_IPV6,
         };
-        WAYS.iter().chain(own)
+        let of_server: &'static [Way] = match self.is_aioquic() {
+            true => OF_TWO_VERSIONS,
+            false => &[],
+        };
+        WAYS.iter().chain(of_version).chain(of_server)
     }
 }

@@ -38,6 +38,8 @@ pub enum Rest {
     UnknownVersion,
     /// A 0-RTT packet before the packets.
     ZeroRttFirst,
+    /// A Handshake packet of the server, without other packets.
+    ServersHandshake,
 }
 
 /// UDP datagram of a client.
@@ -175,6 +177,19 @@ pub fn later(mut datagrams: Vec<Datagram>, more: u16) -> Vec<Datagram> {
 
 pub fn low_ttl(datagram: &mut Datagram) {
     datagram.outside.ttl = HOPS - 1;
+}
+
+/// Makes a datagram one in the server's name, to the client.
+fn forge(datagram: &mut Datagram) {
+    datagram.outside.is_forged = true;
+}
+
+/// Returns a datagram in the server's name, as if the server had the complete hello.
+fn forged_handshake() -> Datagram {
+    let mut datagram = datagram(Vec::new());
+    datagram.rest = Rest::ServersHandshake;
+    forge(&mut datagram);
+    datagram
 }
 
 /// Returns the datagrams of another connection's hello.
@@ -325,6 +340,27 @@ pub const WAYS: &[Way] = &[
         let mut decoys = stranger(o);
         decoys.iter_mut().for_each(low_ttl);
         steps(decoys.into_iter().chain(whole(o)))
+    }),
+    evasive("decoy first, in the server's name", |o| {
+        decoy_first(o, forge)
+    }),
+    evasive("another connection first, in the server's name", |o| {
+        let mut decoys = stranger(o);
+        decoys.iter_mut().for_each(forge);
+        steps(decoys.into_iter().chain(whole(o)))
+    }),
+    evasive(
+        "decoy first, low time to live, and a Handshake packet in the server's name",
+        |o| {
+            let mut decoys = spread(o, &o.decoy, 0, &[(0, o.decoy.len())]);
+            decoys.iter_mut().for_each(low_ttl);
+            let answered = decoys.into_iter().chain([forged_handshake()]);
+            steps(answered.chain(later(whole(o), 20)))
+        },
+    ),
+    evasive("a Handshake packet in the server's name in the name", |o| {
+        let [first, second] = halves(o);
+        steps([first, vec![forged_handshake()], second].concat())
     }),
     evasive("another connection first, from the same port", |o| {
         steps(stranger(o).into_iter().chain(whole(o)))
