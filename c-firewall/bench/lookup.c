@@ -19,7 +19,7 @@ enum {
     FRONT_BYTES = 4, // length of the labels before a wildcard's parent name
 };
 
-/// Name that is searched.
+/// Name to search, with its length.
 struct asked {
     uint8_t length;
     char text[NAME_BYTES];

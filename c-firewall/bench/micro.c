@@ -29,7 +29,7 @@ enum task_kind {
     TASK_REPEAT, // executes a number of rounds of a case
 };
 
-/// Task of the program.
+/// Task that the command line requests.
 struct task {
     enum task_kind kind;
     const char *asked; // name of the case; NULL for TASK_LIST

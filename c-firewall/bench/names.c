@@ -101,8 +101,8 @@ static void add_opening(struct step_list *list) {
     add_tcp(list, false, SYN | ACK, SERVER_FIRST - 1, CLIENT_FIRST, "", 0);
 }
 
-/// Creates the packets of a connection up to its ClientHello, which has as many packets as
-/// necessary.
+/// Creates the packets of a connection up to its ClientHello, which is split into segments of at
+/// most SEGMENT_BYTES.
 static void add_hello(struct step_list *list, size_t share_bytes) {
     const struct client_bytes hello = client_hello(share_bytes), record = client_record(&hello);
 

@@ -28,7 +28,7 @@ enum {
     WRAPS = 32,  // property of a server: the sequence numbers of its client wrap
 };
 
-/// Bytes of a step.
+/// Offsets of the parts of a step in the fuzzer's input, and a step's length.
 enum step {
     STEP_ACTION, // enum action
     STEP_SERVER, // number of the server, DENIED, and enum fate
@@ -51,8 +51,8 @@ enum action {
     ACTION_COUNT = 14,
 };
 
-/// Fate of a packet: the three highest bits of a step's server. With other values the packet
-/// arrives unchanged.
+/// Fate of a client's packet: the three highest bits of the step's byte STEP_SERVER. With other
+/// values the packet arrives unchanged.
 enum fate {
     FATE_DECOY = 4,    // the packet is lost after the firewall
     FATE_DECOY_TOO,    // the same as FATE_DECOY
@@ -60,7 +60,8 @@ enum fate {
     FATE_UNHEARD,      // the server's answer is lost before the firewall
 };
 
-/// Change of a client's segment: a step's change modulo 16. Other values change nothing.
+/// Change of a client's segment: the step's byte STEP_CHANGE modulo 16. Other values change
+/// nothing.
 enum change {
     CHANGE_ACKNOWLEDGED = 10,
     CHANGE_NO_ACK,

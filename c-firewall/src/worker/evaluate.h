@@ -74,7 +74,7 @@ void evaluate_free(struct evaluation *evaluation);
 bool evaluate_has_policy(const struct evaluation *evaluation);
 
 /// Decides a packet, sends replies, counts the outcome, and stores an event if a consumer wants it.
-/// Returns the outcome.
+/// - outcome: out: outcome of the packet.
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome);

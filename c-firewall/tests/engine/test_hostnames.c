@@ -44,7 +44,7 @@ static uint32_t add(struct hostnames *all, const char *pattern) {
     return id;
 }
 
-/// Returns true if the number of a name is that of the expected pattern; "-" = no pattern.
+/// Returns true if the search for a name finds the expected pattern; "-" = no pattern.
 static bool is_found(const struct host_numbers *numbers, const char *name, const char *expected) {
     const uint32_t number = hostnames_find(numbers, (const uint8_t *)name, strlen(name));
     bool wildcard;
@@ -58,7 +58,7 @@ static bool is_found(const struct host_numbers *numbers, const char *name, const
     return hostnames_interval(numbers, id).low == number;
 }
 
-/// Creates the numbers of patterns, which are separated by blanks.
+/// Creates the search table of some patterns, which are separated by blanks.
 static void make(struct host_numbers *numbers, char *patterns) {
     struct hostnames *all = hostname_make();
 

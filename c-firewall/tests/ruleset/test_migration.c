@@ -40,7 +40,7 @@ static void unload(struct loaded *loaded) {
     free(loaded);
 }
 
-/// Returns a table with one chain of these rules.
+/// Writes a table with one chain of these rules to `text`.
 static void print_chain(char text[static TEXT_BYTES], const char *rules) {
     snprintf(text, TEXT_BYTES, "table inet t {\n chain c {\n%s }\n}\n", rules);
 }
@@ -93,7 +93,7 @@ static void assert_texts(const char *old_text, const char *new_text, uint32_t co
     unload(new);
 }
 
-/// Returns the same as `counters`, for policies with one chain of these rules.
+/// Checks the same as assert_texts, for policies with one chain of these rules.
 static void assert_rules(const char *old, const char *new, uint32_t count,
                          const uint64_t *expected) {
     char old_text[TEXT_BYTES], new_text[TEXT_BYTES];

@@ -136,7 +136,8 @@ static void the_largest_answer_fits(void **state) {
     assert_memory_equal(bytes + length - expected.length, expected.bytes, expected.length);
 }
 
-/// Returns the remaining time that is read from a message about an element with more attributes.
+/// Returns the remaining time that elements_left_of reads from a message about an element.
+/// - more: attributes of the element after its address.
 static uint64_t left(const struct expected *more) {
     struct expected message = {0};
 

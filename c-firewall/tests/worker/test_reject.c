@@ -165,7 +165,8 @@ static void icmpx_has_a_code_of_each_family(void **state) {
     assert_int_equal(reject_code(&host, 4), 1);
 }
 
-/// Checks that a packet gets a reply, and gets none after a byte has changed.
+/// Checks that a packet gets a reply, but gets none after the byte at the offset `at` was changed
+/// to `byte`.
 static void assert_not_due(const struct policy_reject *how, const uint8_t *bytes, uint32_t length,
                            size_t at, uint8_t byte) {
     uint8_t reply[REJECT_IPV6_MAX], changed[64];

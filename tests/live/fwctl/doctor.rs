@@ -45,7 +45,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("doctor-without-nft", 120, without_nft),
 ];
 
-/// Findings by their text.
+/// Findings of `fwctl doctor`, which cases search by their text.
 pub struct Found(Vec<Value>);
 
 impl Found {

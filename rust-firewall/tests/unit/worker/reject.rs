@@ -184,7 +184,7 @@ fn icmpx_has_a_code_of_each_family() {
     assert_eq!(code(&HOST, 4), 1);
 }
 
-/// Checks that a packet gets a reply, and gets none after a byte has changed.
+/// Checks that a packet gets a reply, but gets none after the byte at the offset `at` was changed to `byte`.
 fn assert_not_due(how: &Reject, bytes: &[u8], at: usize, byte: u8) {
     let mut bytes = bytes.to_vec();
     assert!(!whole(how, &bytes).is_empty());

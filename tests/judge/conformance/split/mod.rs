@@ -39,7 +39,7 @@ const DISAGREEMENTS_MAX: u64 = 5;
 /// Number of connections on each way (path through the cell), for each ten single packets.
 const CONNECTIONS: usize = 3;
 
-/// Result of a policy with packets.
+/// Result of comparing the whole policy with the split policy for some packets.
 enum Finding {
     Agreed,
     /// The splitter refuses the policy. The text is its reason.
@@ -416,7 +416,7 @@ impl Sitting {
         uncounted
     }
 
-    /// Returns the same as `excuse` if only counters differ.
+    /// Returns the packets to leave out and the first unexpected difference, like `excuse`, if only counters differ.
     fn excuse_counters(
         &mut self,
         case: &Case,
