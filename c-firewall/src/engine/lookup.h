@@ -45,7 +45,7 @@ struct lookup {
     enum lookup_kind kind;
     struct lookup_table table; // for EXACT
     struct lookup_hash hash;   // for WIDE_EXACT
-    // Number of intervals, for INTERVALS and WIDE_INTERVALS.
+    // Number of intervals, for the kinds LOOKUP_INTERVALS and LOOKUP_WIDE_INTERVALS.
     uint32_t count;
     struct lookup_interval *intervals;
     struct lookup_wide_interval *wide_intervals;
