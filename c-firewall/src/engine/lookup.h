@@ -43,7 +43,7 @@ enum lookup_kind {
 
 struct lookup {
     enum lookup_kind kind;
-    struct lookup_table table; // for EXACT
+    struct lookup_table table; // for LOOKUP_EXACT
     struct lookup_hash hash;   // for WIDE_EXACT
     // Number of intervals, for the kinds LOOKUP_INTERVALS and LOOKUP_WIDE_INTERVALS.
     uint32_t count;
