@@ -428,7 +428,10 @@ impl Sitting {
         let Some(first) = counters.first() else {
             return (BTreeSet::new(), None);
         };
-        let uncounted = self.uncounted(acts, reports);
+        let mut uncounted = self.uncounted(acts, reports);
+        if uncounted.is_empty() {
+            uncounted = self.read_otherwise(case.text, acts);
+        }
         if !uncounted.is_empty() {
             return (uncounted, None);
         }
