@@ -55,7 +55,7 @@ fn report(trial: &Trial) {
     if all.is_empty() {
         all.push("it decides each of them as now".to_owned());
     }
-    drop(output::lines(&all));
+    output::lines(&all);
 }
 
 /// Tries a policy on the packets that a running firewall decides meanwhile. Does nothing if no firewall runs.
@@ -71,7 +71,7 @@ fn live(arguments: &Arguments, policy: &Path) -> Result<(), String> {
         format_args!("trying the policy on {LIVE_SECONDS} s of the running firewall's packets"),
     );
     let lines = diff::live(&socket, policy, LIVE_SECONDS).map_err(|failure| failure.text)?;
-    drop(output::lines(&lines));
+    output::lines(&lines);
     Ok(())
 }
 
