@@ -547,7 +547,10 @@ mod tests {
         tiny.waves = vec![1, 1000];
         assert_eq!(judge(&tiny, &[], BOUNDS), Step::Nobody);
         let silent = host("a", Phase::None, false);
-        assert_eq!(judge(&tiny, &[silent.clone()], BOUNDS), Step::Nobody);
+        assert_eq!(
+            judge(&tiny, std::slice::from_ref(&silent), BOUNDS),
+            Step::Nobody
+        );
         // A host that comes later is the canary.
         let hosts = [silent, host("b", Phase::None, true)];
         let Step::Next(next) = judge(&tiny, &hosts, BOUNDS) else {
