@@ -39,14 +39,14 @@ deps: ## install the missing packages of deps/debian.txt (with sudo unless you a
 	@deps/install container || echo "warning: without podman its test is skipped" >&2
 
 # $(call in-rust,PROGRAM...): builds programs with the libraries' features for the whole workspace, so that no library is
-# built twice.
+# built twice. An equal program is left in place (-C): tests that run meanwhile start it by its path.
 in-rust = $(RUST) cargo build --release --locked --workspace $(addprefix --bin=,$(1)) && \
-	install -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,$(1))
+	install -C -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,$(1))
 
 build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/twinwall-exporter, and the two programs of a fleet's hosts
 	@$(call in-rust,rust-firewall fwctl twinwall-exporter twinwall-agent twinwall-fleet-local)
 	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
-	@install -D -t build build/c/c-firewall
+	@install -C -D -t build build/c/c-firewall
 	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/twinwall-exporter build/twinwall-agent build/twinwall-fleet-local"
 
 tools: ## build/scanner and build/capture, independent of a firewall

@@ -84,7 +84,7 @@ fn add(rule: &str) -> Result<()> {
     for (tool, _) in TOOLS {
         if !command(tool, "-C", rule)? && !command(tool, "-A", rule)? {
             return Err(system(format_args!(
-                "{tool} takes no rule of NFQUEUE: modprobe xt_NFQUEUE"
+                "{tool} accepts no NFQUEUE rule: modprobe xt_NFQUEUE"
             )));
         }
     }

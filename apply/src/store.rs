@@ -68,7 +68,7 @@ fn prepare(folder: &Path) -> Result<()> {
         return Ok(());
     }
     Err(system(format_args!(
-        "{0} is no folder that only root can change: chown root: {0}; chmod 700 {0}",
+        "{0} is no folder that only root can change: chown root: {0}; chmod 711 {0}",
         folder.display()
     )))
 }
@@ -98,7 +98,7 @@ pub fn read(folder: &Path) -> Result<Option<State>> {
     let state = serde_json::from_str(&text);
     state.map(Some).map_err(|error| {
         system(format_args!(
-            "{}: {error}: it is no state of this version: move the folder away and apply the policy anew",
+            "{}: {error}: unsupported state: move the folder away and apply the policy again",
             path.display()
         ))
     })

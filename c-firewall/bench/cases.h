@@ -9,7 +9,7 @@
 #include "engine/decide.h"
 
 enum {
-    CASES_PACKETS = 512, // of a round
+    CASES_PACKETS = 512, // number of packets in a round
     CASES_PACKET_BYTES = 40,
     CASE_COUNT = 7,
 };

@@ -16,7 +16,7 @@ enum {
     INITIAL_HEAD = 22,
     INITIAL_NUMBER = 18,
     TAG_BYTES = 16,
-    FIELDS = 64, // number of fields of a request
+    FIELDS = 64, // number of header fields in an HTTP request
 };
 
 void client_put(struct client_bytes *to, const void *bytes, size_t count) {

@@ -12,12 +12,14 @@
 
 enum {
     NAMES = 1000000,
-    ASKED = 1 << 17, // in turn: so many that what was read for the last ones is in no cache
+    // Number of names that are searched in turn: so many that the memory that a name needs is no
+    // longer in a cache.
+    ASKED = 1 << 17,
     NAME_BYTES = 40,
-    FRONT_BYTES = 4, // of what is below a wildcard
+    FRONT_BYTES = 4, // length of the labels before a wildcard's parent name
 };
 
-/// Name that is searched.
+/// Name to search, with its length.
 struct asked {
     uint8_t length;
     char text[NAME_BYTES];

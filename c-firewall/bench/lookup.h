@@ -11,7 +11,7 @@ struct lookups;
 struct lookups *lookups_make(void);
 void lookups_free(struct lookups *lookups);
 
-/// Searches the next names. Returns the number of names that were found.
+/// Searches the next CASES_PACKETS names. Returns the number of names that were found.
 uint32_t lookups_round(struct lookups *lookups);
 
 #endif

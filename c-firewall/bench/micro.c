@@ -15,23 +15,25 @@
 #include "names.h"
 
 enum {
-    SETTLE_NS = 1000000, // before a slice counts: what others did meanwhile has taken the caches
-    SLICE_NS = 5000000,  // that a slice is measured for
+    // Time before each slice that is not measured, because other programs may have filled the
+    // caches meanwhile.
+    SETTLE_NS = 1000000,
+    SLICE_NS = 5000000, // duration of a slice
     SECOND_NS = 1000000000,
     LINE_BYTES = 16,
 };
 
 enum task_kind {
-    TASK_LIST,   // the name of each case is printed
-    TASK_SLICES, // one is measured in slices
-    TASK_REPEAT, // so many rounds of one are done
+    TASK_LIST,   // prints the name of each case
+    TASK_SLICES, // measures a case in slices
+    TASK_REPEAT, // executes a number of rounds of a case
 };
 
-/// Task of the program.
+/// Task that the command line requests.
 struct task {
     enum task_kind kind;
-    const char *asked; // the case; NULL in a list
-    uint32_t rounds;   // of TASK_REPEAT
+    const char *asked; // name of the case; NULL for TASK_LIST
+    uint32_t rounds;   // number of rounds, for TASK_REPEAT
 };
 
 /// Case that is executed: a round decides CASES_PACKETS packets, or the packets of CASES_PACKETS

@@ -26,22 +26,25 @@ static const char policy[] = "table inet filter {\n"
                              "}\n";
 
 enum {
-    CONNECTIONS = 2 * CASES_PACKETS, // then the oldest one makes room
+    // Maximum number of connections: twice the number of clients in a round. Beyond that, the
+    // oldest connections are evicted.
+    CONNECTIONS = 2 * CASES_PACKETS,
     HELLO_BYTES = 4 << 20,
     SECOND_NS = 1000000000,
     HEADER_BYTES = 20,
-    SOURCE = 12, // where in the header of IPv4 the source is
+    SOURCE = 12, // offset of the source address in the IPv4 header
     DESTINATION = 16,
     TCP = 6,
     UDP = 17,
     SYN = 0x02,
     ACK = 0x10,
-    CLIENT_FIRST = 1000, // the number of a client's first byte
+    CLIENT_FIRST = 1000, // sequence number of a client's first byte
     SERVER_FIRST = 5000,
-    KNOWN = CLIENT_FIRST + 4000, // a number behind a client's hello
-    SHARE_BYTES = 320,           // the key share of a hello in one packet
-    LONG_SHARE_BYTES = 1216,     // and of one in two, with ML-KEM-768
-    SEGMENT_BYTES = 1400,        // of a packet
+    KNOWN = CLIENT_FIRST + 4000, // sequence number after the end of a client's ClientHello
+    SHARE_BYTES = 320,           // size of the key share of a ClientHello in one packet
+    // Size of the key share of a ClientHello in two packets (with ML-KEM-768).
+    LONG_SHARE_BYTES = 1216,
+    SEGMENT_BYTES = 1400, // maximum number of data bytes in a packet
     STEPS_MAX = 256,
 };
 
@@ -98,8 +101,8 @@ static void add_opening(struct step_list *list) {
     add_tcp(list, false, SYN | ACK, SERVER_FIRST - 1, CLIENT_FIRST, "", 0);
 }
 
-/// Creates the packets of a connection up to its ClientHello, which has as many packets as
-/// necessary.
+/// Creates the packets of a connection up to its ClientHello, which is split into segments of at
+/// most SEGMENT_BYTES.
 static void add_hello(struct step_list *list, size_t share_bytes) {
     const struct client_bytes hello = client_hello(share_bytes), record = client_record(&hello);
 
@@ -184,7 +187,7 @@ struct named_subject {
     struct case_subject subject;
     struct connections connections;
     struct step_list list;
-    uint32_t client; // the number of the next one
+    uint32_t client; // number of the next client
     bool again;
     uint64_t now_ns;
 };

@@ -12,7 +12,7 @@ enum { CONTENT_BYTES = 1600 };
 
 enum content_kind { CONTENT_TLS, CONTENT_HTTP, CONTENT_DNS, CONTENT_COUNT };
 
-/// First bytes of a client.
+/// First bytes that a client sends.
 struct content {
     uint32_t length;
     uint8_t bytes[CONTENT_BYTES];

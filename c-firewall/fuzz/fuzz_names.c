@@ -11,7 +11,7 @@
 
 #include "names.h"
 
-enum { SEGMENTS = 64 }; // number of segments that a stream comes in, at most
+enum { SEGMENTS = 64 }; // maximum number of segments of a stream
 
 /// Calls names_ask for a copy in a block of exactly its size, so that a sanitizer detects reads
 /// beyond its end.
@@ -32,8 +32,9 @@ static bool is_stream(const char *what) {
            strcmp(what, "chunk") == 0;
 }
 
-/// Returns true if a stream of another protocol became unreadable, because later bytes have a
-/// header field Host of HTTP.
+/// Returns true if a stream that was read as another protocol than TLS, HTTP and DNS became
+/// unreadable, because later bytes have a header field Host of HTTP.
+/// - shorter, line: results for the first bytes, and for more bytes of the stream.
 static bool becomes_unreadable(const char *shorter, const char *line) {
     return strstr(shorter, "\"state\":\"known\",\"protocol\":\"other\"") &&
            strstr(line, "\"state\":\"unreadable\",\"protocol\":\"other\"");

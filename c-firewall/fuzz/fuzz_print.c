@@ -60,7 +60,7 @@ struct printed {
     uint16_t queue;
     uint16_t ethertype;
     bool has_names;
-    bool answers; // a reply to a reject is due
+    bool answers; // true if a rejected packet needs a reply
 };
 
 static struct printed *load(void) {

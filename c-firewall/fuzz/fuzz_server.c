@@ -20,54 +20,55 @@
 enum {
     SERVERS = 3,
     HEADER_BYTES = 40,
-    CLIENT_SIDE = 2, // interfaces
+    CLIENT_SIDE = 2, // interfaces of client and server
     SERVER_SIDE = 3,
-    CLIENT = 2, // last bytes of addresses
+    CLIENT = 2, // last bytes of the clients' addresses
     OTHER_CLIENT = 3,
     DENIED = 16, // bit of a step's server: the content has the denied name
-    WRAPS = 32,  // property of a server: its client's sequence numbers wrap
+    WRAPS = 32,  // property of a server: the sequence numbers of its client wrap
 };
 
-/// Bytes of a step.
+/// Offsets of the parts of a step in the fuzzer's input, and a step's length.
 enum step {
     STEP_ACTION, // enum action
     STEP_SERVER, // number of the server, DENIED, and enum fate
-    STEP_OFFSET, // place in the content, 2 bytes
+    STEP_OFFSET, // offset in the content, 2 bytes
     STEP_LENGTH = STEP_OFFSET + 2,
     STEP_CHANGE = STEP_LENGTH + 2, // enum change
-    STEP_PAUSE,                    // time before the step
+    STEP_PAUSE,                    // pause before the step
     STEP_BYTES,
 };
 
 enum action {
     ACTION_SYN,
-    ACTION_SYN_TOO, // a SYN, so that connections open often
-    ACTION_FLAGS,   // a segment with odd flags
+    ACTION_SYN_TOO, // SYN, so that many connections are opened
+    ACTION_FLAGS,   // segment with odd flags
     ACTION_RELOAD,
     ACTION_HAND_OVER,
-    ACTION_FORGE,  // a packet in the server's name from the client's side
+    ACTION_FORGE,  // forged packet: the server's address, from the client's side
     ACTION_OTHERS, // connections of another client
-    ACTION_DATA,   // this and what follows
+    ACTION_DATA,   // segment with data; the higher numbers are the same
     ACTION_COUNT = 14,
 };
 
-/// Fate of a packet: the three highest bits of a step's server. With other values the packet
-/// arrives unchanged.
+/// Fate of a client's packet: the three highest bits of the step's byte STEP_SERVER. With other
+/// values the packet arrives unchanged.
 enum fate {
-    FATE_DECOY = 4,    // the packet is lost behind the firewall
-    FATE_DECOY_TOO,    // the same
-    FATE_BAD_CHECKSUM, // its checksum is wrong
+    FATE_DECOY = 4,    // the packet is lost after the firewall
+    FATE_DECOY_TOO,    // the same as FATE_DECOY
+    FATE_BAD_CHECKSUM, // the checksum of the packet is wrong
     FATE_UNHEARD,      // the server's answer is lost before the firewall
 };
 
-/// Change of a client's segment: a step's change modulo 16. Other values change nothing.
+/// Change of a client's segment: the step's byte STEP_CHANGE modulo 16. Other values change
+/// nothing.
 enum change {
     CHANGE_ACKNOWLEDGED = 10,
     CHANGE_NO_ACK,
     CHANGE_URGENT,
-    CHANGE_SEQUENCE, // by one of shifts
-    CHANGE_BYTE,     // another byte of the data
-    CHANGE_BASE,     // another first sequence number
+    CHANGE_SEQUENCE, // changes the sequence number by one of shifts
+    CHANGE_BYTE,     // changes a byte of the data
+    CHANGE_BASE,     // changes the first sequence number
 };
 
 #define MS_NS UINT64_C(1000000)
@@ -88,8 +89,8 @@ static struct engine engine;
 static struct connections connections;
 static struct server servers[SERVERS];
 static uint32_t bases[SERVERS]; // sequence number of the client's next SYN
-static uint32_t known[SERVERS]; // that of the server's SYN, as far as the client knows
-static uint32_t drawn;          // number of first sequence numbers
+static uint32_t known[SERVERS]; // sequence number of the server's SYN, as far as the client knows
+static uint32_t drawn;          // number of first sequence numbers that were generated
 static uint64_t now_ns, generation;
 
 static void make_connections(struct connections *made) {
@@ -172,7 +173,7 @@ static bool passes(const uint8_t *bytes, uint32_t length, bool from_client_side)
         .asks_requests = true,
         .now_ns = now_ns,
     };
-    uint8_t *own = malloc(length); // of just this size, so that the sanitizer sees reads behind it
+    uint8_t *own = malloc(length); // of this exact size: the sanitizer reports reads after it
     struct packet packet;
     struct decide_outcome outcome;
     struct decide_input input;

@@ -14,7 +14,8 @@ struct server server_make(uint8_t properties) {
     };
 }
 
-/// Receives data. Bytes before `next` have been read, and are not replaced.
+/// Stores the data of a segment. Bytes before `next` have been read, and are not replaced.
+/// - sequence: sequence number of the first data byte.
 static void take(struct server *server, const struct sent *sent, uint32_t sequence) {
     for (uint32_t i = 0; i < sent->length; i++) {
         const uint32_t offset = sequence + i - (server->base + 1);
@@ -29,7 +30,7 @@ static void take(struct server *server, const struct sent *sent, uint32_t sequen
         server->next++;
 }
 
-/// Fills in a segment that acknowledges the received bytes. Returns true.
+/// Fills in a segment that acknowledges the received bytes. Returns true: the server answers.
 static bool say(const struct server *server, uint8_t flags, struct sent *answer) {
     *answer = (struct sent){
         .flags = flags,
@@ -40,6 +41,7 @@ static bool say(const struct server *server, uint8_t flags, struct sent *answer)
 }
 
 /// Begins a connection.
+/// - base, own: sequence numbers of the client's and of the server's SYN.
 static void begin(struct server *server, uint32_t base, uint32_t own) {
     server->state = SERVER_ASKED;
     server->base = base;
@@ -48,7 +50,8 @@ static void begin(struct server *server, uint32_t base, uint32_t own) {
     memset(server->has, 0, sizeof server->has);
 }
 
-/// Receives a SYN for a connection that has begun.
+/// Answers a SYN for a connection that has begun: with a SYN-ACK if the SYN is the same or replaces
+/// the earlier one, otherwise with an ACK. Returns true.
 static bool take_syn(struct server *server, const struct sent *sent, uint32_t own,
                      struct sent *answer) {
     if (server->state == SERVER_ASKED && sent->sequence == server->base)

@@ -18,10 +18,12 @@ enum {
     SERVER_BYTES = 2 * CONTENT_BYTES,
 };
 
-/// Properties of a server, in one byte. The two lowest bits are the kind of content.
+/// Flags in the byte that describes a server. The byte's two lowest bits are the kind of content.
 enum server_property {
-    SERVER_LAST_WINS = 4, // of bytes for one place, those that came last are kept
-    SERVER_COOKIES = 8,   // another SYN takes the place of one that is not acknowledged
+    // If several segments have bytes for the same sequence number, the bytes that arrived last are
+    // kept.
+    SERVER_LAST_WINS = 4,
+    SERVER_COOKIES = 8, // a new SYN replaces a SYN that has not been acknowledged
     SERVER_FAST_OPEN = 16,
 };
 
@@ -52,9 +54,8 @@ struct sent {
 /// - properties: flags of enum server_property; the two lowest bits are the kind of content.
 struct server server_make(uint8_t properties);
 
-/// Receives a segment.
+/// Receives a segment. Returns true if the server answers, with the answer in *answer.
 /// - own: sequence number of the server's SYN, if the segment is a SYN.
-/// - Returns true if the server answers, with the answer in *answer.
 bool server_receive(struct server *server, const struct sent *sent, uint32_t own,
                     struct sent *answer);
 

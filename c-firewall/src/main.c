@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
     int action;
 
     log_open();
-    signal(SIGPIPE, SIG_IGN); // what no one reads any more is no reason to stop
+    signal(SIGPIPE, SIG_IGN); // a write to a pipe without a reader must not end the process
     if (argc > 1 && strcmp(argv[1], GUARD_COMMAND) == 0)
         return guard_run(argc, argv);
     action = options_parse(argc, argv, &options, &failure);

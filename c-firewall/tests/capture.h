@@ -9,8 +9,8 @@
 
 struct capture {
     FILE *stream;
-    int saved;  // the stream's descriptor as it was
-    FILE *file; // what takes its place
+    int saved;  // copy of the stream's original descriptor
+    FILE *file; // file that replaces the stream
     char text[4096];
 };
 

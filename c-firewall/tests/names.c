@@ -17,7 +17,7 @@
 static const char *const states[] = {"none", "undecided", "known", "unreadable"};
 
 enum {
-    SHOWN = 8, // addresses of an answer that are told
+    SHOWN = 8, // maximum number of an answer's addresses in a result
 };
 
 static void must(bool condition, const char *what) {
@@ -218,8 +218,8 @@ static void put_chunk(const uint8_t *bytes, uint32_t length, FILE *out) {
             (unsigned long long)chunk.bytes);
 }
 
-/// Prints the names that a parser reads from some bytes, for the queries fold, hello, query, framed
-/// and client.
+/// Prints the names that a parser reads from some bytes.
+/// - what: query that selects the parser: fold, hello, query, framed or client.
 static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
                       struct names_progress *progress, FILE *out) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];
@@ -247,8 +247,9 @@ static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
     put_line(&names, out);
 }
 
-/// Returns the parsers' result for some bytes. An earlier call has parsed a part of them (see
-/// progress).
+/// Returns the result of the parser that `what` selects, for some bytes.
+/// - progress: in/out: progress of an earlier call with fewer of these bytes; zeroed before the
+///   first call.
 static char *ask_from(const char *what, const uint8_t *bytes, uint32_t length,
                       struct names_progress *progress) {
     static struct crypto crypto;

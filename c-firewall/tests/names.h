@@ -20,8 +20,8 @@ static const char *const names_asks[NAMES_ASKS] = {
 /// - bytes: may be NULL if length is 0.
 char *names_ask(const char *what, const uint8_t *bytes, uint32_t length);
 
-/// Returns true if a stream in segments has the same results with the progress of earlier segments
-/// as without it. Without progress the stream is parsed from its start after each segment.
+/// Parses a stream after each segment, once with the progress of earlier segments, and once from
+/// the stream's start. Returns true if both results are the same after each segment.
 /// - segment: size of the segments in bytes.
 /// - what: client or request.
 bool names_is_same_in_segments(const char *what, const uint8_t *bytes, uint32_t length,

@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/// Sebastiano Vigna's splitmix64.
+/// State of a random number generator, Sebastiano Vigna's splitmix64.
 struct random {
     uint64_t state;
 };

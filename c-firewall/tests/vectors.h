@@ -15,12 +15,13 @@ enum {
 
 struct vector {
     char name[VECTOR_NAME_BYTES];
-    char ask[VECTOR_ASK_BYTES]; // of names: what is asked of the bytes
-    uint8_t *bytes; // in a block of just this size, so that a sanitizer sees a read beyond it;
-                    // freed by the next vectors_next
+    char ask[VECTOR_ASK_BYTES]; // question of a vector about names
+    // Bytes in a block of this exact size, so that a sanitizer detects reads after it; freed by the
+    // next vectors_next.
+    uint8_t *bytes;
     size_t length;
-    size_t original; // = length if not given
-    size_t received; // = length if not given
+    size_t original; // original length; equal to length if not given
+    size_t received; // number of received bytes; equal to length if not given
     char expect[VECTOR_EXPECT_BYTES];
 };
 

@@ -39,7 +39,7 @@ impl Facts {
     fn cure(&self, error: Errno) -> Option<&'static str> {
         const APPARMOR: &str = "AppArmor allows no user namespaces to ordinary users: as root `sysctl -w \
             kernel.apparmor_restrict_unprivileged_userns=0`, or an AppArmor profile with `userns,` for fwctl";
-        const CLONE: &str = "this kernel is set to give none to ordinary users: as root `sysctl -w kernel.unprivileged_userns_clone=1`";
+        const CLONE: &str = "this kernel allows no user namespaces to ordinary users: as root `sysctl -w kernel.unprivileged_userns_clone=1`";
         const MAX: &str =
             "user.max_user_namespaces is 0: as root `sysctl -w user.max_user_namespaces=10000`";
         const MANY: &str = "too many user namespaces: as root raise user.max_user_namespaces";
@@ -53,7 +53,7 @@ impl Facts {
             Errno::EPERM | Errno::EACCES if self.clone == Some(0) => Some(CLONE),
             Errno::EPERM | Errno::EACCES if self.apparmor == Some(1) => Some(APPARMOR),
             Errno::EPERM | Errno::EACCES if self.is_filtered => Some(FILTER),
-            Errno::EPERM => Some("a process in a chroot gets none: start it outside"),
+            Errno::EPERM => Some("a process in a chroot can create no user namespace: start fwctl outside the chroot"),
             _ => None,
         }
     }

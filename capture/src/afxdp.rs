@@ -26,7 +26,7 @@ const FRAME_BYTES: usize = 4096;
 const FEWEST_FRAMES: usize = 64;
 const MOST_FRAMES: usize = 1 << 18;
 
-/// A ring of frame addresses that is shared with the kernel.
+/// A ring shared with the kernel: descriptors of received frames, or addresses of free frames.
 struct Places<T> {
     mapped: *mut u8,
     bytes: usize,
@@ -54,7 +54,7 @@ pub struct Afxdp {
 // SAFETY: this value alone owns the mappings, and they are not bound to a thread.
 unsafe impl Send for Afxdp {}
 
-/// Returns the number of frames in a buffer: the largest power of two that fits, within the limits above.
+/// Returns the number of frames in a buffer: the largest power of two that fits, but from FEWEST_FRAMES to MOST_FRAMES.
 fn frames(buffer_bytes: usize) -> usize {
     let count = (buffer_bytes / FRAME_BYTES).clamp(FEWEST_FRAMES, MOST_FRAMES);
     1 << count.ilog2()
@@ -200,7 +200,8 @@ impl Afxdp {
         Ok(ring)
     }
 
-    /// Returns a frame to the kernel (also used for the first time). The ring has as many entries as there are frames.
+    /// Passes a free frame to the kernel: at the start, and after the frame's packet was read. The ring of free frames
+    /// has room for all frames.
     fn release(&self, frame: u64) {
         let producer = self.free.words().0;
         let number = producer.load(Ordering::Relaxed);

@@ -10,21 +10,21 @@ use crate::pages::Pages;
 use crate::size::{self, Rotation};
 use crate::twinring;
 
-/// Records packets as pcapng, and reports every loss: at the end, and on SIGUSR1, a ledger shows the fate of all
-/// packets. `capture pages` shows the pages of a ring, `capture cost` the cost of a packet, `capture bench` reads like
-/// a published experiment; each has a --help.
+/// Records packets as pcapng, and reports every loss: at the end, and on SIGUSR1, a ledger counts written and lost
+/// packets. `capture pages` shows the memory pages of a ring, `capture cost` the cost of a packet, `capture bench`
+/// reads packets like a published experiment; each has a --help.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 ended by SIGINT or SIGTERM, or by who read -w -; 1 a system call failed, an interface is \
-gone, or a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
+    after_help = "Exit status: 0 ended by SIGINT or SIGTERM, or the reader of -w - has closed it; 1 a system call \
+failed, an interface disappeared, or a disk is full (--on-full stop); 2 bad command line; 3 a right is missing."
 )]
 pub struct Arguments {
-    /// Interfaces to capture from; several are recorded side by side; any means all of them
+    /// Interfaces to capture from; may be repeated; any means all of them
     #[arg(short, long, value_name = "NAME", required_unless_present = "nflog", value_parser = NonEmptyStringValueParser::new())]
     pub interface: Vec<String>,
 
-    /// In place of interfaces: packets that rules log to a group (nft: log group 5), with their prefix as a comment
+    /// Instead of interfaces: packets that rules log to a group (nft: log group 5), with their prefix as a comment
     #[arg(long, value_name = "GROUP", conflicts_with_all = ["interface", "backend", "pages", "threads", "follow", "filter", "no_promiscuous"])]
     pub nflog: Option<u16>,
 
@@ -36,7 +36,7 @@ pub struct Arguments {
     #[arg(long, value_name = "SIZE,TIME", value_parser = size::rotation)]
     pub rotate: Option<Rotation>,
 
-    /// Keep this number of the latest files of this run, remove the others
+    /// Keep this number of the latest files of this run, and remove the others
     #[arg(long, value_name = "N", requires = "rotate", value_parser = value_parser!(u32).range(1..))]
     pub keep: Option<u32>,
 
@@ -56,35 +56,35 @@ pub struct Arguments {
     #[arg(long)]
     pub take: bool,
 
-    /// Pages of the memory that packets are copied to (not tpacket3, whose ring is the kernel's)
+    /// Pages of the memory to which packets are copied (not for tpacket3, whose ring is the kernel's)
     #[arg(long, value_name = "KIND", default_value = "4k")]
     pub pages: Pages,
 
-    /// Memory of a thread's ring, and as much for what waits to be written
+    /// Memory of a thread's ring; as much again is used for packets that wait to be written
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = ring)]
     pub ring: u64,
 
-    /// Threads an interface, each with a ring; packets of a flow stay together
+    /// Threads per interface, each with a ring; all packets of a flow go to one thread
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
     pub threads: u16,
 
-    /// Keep this number of bytes of each packet
+    /// Record this number of bytes of each packet
     #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
 
-    /// Take only what is meant for this machine
+    /// Record only packets that are sent to this machine
     #[arg(short = 'p', long)]
     pub no_promiscuous: bool,
 
-    /// When an interface goes away, wait for another of its name
+    /// If an interface disappears, wait for another of the same name
     #[arg(long)]
     pub follow: bool,
 
-    /// The user for root to change to once everything is open (default: the user of sudo, else twinwall, else nobody)
+    /// The user to which root changes once everything is open (default: the user of sudo, else twinwall, else nobody)
     #[arg(long, value_name = "NAME")]
     pub user: Option<String>,
 
-    /// Leave only the files and system calls that are needed; off: the user changes all the same
+    /// Allow only needed files and system calls; off: the user still changes
     #[arg(long, value_name = "WHAT", default_value = "on")]
     pub sandbox: Sandbox,
 
@@ -92,7 +92,7 @@ pub struct Arguments {
     #[arg(short, long)]
     pub quiet: bool,
 
-    /// The packets to record (pcap-filter(7)): tcp port 443
+    /// The packets to record, in the syntax of pcap-filter(7): tcp port 443
     #[arg(value_name = "FILTER", trailing_var_arg = true)]
     pub filter: Vec<String>,
 }

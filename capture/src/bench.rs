@@ -20,7 +20,7 @@ use crate::translation::{Model, Sizes};
 const MULTIPLICATIONS: u32 = 1000;
 /// Time for which the TLB model reads packets.
 const MODEL_TIME: Duration = Duration::from_secs(1);
-/// Time for which the ring is emptied before each factor.
+/// Time for which the ring is emptied before the measurement with each delay factor.
 const DRAINING: Duration = Duration::from_millis(200);
 /// Bytes in a block beside each packet (struct tpacket3_hdr, the link-layer address, and padding).
 const HEAD_BYTES: f64 = 90.0;
@@ -34,7 +34,7 @@ pub struct Job {
     json: bool,
     /// Bytes of a ring of blocks; 0 if the ring has no blocks, so its capacity is unknown.
     block_bytes: usize,
-    /// Page size on the program's side in bytes, if the model is to run.
+    /// Page size for the TLB model in bytes, that of the program's mapping; None if the model does not run.
     model: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ fn multiply(count: u32) {
     black_box(product);
 }
 
-/// Results of one factor.
+/// Results of a measurement with one delay factor.
 #[derive(Clone, Copy, Debug, Default)]
 struct Row {
     delay: u32,
@@ -125,8 +125,10 @@ impl Row {
         self.delays_ns / self.delays.max(1) as f64
     }
 
-    /// Predicts the loss: 1 - (C T + R) / (rate T), where C = 1 / (work + delay / N), and R is the number of packets that
-    /// fit in a ring of `ring_bytes`. Returns None for a ring without blocks or without packets.
+    /// Predicts the share of packets that are lost: 1 - (C T + R) / (rate T). T is the duration, `rate` the packets
+    /// that arrive per time, C = 1 / (work + delay / N) the packets that the reader can process per time, and R the
+    /// number of packets that fit in a ring of `ring_bytes`. Returns None for a ring without blocks or without packets.
+    /// - every: N: a delay follows each N-th packet.
     fn foretold(&self, every: u32, ring_bytes: usize) -> Option<f64> {
         if ring_bytes == 0 || self.taken == 0 || self.kernel == 0 {
             return None;

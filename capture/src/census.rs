@@ -14,7 +14,7 @@ use crate::source::Source;
 /// The kernel's mapping of the packet memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kernel {
-    /// Entries counted by the kernel module.
+    /// Page-table entries, counted by the kernel module.
     Counted(Entries),
     /// A contiguous kernel mapping (vmalloc, vmap), always of small pages.
     Vmalloc(Entries),
@@ -132,7 +132,7 @@ pub fn program(start: usize, bytes: usize) -> io::Result<Entries> {
     Ok(mapped(&smaps, &(start..start + bytes as u64)))
 }
 
-/// Returns the bytes that the kernel has mapped (vmalloc, vmap) with a backend's functions. Returns None if
+/// Returns the number of bytes that functions of a backend have mapped in the kernel (vmalloc, vmap). Returns None if
 /// /proc/vmallocinfo is not readable.
 pub fn vmalloc(kind: Kind) -> Option<u64> {
     let text = fs::read_to_string("/proc/vmallocinfo").ok()?;
@@ -176,7 +176,7 @@ fn direct_map(meminfo: &str) -> String {
     }
 }
 
-/// Determines the kernel's side of a backend that doesn't count entries itself.
+/// Returns how the kernel maps the packet memory of a backend that doesn't count page-table entries itself.
 /// - before: result of `vmalloc` before the ring was opened.
 /// - after: result of `vmalloc` after that.
 pub fn kernel(kind: Kind, before: Option<u64>, after: Option<u64>) -> Kernel {

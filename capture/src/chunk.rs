@@ -36,14 +36,14 @@ impl Pool {
     }
 }
 
-/// A reader's end of the queue.
+/// A reader's end of the queue of chunks.
 pub struct Outbox<'a> {
     full: SyncSender<Chunk>,
     pool: &'a Pool,
     chunk: Option<Chunk>,
 }
 
-/// The writer's end of the queue.
+/// The writer's end of the queue of chunks.
 pub struct Inbox<'a> {
     full: Receiver<Chunk>,
     pools: &'a Pools,

@@ -281,8 +281,8 @@ impl Rights {
     }
 }
 
-/// Opens the first file and drops all other privileges. Root creates the file only in folders that no other user can
-/// redirect; elsewhere the target user creates it.
+/// Opens the first output file, and drops the privileges that are not in `rights`. Root creates the file only in
+/// folders that no other user can redirect; elsewhere the target user creates it.
 fn output(plan: &Plan, rights: &Rights) -> Result<Out> {
     let who = rights.who.as_ref();
     let Some(template) = &plan.template else {
@@ -359,7 +359,7 @@ fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
     }
 }
 
-/// Parameters of the threads.
+/// Parameters that all threads need.
 struct Job<'a> {
     openings: &'a [Opening],
     follow: bool,

@@ -134,7 +134,7 @@ fn pass(
 struct Side {
     name: &'static str,
     told: String,
-    /// None if the entries are unknown.
+    /// Page-table entries and the TLB model; None if the entries are unknown.
     known: Option<(Entries, Model)>,
 }
 

@@ -81,7 +81,8 @@ impl Ledger {
     }
 }
 
-/// Appends the difference between both sides of a line under a name, unless it is zero.
+/// Ends a line of the ledger. Appends the difference between the line's number and the sum of its parts under a name,
+/// unless it is zero.
 fn rest(f: &mut fmt::Formatter, name: &str, whole: u64, parts: u64) -> fmt::Result {
     match whole as i64 - parts as i64 {
         0 => writeln!(f),

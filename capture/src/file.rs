@@ -20,7 +20,7 @@ const MOST_NUMBERS: u32 = 100_000;
 #[derive(Debug)]
 pub struct Out {
     file: File,
-    /// Bytes written and kept.
+    /// Number of bytes that were written and not truncated.
     pub bytes: u64,
     /// True if the output is a regular file; other files can't be truncated.
     is_regular: bool,

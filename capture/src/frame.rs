@@ -10,7 +10,7 @@ pub const COMMENT_MOST: usize = 256;
 /// Maximum by which a block exceeds its packet: cooked header, tag, comment, and the block's own fields.
 pub const OVERHEAD: usize = 20 + 4 + COMMENT_MOST + pcapng::OVERHEAD;
 
-/// Appends the cooked header, version 2; a tag follows it, since the header has no field for it.
+/// Appends the "Linux cooked" header, version 2. A VLAN tag follows the header, which has no field for it.
 fn cooked(out: &mut Vec<u8>, origin: &Origin, tag: Option<Tag>) {
     let protocol = tag.map_or(origin.protocol, |tag| tag.tpid);
     out.extend_from_slice(&protocol.to_be_bytes());
@@ -25,7 +25,7 @@ fn cooked(out: &mut Vec<u8>, origin: &Origin, tag: Option<Tag>) {
     }
 }
 
-/// Appends the frame as on the wire, with its tag after the two addresses.
+/// Appends the frame as on the wire, with its VLAN tag after the two MAC addresses.
 fn frame(out: &mut Vec<u8>, link: Link, packet: &Packet) {
     let bytes = packet.bytes;
     match (link, packet.tag) {
@@ -84,7 +84,7 @@ mod tests {
         out
     }
 
-    /// Returns the recorded and the original length.
+    /// Returns the recorded and the original length in a packet block.
     fn lengths(block: &[u8]) -> [u32; 2] {
         [20, 24].map(|at| u32::from_ne_bytes(*block[at..].first_chunk().unwrap()))
     }

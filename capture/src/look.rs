@@ -30,7 +30,7 @@ fn plain_socket() -> io::Result<OwnedFd> {
     }
 }
 
-/// Creates a request for an interface. Fails with ENODEV if the name is too long.
+/// Creates the argument of an ioctl(2) about an interface. Fails with ENODEV if the name is too long.
 fn request(name: &CStr) -> io::Result<libc::ifreq> {
     // SAFETY: ifreq is plain data for which all zeros is valid.
     let mut request: libc::ifreq = unsafe { std::mem::zeroed() };

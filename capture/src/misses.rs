@@ -27,13 +27,13 @@ struct Watched {
 
 struct Processor {
     number: usize,
-    /// Counters by kind.
+    /// Counters by kind of miss; None if the processor doesn't count the kind.
     watched: [Option<Watched>; KINDS],
 }
 
 pub struct Misses(Vec<Processor>);
 
-/// Misses on one processor.
+/// Numbers of misses on one processor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub processor: usize,
@@ -150,7 +150,7 @@ impl Processor {
 }
 
 impl Counted {
-    /// Iterates over the counted kinds with their names.
+    /// Iterates over the kinds of misses that the processor counts: the kind's name, and the number of misses.
     fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
         let named = EVENTS.iter().zip(&self.misses);
         named.filter_map(|((name, ..), count)| Some((*name, (*count)?)))

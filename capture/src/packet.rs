@@ -31,7 +31,7 @@ pub struct Packet<'a> {
     pub bytes: &'a [u8],
     pub tag: Option<Tag>,
     pub origin: Origin,
-    /// Comment of the source; empty if there is none.
+    /// Comment to record with the packet; empty if there is none.
     pub comment: &'a str,
 }
 

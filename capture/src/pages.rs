@@ -11,9 +11,9 @@ use clap::ValueEnum;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     pub small: u64,
-    /// Entries of 2 MiB.
+    /// Entries for pages of 2 MiB.
     pub huge: u64,
-    /// Entries of 1 GiB.
+    /// Entries for pages of 1 GiB.
     pub giant: u64,
 }
 
@@ -22,7 +22,7 @@ impl Entries {
         self.small + self.huge + self.giant
     }
 
-    /// Returns the size of the smallest pages that have entries.
+    /// Returns the smallest page size that has page-table entries, in bytes; SMALL if there are no entries.
     pub fn least_bytes(&self) -> u64 {
         match self {
             Entries {
@@ -112,7 +112,7 @@ impl Area {
 pub struct Memory {
     mapped: *mut u8,
     mapped_bytes: usize,
-    /// Aligned to 2 MiB.
+    /// Start of the memory, aligned to 2 MiB.
     start: *mut u8,
     bytes: usize,
 }

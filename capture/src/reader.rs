@@ -46,7 +46,7 @@ pub struct Opening {
     /// Number of rings that share the interface.
     pub threads: usize,
     pub promiscuous: bool,
-    /// Group of `Kind::Nflog`.
+    /// Number of the nflog group of `Kind::Nflog`.
     pub group: u16,
 }
 
@@ -88,7 +88,7 @@ pub struct Reader<'a> {
     /// Index of the interface; a new interface of the same name has another index.
     pub index: u32,
     pub is_down: bool,
-    /// Drops that no block records yet.
+    /// Number of dropped packets that no packet block in the file counts yet.
     pub gap: u64,
 }
 
@@ -175,7 +175,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A failed ring stops all readers: a partial capture is useless.
+    /// Stops all readers because this ring has failed: a partial capture is useless.
     fn fail(&self, error: io::Error) -> End {
         self.shared.stop.store(true, Ordering::Relaxed);
         End::Failed(error)

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-/// Numbers of translations that the levels hold, for pages of 4 KiB.
+/// Sizes of the two levels of the TLB: numbers of translations that they hold for pages of 4 KiB.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sizes {
     pub first: usize,
@@ -20,13 +20,13 @@ const ASSUMED: Sizes = Sizes {
 };
 
 impl Sizes {
-    /// Returns the sizes of this machine's processor.
+    /// Returns the sizes of the TLB of this machine's processor.
     pub fn of_this() -> Sizes {
         cpuid().unwrap_or(ASSUMED)
     }
 }
 
-/// Registers of one CPUID result.
+/// Registers of a result of CPUID's leaf 0x18, which describes one TLB.
 #[cfg(target_arch = "x86_64")]
 struct Translation {
     ebx: u32,
@@ -85,7 +85,7 @@ fn cpuid() -> Option<Sizes> {
     None
 }
 
-/// A TLB level: last use by page, and page by last use.
+/// A TLB level that evicts the page with the oldest use: `used` has the last use by page, `order` the page by last use.
 struct Level {
     entries: usize,
     used: HashMap<u64, u64>,

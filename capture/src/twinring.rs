@@ -70,7 +70,7 @@ struct Counted {
     small: u64,
     huge: u64,
     giant: u64,
-    /// Small pages that are not mapped.
+    /// Number of small pages that are not mapped.
     none: u64,
 }
 

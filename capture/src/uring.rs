@@ -25,7 +25,7 @@ const NAME_BYTES: usize = size_of::<sockaddr_ll>().next_multiple_of(8);
 /// Bytes before the packet: four lengths (struct io_uring_recvmsg_out), the address, control messages.
 const HEAD_BYTES: usize = 16 + NAME_BYTES + CONTROL_BYTES;
 const PAGE: usize = 4096;
-/// Values of <linux/io_uring.h>.
+/// Constants of <linux/io_uring.h>.
 const BUFFER_SELECT: u8 = 1 << 5;
 const REGISTER_ENABLE_RINGS: u8 = 12;
 const REGISTER_SYNC_CANCEL: u8 = 24;
@@ -33,7 +33,7 @@ const REGISTER_SYNC_CANCEL: u8 = 24;
 pub struct Uring {
     ring: IoUring,
     socket: Socket,
-    /// Layout of a buffer; the kernel reads it while the request is armed.
+    /// Lengths of the parts of a buffer, as a message header; the kernel reads it while the request is armed.
     head: ManuallyDrop<Box<msghdr>>,
     /// Ring of free buffers.
     free: ManuallyDrop<Memory>,
@@ -135,7 +135,7 @@ impl Uring {
         }
     }
 
-    /// Returns a buffer to the kernel (also used for the first time).
+    /// Passes a free buffer to the kernel: at the start, and after the buffer's packet was read.
     fn give(&mut self, slot: u16) {
         let place = usize::from(self.tail) % self.count;
         let first: *mut BufRingEntry = self.free.start().cast();

@@ -72,7 +72,7 @@ pub struct Writer<'a> {
     scratch: Vec<u8>,
     start_ns: u64,
     trouble: Trouble,
-    /// Unwritten packets that no block records yet.
+    /// Number of packets that were not written and that no packet block in the file counts yet.
     gap: u64,
     failure: Option<Failure>,
 }

@@ -29,14 +29,14 @@ const XDP_REDIRECT: i32 = 4;
 /// Offset of rx_queue_index in struct xdp_md.
 const QUEUE_AT: i16 = 16;
 
-/// An instruction: code, destination and source register, offset, immediate.
+/// A BPF instruction: code, destination and source register, offset, immediate.
 type Step = (u8, u8, u8, i16, i32);
 /// An attribute of bpf(2) as 32-bit words; trailing words are zeros.
 type Attribute = [u32; 32];
 
 const PAGE: usize = 4096;
 
-/// Memory shared with the program.
+/// Memory that the BPF program and this process share.
 #[repr(C)]
 struct Shared {
     /// Packets redirected to the socket.
@@ -80,7 +80,8 @@ fn map(kind: u32, value_bytes: u32, entries: u32, flags: u32) -> io::Result<Owne
     unsafe { bpf(MAP_CREATE, &attribute).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// Returns the instructions: redirect a packet to the socket of its queue, or pass it to the host if there is none.
+/// Returns the BPF program's instructions: redirect a packet to the socket of its queue, or pass it to the host if
+/// there is no socket.
 fn steps(sockets: RawFd, counts: RawFd) -> [Step; 15] {
     let shut_at = std::mem::offset_of!(Shared, is_shut) as i16;
     [
@@ -121,8 +122,8 @@ fn load(sockets: RawFd, counts: RawFd) -> io::Result<OwnedFd> {
 }
 
 impl Program {
-    /// Attaches a program to an interface. It redirects nothing before `give`. Needs CAP_NET_ADMIN and CAP_BPF; fails with
-    /// EBUSY if another program is attached.
+    /// Attaches a BPF program to an interface. The program redirects nothing before `give`. Needs CAP_NET_ADMIN and
+    /// CAP_BPF; fails with EBUSY if another program is attached.
     pub fn new(interface: u32) -> io::Result<Program> {
         let sockets = map(MAP_XSK, 4, 1, 0)?;
         let counts = map(MAP_ARRAY, size_of::<Shared>() as u32, 1, MAP_MMAPABLE)?;

@@ -40,7 +40,7 @@ pub fn hold(source: &Source, settings: &Settings) -> (usize, Vec<Broken>) {
     let judge = match judge::Judge::new(source, settings) {
         Ok(judge) => judge,
         Err(why) => {
-            let text = format!("the expectation can't be decided, since {why}: remove the expectations, or what the firewalls' language lacks");
+            let text = format!("the expectation can't be decided, since {why}: remove the expectations, or the words that GRAMMAR does not have");
             return (found.len(), vec![broken(found[0].at, text)]);
         }
     };

@@ -218,7 +218,7 @@ impl Reader {
         let is_dns = port == 53;
         match self.protocol {
             Some(given) if given != usual && !(is_dns && given == Protocol::Tcp) => Err(
-                "a client shows no such name over that protocol: tls and http are tcp, quic is udp"
+                "a client sends no such name over that protocol: tls and http are tcp, quic is udp"
                     .to_owned(),
             ),
             given => Ok(given.unwrap_or(usual)),

@@ -21,14 +21,14 @@ const BACKLOG: u32 = 16;
 
 /// Serves the metrics of a firewall to Prometheus, at /metrics.
 ///
-/// Needs no root: a user who may ask at the control socket is enough (--control-mode 0660, a member of the socket's group).
+/// Needs no root, only a user who may use the control socket (--control-mode 0660, a member of the socket's group).
 #[derive(Parser)]
 #[command(name = "twinwall-exporter", version)]
 struct Options {
-    /// Control socket of the firewall, as its --control has it
+    /// Control socket of the firewall, the path of its --control
     #[arg(long, value_name = "PATH")]
     control: PathBuf,
-    /// Address to serve at; anyone who reaches it can read the metrics
+    /// Address to listen at; every client that can connect to it can read the metrics
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:9630", value_parser = endpoint)]
     listen: SocketAddr,
 }

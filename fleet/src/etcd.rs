@@ -32,7 +32,7 @@ impl Login {
         let parts = text.trim().split_once(':');
         let (user, password) = parts.ok_or_else(|| {
             request(format_args!(
-                "{source}: it is not USER:PASSWORD: write it so"
+                "{source}: this is no login: write USER:PASSWORD"
             ))
         })?;
         let (user, password) = (user.to_owned(), password.to_owned());
@@ -199,7 +199,9 @@ impl Etcd {
             let (status, bytes) = self.send(path, body)?;
             // The only answer of a stream is in "result".
             let answer: Value = serde_json::from_slice(&bytes).map_err(|error| {
-                unreachable(format_args!("etcd's answer: {error}: is it etcd?"))
+                unreachable(format_args!(
+                    "etcd's answer: {error}: check that the address is etcd's"
+                ))
             })?;
             if status == 200 && answer["error"].is_null() {
                 return Ok(match answer.get("result") {
@@ -212,9 +214,7 @@ impl Etcd {
             }
             self.token = None;
         }
-        Err(refused(
-            "etcd takes no token of its own: is its clock right?",
-        ))
+        Err(refused("etcd refuses its own token: check its clock"))
     }
 
     /// Sends a request. If a server is unreachable, asks the next server.
@@ -310,7 +310,7 @@ impl Etcd {
     pub fn lease(&mut self, seconds: u64) -> Result<String> {
         let answer = self.call("/v3/lease/grant", &json!({"TTL": seconds}))?;
         let lease = answer["ID"].as_str().map(str::to_owned);
-        lease.ok_or_else(|| unreachable("etcd gives no lease: is it etcd?"))
+        lease.ok_or_else(|| unreachable("etcd gives no lease: check that the address is etcd's"))
     }
 
     /// Renews a lease. Returns false if it no longer exists.
@@ -337,7 +337,7 @@ impl Etcd {
                 text: Vec::new(),
             }),
             status => Err(unreachable(format_args!(
-                "the watch: status {status}: is it etcd?"
+                "the watch: status {status}: check that the address is etcd's"
             ))),
         }
     }

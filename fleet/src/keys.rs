@@ -63,7 +63,7 @@ impl Keys {
             })?;
             let is_known = |one: &PublicKey| one.keynum() == key.keynum() || *one == key;
             if read.keys.iter().any(is_known) {
-                return Err(refuse("the key stands here twice", "remove the line"));
+                return Err(refuse("the key is listed twice", "remove the line"));
             }
             read.keys.push(key);
         }
@@ -119,7 +119,7 @@ mod tests {
         for (text, words) in [
             (String::new(), "k: 0 keys"),
             (format!("need 2\n{key}\n"), "of which 2 must sign"),
-            (format!("{key}\n{key}\n"), "k:2: the key stands here twice"),
+            (format!("{key}\n{key}\n"), "k:2: the key is listed twice"),
             ("need x\n".to_owned(), "k:1: no number"),
             ("need 0\n".to_owned(), "k:1: no number"),
             (format!("{key}AAAA\n"), "k:1: no public key"),

@@ -113,7 +113,7 @@ pub struct Local {
 #[serde(default)]
 pub struct Report {
     pub channel: String,
-    /// Generation of the latest pointer that the host has accepted.
+    /// Generation of the channel's pointer that the agent read last. The host may have refused it.
     pub wanted: u64,
     #[serde(flatten)]
     pub local: Local,

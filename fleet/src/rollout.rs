@@ -166,7 +166,7 @@ fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> 
     match pointer.channel == channel {
         true => Ok(pointer),
         false => Err(untrusted(format_args!(
-            "the pointer of channel {channel} is one of {}: the store is not to be trusted: look who writes there",
+            "the pointer of channel {channel} is one of {}: the store can't be trusted: find out who writes there",
             pointer.channel
         ))),
     }
@@ -184,7 +184,7 @@ pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
         // A host whose report can't be parsed is listed anyway.
         let report = serde_json::from_slice(&entry.value).unwrap_or_else(|_| Report {
             channel: channel.to_owned(),
-            error: Some("its report is not understood: are the versions the same?".to_owned()),
+            error: Some("unsupported report: use the same version on all hosts".to_owned()),
             ..Report::default()
         });
         let is_alive = alive.contains(&id);
@@ -375,11 +375,26 @@ pub struct Bounds {
 pub enum Step {
     /// Some hosts have not confirmed yet: number of hosts that have confirmed, number of hosts that count.
     Wait(usize, usize),
+    /// No host of the waves so far is present: nothing would be proven by going on.
+    Nobody,
     /// The next wave has begun.
     Next(Pointer),
     Done,
     /// Too many hosts have reverted: their number, and the reason of the first host.
     Stopped(usize, String),
+}
+
+/// Returns the next step of a rollout whose waves so far have no present host: a first wave with a present host, if there
+/// is one.
+fn present_canary(pointer: &Pointer, hosts: &[Host]) -> Step {
+    let waves = with_a_canary(pointer, hosts);
+    match pointer.wave == 0 && waves != pointer.waves {
+        true => Step::Next(Pointer {
+            waves,
+            ..pointer.clone()
+        }),
+        false => Step::Nobody,
+    }
 }
 
 /// Returns the next step of a rollout, from the hosts' states.
@@ -400,6 +415,9 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
     }
     let confirmed = are(State::Confirmed).count();
     let wanted = reached.len() - are(State::Silent).count() - reverted;
+    if wanted + reverted == 0 {
+        return present_canary(pointer, hosts);
+    }
     if confirmed * 100 < wanted * bounds.confirmed_percent {
         return Step::Wait(confirmed, wanted);
     }
@@ -426,7 +444,7 @@ pub fn advance(
         .filter(|one| one.pointer.generation == generation);
     let present = present.ok_or_else(|| {
         request(format_args!(
-            "generation {generation} of channel {channel} is not wanted any more: see fwctl fleet status"
+            "generation {generation} of channel {channel} was replaced by another: see fwctl fleet status"
         ))
     })?;
     if unix_seconds() < present.pointer.not_before {
@@ -521,6 +539,27 @@ mod tests {
         assert_eq!(reached.len(), 1, "{:?}", tiny.waves);
         assert_eq!(tiny.waves.last(), Some(&1000));
         assert_eq!(with_a_canary(&half(), &[]), [500, 1000]);
+    }
+
+    #[test]
+    fn a_wave_of_nobody_is_followed_by_none() {
+        let mut tiny = pointer();
+        tiny.waves = vec![1, 1000];
+        assert_eq!(judge(&tiny, &[], BOUNDS), Step::Nobody);
+        let silent = host("a", Phase::None, false);
+        assert_eq!(
+            judge(&tiny, std::slice::from_ref(&silent), BOUNDS),
+            Step::Nobody
+        );
+        // A host that comes later is the canary.
+        let hosts = [silent, host("b", Phase::None, true)];
+        let Step::Next(next) = judge(&tiny, &hosts, BOUNDS) else {
+            panic!("no wave for the host that is there");
+        };
+        assert!(next.wave == 0 && next.reaches("b"), "{:?}", next.waves);
+        assert_eq!(judge(&next, &hosts, BOUNDS), Step::Wait(0, 1));
+        let last = Pointer { wave: 1, ..tiny };
+        assert_eq!(judge(&last, &[], BOUNDS), Step::Nobody);
     }
 
     #[test]

@@ -24,8 +24,8 @@ const EVERYWHERE: &str = "Options of all commands";
 
 /// Manages a running rust-firewall or c-firewall (docs/RUN.md).
 ///
-/// The firewall needs a control socket: the systemd units set one, other firewalls need --control PATH. If there is a
-/// single one in /run/twinwall, it is used.
+/// The firewall needs a control socket: the systemd units set one, other firewalls need --control PATH. If
+/// /run/twinwall has exactly one control socket, fwctl uses that.
 #[derive(Parser)]
 #[command(version, after_help = EXIT_CODES, term_width = 80)]
 #[command(disable_help_subcommand = true, subcommand_required = true)]
@@ -35,14 +35,14 @@ pub struct Arguments {
     #[arg(env = "TWINWALL_CONTROL", hide_env_values = true)]
     #[arg(overrides_with = "given", help_heading = EVERYWHERE)]
     pub given: Option<PathBuf>,
-    /// Alternatively: the name of the instance (web), or of its unit (twinwall-rust@web)
+    /// Name of the instance (web), or of its unit (twinwall-rust@web), instead of --socket
     #[arg(short, long, value_name = "NAME", global = true)]
     #[arg(overrides_with = "instance", help_heading = EVERYWHERE)]
     pub instance: Option<String>,
     /// The socket of the selected firewall, see `instance::socket`
     #[arg(skip)]
     pub socket: PathBuf,
-    /// Print JSON, an object a line
+    /// Print JSON, one object per line
     #[arg(long, global = true, help_heading = EVERYWHERE)]
     pub json: bool,
     #[command(subcommand)]
@@ -65,13 +65,13 @@ pub enum Command {
     Rules,
     /// List the connections that the firewall follows, with the names that clients have sent
     ///
-    /// Only a policy that reads names follows connections. States: undecided (no name sent yet), named, missing (has no
-    /// name), denied, unknown (the name can't be read). Connections that begin or end during the listing may be left
-    /// out.
+    /// The firewall follows connections only if its policy reads names. States: undecided (no name sent yet), named,
+    /// missing (the client sends no name), denied, unknown (the name can't be read). Connections that begin or end
+    /// during the listing may be left out.
     Connections(Connections),
     /// Reload the policy file; if it has an error, the old policy stays
     ///
-    /// A broken expectation in its comments is an error too (docs/POLICY.md).
+    /// A broken expectation in the policy's comments is an error too (docs/POLICY.md).
     Reload,
     /// List the flows whose verdict another policy would change
     ///
@@ -85,23 +85,23 @@ pub enum Command {
     /// `record` recorded.
     #[command(override_usage = "fwctl explain [OPTION]... [POLICY] PCAP")]
     Explain(Explain),
-    /// Show packets when they are decided
+    /// Show packets as the firewall decides them
     Tail(Tail),
-    /// Record packets when they are decided, as pcapng, until Ctrl-C
+    /// Record packets as the firewall decides them, as pcapng, until Ctrl-C
     ///
-    /// Each packet is written as far as the firewall copies it. Its comment has the verdict, the rule, and the metadata
-    /// that a policy can match. If packets were missed, the next packet has their number.
+    /// The file has the bytes of each packet that the firewall copies, and a comment with the verdict, the rule, and
+    /// the metadata that a policy can match. If packets were missed, the next packet has their number.
     Record(Record),
     /// Show the packet drops of the whole machine, with reasons from the kernel
     ///
     /// A packet is dropped by a netfilter rule, by a queue (full, or without a listener), by the firewall's verdict, or
-    /// by the kernel before or after these. Works without a firewall, and needs root. The source is the kernel's drop
+    /// by another part of the kernel. Works without a firewall, and needs root. The source is the kernel's drop
     /// monitor; without it, the tracepoint skb:kfree_skb, which reports no interface and no flow.
     Drops(Drops),
-    /// Run a command that can only reach what a policy allows
+    /// Run a command that can only reach the hosts that a policy allows
     ///
-    /// Needs no root. The command runs in separate namespaces, which end with it; it keeps its terminal, folder, files,
-    /// user and exit code. The firewall in the cage decides by the names in TLS, QUIC, HTTP and DNS. A denied
+    /// Needs no root. The command runs in a cage: separate namespaces, which end with it. It keeps its terminal,
+    /// folder, files and user. The firewall in the cage decides by the names in TLS, QUIC, HTTP and DNS. A denied
     /// connection fails at once. docs/CAGE.md lists what is prevented. The exit status is the command's; 125 if the
     /// cage failed, 126 if the command can't be run, 127 if it does not exist.
     #[command(override_usage = "fwctl run [OPTION]... [--] COMMAND [ARGUMENT]...")]
@@ -113,23 +113,23 @@ pub enum Command {
     Doctor(Doctor),
     /// Check a policy before it is applied, without root
     ///
-    /// Reads it like `apply`, splits it if it has names, and evaluates its expectations: comments such as `# expect:
-    /// tls sni ads.example drop` (docs/POLICY.md). The exit status is 2 if one is broken.
+    /// Reads the policy like `apply`, splits it if it has names, and evaluates its expectations: comments such as
+    /// `# expect: tls sni ads.example drop` (docs/POLICY.md). The exit status is 2 if an expectation is broken.
     Check(Check),
-    /// Split a policy with names into the kernel's part and the firewall's
+    /// Split a policy with names into a part for the kernel and a part for the firewall
     ///
-    /// Prints the kernel's part, for `nft -f`: the policy with tests of classes in place of names, and the chains that
-    /// queue packets to the firewall (docs/STAGE.md). Works without a firewall. With --check it needs root, and the
-    /// exit status is 2 if nft rejects the text.
+    /// Prints the kernel's part, for `nft -f`: the policy, in which tests of the connection's mark replace names, and
+    /// the chains that queue packets to the firewall (docs/STAGE.md). Works without a firewall. With --check it needs
+    /// root, and the exit status is 2 if nft rejects the text.
     Split(Split),
     /// Replace the firewall by another binary without losing a packet
     ///
-    /// BINARY takes over everything. It runs as the same user as the old firewall, with no more rights; if it fails,
-    /// the old firewall stays. It gets the ARGUMENTs, by default those that the running firewall reports. A firewall
-    /// that systemd runs gets the command line of its unit.
+    /// BINARY takes over queues, sockets, counters, connections and learned addresses. It runs as the same user as the
+    /// old firewall, with no more rights; if it fails, the old firewall stays. It gets the ARGUMENTs, by default those
+    /// that the running firewall reports. If systemd runs the firewall, BINARY gets the command line of the unit.
     Upgrade {
-        /// rust-firewall or c-firewall, of any version; only root may be able to change the file (default: the running
-        /// program, or the unit's)
+        /// rust-firewall or c-firewall, of any version; only root may be able to change the file (default: the program
+        /// of the running firewall, or of its unit)
         #[arg(value_name = "BINARY")]
         binary: Option<PathBuf>,
         /// Options of the new firewall, after --
@@ -143,7 +143,7 @@ pub enum Command {
     },
     /// End the firewall when no packet waits for its verdict
     Drain {
-        /// Seconds to wait; after them the firewall ends anyway
+        /// Seconds to wait; then the firewall ends even if packets wait
         #[arg(long, value_name = "N", default_value_t = 10)]
         #[arg(value_parser = clap::value_parser!(u32).range(0..=3600))]
         seconds: u32,
@@ -165,8 +165,8 @@ pub enum Command {
     /// Load a policy into the kernel; revert it unless `confirm` follows in time
     ///
     /// The tables of the policy are loaded in one transaction, with a table of fwctl that names the generation; no
-    /// other table is changed. A timer outside of this shell restores the earlier rules, with counters and elements of
-    /// sets, so a policy that locks you out is undone.
+    /// other table is changed. A timer that does not depend on this shell restores the earlier rules, with counters
+    /// and elements of sets, so a policy that locks you out is reverted.
     Apply(Apply),
     /// Keep the policy that was applied last
     Confirm(StatePlace),
@@ -204,6 +204,12 @@ pub enum Command {
         #[arg(last = true, required = true)]
         command: Vec<String>,
     },
+    /// Started by a firewall; prints facts about the rules that send packets to its queues
+    #[command(hide = true)]
+    QueueRules {
+        #[arg(value_parser = queues)]
+        queues: (u16, u16),
+    },
     /// Started by `upgrade`; executes the new firewall by orders from stdin, a socket
     #[command(hide = true)]
     Launch {
@@ -222,6 +228,7 @@ impl Command {
         !matches!(
             self,
             Command::Completion { .. }
+                | Command::QueueRules { .. }
                 | Command::Launch { .. }
                 | Command::StartFirewall { .. }
                 | Command::Init(_)
@@ -248,15 +255,15 @@ pub struct Diff {
     /// A capture: pcap, pcapng, - = stdin
     #[arg(value_name = "PCAP", required_unless_present = "live")]
     pub capture: Option<String>,
-    /// The policy that decides now, in place of the running firewall's: no firewall is asked. The capture is a record
-    /// of the unit twinwall-record. If a policy reads names, only the first packets of connections that the record has
-    /// from their beginning are compared
+    /// The policy to compare NEW with, instead of the running firewall's; no firewall is needed. The capture is a
+    /// record of the unit twinwall-record. If a policy reads names, only connections that begin in the record are
+    /// compared, by their first packets
     #[arg(long, value_name = "POLICY", conflicts_with = "live")]
     pub old: Option<String>,
-    /// Compare the packets of the last N seconds only; earlier ones show names of connections
+    /// Compare only the packets of the last N seconds; earlier packets are read for names of connections
     #[arg(long, value_name = "N", conflicts_with = "live")]
     pub last: Option<u32>,
-    /// Look at packets that the firewall decides on from now on
+    /// Compare packets that the firewall decides from now on
     #[arg(long, conflicts_with = "capture")]
     pub live: bool,
     /// With --live: duration in seconds
@@ -355,7 +362,7 @@ pub struct Drops {
 pub struct Run {
     #[command(flatten)]
     pub source: Source,
-    /// Allow everything, and write a policy that allows what was reached
+    /// Allow everything, and write a policy that allows the reached destinations
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "allow"])]
     pub learn: Option<PathBuf>,
     /// Write reached and denied destinations, as JSON
@@ -415,7 +422,7 @@ pub enum Uplink {
 
 #[derive(Args)]
 pub struct Doctor {
-    /// The queues to check, N or N:M (default: those of the running firewall, else 0)
+    /// The queues to check, N or N:M (default: those of the running firewall, or 0 if none runs)
     #[arg(long, value_name = "N[:M]")]
     pub queue: Option<String>,
 }
@@ -442,7 +449,7 @@ pub struct Split {
     #[arg(long)]
     pub check: bool,
     /// Write into this folder instead: kernel.nft, names.nft (the firewall's
-    /// --policy), stage (its --stage), and iptables.rules where they are needed
+    /// --policy), stage (its --stage), and iptables.rules if needed
     #[arg(long, value_name = "FOLDER", conflicts_with = "explain")]
     pub write: Option<PathBuf>,
     /// Type of the queue rules
@@ -454,7 +461,7 @@ pub struct Split {
     /// Let packets pass while no firewall is bound to the queue
     #[arg(long)]
     pub bypass: bool,
-    /// Verdict while a name is unknown: accept where a rule may accept, or drop
+    /// Verdict while a name is unknown: accept if a rule may accept, or drop
     #[arg(long, value_enum, value_name = "VERDICT", default_value = "accept")]
     pub undecided: SplitVerdict,
     /// Accept packets whose name can't be read

@@ -240,7 +240,7 @@ impl Client {
         match (&value["ok"], &value["error"]) {
             (Value::Bool(true), _) => Ok(Answer { line, value }),
             (Value::Bool(false), Value::String(error)) => Err(Failure::new(Exit::Refused, error)),
-            _ => Err(not_understood("it does not say whether it is ok", &line)),
+            _ => Err(not_understood("it has no \"ok\"", &line)),
         }
     }
 
@@ -332,7 +332,7 @@ mod tests {
         for (name, said, words) in [
             ("cut", &b"{\"ok\":true,\"lev"[..], "it is cut off"),
             ("no-json", b"hello\n", "expected value"),
-            ("no-ok", b"{\"level\":1}\n", "whether it is ok"),
+            ("no-ok", b"{\"level\":1}\n", "it has no \"ok\""),
             ("no-text", b"\xff\xfe\n", "not UTF-8"),
             ("huge", &huge, "it is cut off"),
         ] {

@@ -7,10 +7,10 @@ use std::os::unix::fs::MetadataExt;
 
 use rust_firewall::options::Options;
 use rust_firewall::state::contract::{self, ContractFacts};
-use rust_firewall::state::queue_rules;
 
 use crate::answer::{Contract, Status};
 use crate::doctor::rights;
+use crate::queue_rules;
 
 /// Situation of the failure contract (the table of the effects of failures) whose effect depends on the kernel's rules.
 const BY_RULES: &str = "crash";
@@ -36,7 +36,8 @@ pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
         figures: true,
         guard: status.guard != Some(false),
     };
-    let made = contract::make(options, &queue_rules::read(options), &facts);
+    let rules = queue_rules::read(options.queue_first, options.queue_last);
+    let made = contract::make(options, &rules, &facts);
     let now = made
         .rows
         .into_iter()

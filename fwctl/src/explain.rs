@@ -50,7 +50,7 @@ fn prepare(
         (Err(_), Ok(options)) => {
             tell(
                 "note",
-                "no firewall was asked: options that are not given have their defaults",
+                "no firewall was used: options that are not given have their defaults",
             );
             return Ok((options.clone(), None));
         }

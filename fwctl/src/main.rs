@@ -26,6 +26,7 @@ mod instance;
 mod level;
 mod output;
 mod paths;
+mod queue_rules;
 mod record;
 mod reload;
 mod rights;
@@ -69,6 +70,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
         }
         Command::UnitReload { unit, command } => upgrade::unit::run(arguments, unit, command),
         Command::Launch { orphan, detach } => upgrade::launch::run(*orphan, *detach),
+        Command::QueueRules { queues } => queue_rules::run(*queues),
         Command::Init(asked) => init::run(arguments, asked),
         Command::Apply(asked) => applied::apply(asked),
         Command::Confirm(place) => applied::confirm(place),

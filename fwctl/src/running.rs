@@ -23,7 +23,7 @@ pub fn options(status: &Status) -> Result<Options, Failure> {
     let arguments: Vec<OsString> = std::iter::once(program).chain(given).collect();
     match options::parse(&arguments) {
         Ok(OptionsAction::Run(options)) => Ok(options),
-        Ok(_) => Err("they are those of no firewall".to_owned()),
+        Ok(_) => Err("they do not start a firewall".to_owned()),
         Err(failure) => Err(failure.text),
     }
     .map_err(|why| {
@@ -138,7 +138,7 @@ pub fn read(status: &Status, writer: Option<UnixCredentials>) -> Result<Read, Fa
     let Some(writer) = writer else {
         return Err(Failure::new(
             Exit::Refused,
-            "the kernel does not say who the firewall is: name the policy",
+            "the user of the firewall is unknown: name the policy",
         ));
     };
     let path = absolute(status, &policy.file);
@@ -147,7 +147,7 @@ pub fn read(status: &Status, writer: Option<UnixCredentials>) -> Result<Read, Fa
         let has_changed = has_changed(&path, policy)?;
         let read = parse::file(&path.to_string_lossy()).map_err(|failure| {
             let text = format!(
-                "{} (read as user {user}, who runs the firewall)",
+                "{} (read as user {user}, as which the firewall runs)",
                 failure.text
             );
             Failure::new(Exit::Usage, text)

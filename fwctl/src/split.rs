@@ -37,7 +37,7 @@ fn check(split: &Split) -> Result<(), Failure> {
     let refuse = |why: String| Failure::new(Exit::Usage, why);
     let call = |error| {
         refuse(format!(
-            "nft can't be asked: {error}: install nftables, and be root"
+            "nft can't be run: {error}: install nftables, and run fwctl as root"
         ))
     };
     let mut nft = Command::new("nft");

@@ -110,7 +110,7 @@ fn high_noise(results: &Results) -> Vec<(CellName, f64)> {
         .collect()
 }
 
-/// Selects all loads without a policy and only the worst load with a policy.
+/// Returns all loads without a policy, and the load with the largest value of those with a policy.
 fn worst_of_growths(found: Vec<(CellName, f64)>) -> Vec<(CellName, f64)> {
     let (growing, mut kept): (Vec<_>, Vec<_>) = found
         .into_iter()

@@ -20,7 +20,8 @@ use crate::subject::Subject;
 
 /// Frames per second in the load `frames-delayed`.
 const PACE: u32 = 150_000;
-/// Frames per second for frames of a single size that are written to a file, and for loads with a neighbour.
+/// Frames per second for frames of a single size that are written to a file, and for loads with a neighbour (a program
+/// on the reader's CPU).
 const SLOW_PACE: u32 = 100_000;
 /// Number of packets between two delays.
 const EVERY: u32 = 10;

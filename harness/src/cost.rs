@@ -106,7 +106,7 @@ pub enum Rest {
 }
 
 impl Rest {
-    /// Observes an idle process and returns its method.
+    /// Observes an idle process. Returns the method that keeps it from using CPU.
     pub fn of(pid: u32) -> Result<Rest> {
         // The start of the process may still use CPU, and is not observed.
         thread::sleep(WATCHED);

@@ -36,7 +36,7 @@ const COUNTED: u64 = 100;
 /// Factor by which a run may exceed its planned time.
 const PATIENCE: u32 = 20;
 
-/// Output of a program.
+/// Result that a program of exchanges prints: the number of exchanges and their times.
 #[derive(Clone, Debug, Deserialize)]
 struct Printed {
     count: u64,
@@ -97,7 +97,7 @@ pub struct Exchanges {
     /// All pairs of a subject and a load of the virtual machine.
     pairs: Vec<(Subject, Cell)>,
     told: Mutex<Told>,
-    /// Number of boots, by the number of rounds that their loads define.
+    /// Number of boots so far, by the number of rounds of the loads that a boot measures.
     boots: Mutex<BTreeMap<Option<u32>, usize>>,
 }
 
@@ -126,7 +126,8 @@ impl Exchanges {
         }
     }
 
-    /// Runs a program that times commands on their way to the network. Returns their mean time.
+    /// Runs a program that times commands, such as the start of a command in a cage or its download. Returns the mean
+    /// time.
     fn commands(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
         let words = self.words(subject, cell, 0, false)?;
         let mut command = Command::new(&words[0]);

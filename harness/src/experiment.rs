@@ -25,7 +25,7 @@ use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 /// The largest payload of a UDP datagram over IPv4: 65535 - 20 - 8 bytes.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65507;
 
-/// Path of the packets, or the machine of the exchanges.
+/// Route of a load: the path of its packets, or the machine on which its exchanges run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
@@ -106,7 +106,7 @@ pub struct PolicyPlan {
 }
 
 impl WorkloadPlan {
-    /// Returns the policy of each load; None means no policy.
+    /// Returns the policies of a workload's loads: one for each size, or a single None without a policy.
     pub fn policies(&self) -> Vec<Option<SyntheticPolicy>> {
         match &self.policy {
             None => vec![None],

@@ -19,7 +19,7 @@ pub struct Comparison<'a> {
     pub metric: &'a str,
     /// Number of rounds with a value of both subjects.
     pub rounds: usize,
-    /// Ratio a / b.
+    /// Ratio a / b of the two subjects, with its interval.
     pub ratio: Option<Interval>,
     /// Ratio of two copies of one subject (the A/A pair) in the same rounds.
     pub noise: Option<Interval>,
@@ -44,7 +44,7 @@ impl Comparison<'_> {
                 .is_some_and(|ratio| (ratio.low > 1.0 || ratio.high < 1.0) && beyond_noise(ratio))
     }
 
-    /// Returns the result in words.
+    /// Returns the result of the comparison in words.
     pub fn finding(&self) -> String {
         if self.rounds < LEAST_ROUNDS {
             return format!(

@@ -18,7 +18,8 @@ pub struct Growth {
 }
 
 impl Growth {
-    /// Returns the loads that are in no growth, and the growths: the loads with several sizes of a policy.
+    /// Splits loads into single loads and growths. A growth consists of several loads that differ only in the size of
+    /// their policy.
     pub fn divide(cells: &[CellName]) -> (Vec<CellName>, Vec<Growth>) {
         let mut growths = Growth::of(cells);
         growths.retain(|growth| growth.cells.len() > 1);

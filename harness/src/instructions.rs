@@ -148,7 +148,9 @@ fn parse(said: &str) -> Option<f64> {
     count.trim().replace(',', "").parse().ok()
 }
 
-/// Returns the counts above those of the file, in words. Fails if the sets of policies differ.
+/// Returns a line of text for each count that exceeds its stored count by more than ROOM. Fails if the sets of policies
+/// differ.
+/// - kept: stored counts.
 fn more_than_kept(kept: &Kept, found: &Kept) -> Result<Vec<String>> {
     let mut more = Vec::new();
     for (twin, kept, found) in [("Rust", &kept.rust, &found.rust), ("C", &kept.c, &found.c)] {

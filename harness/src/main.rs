@@ -11,7 +11,7 @@ use testbed::skip::Skip;
 
 /// Measures the firewalls against each other and against no firewall.
 ///
-/// An experiment runs in slices or interleaved rounds, each subject in network namespaces of its own, and leaves a folder with raw output, samples, summaries, figures and a report. Needs root.
+/// An experiment runs in slices or interleaved rounds, with separate network namespaces for each subject. It writes a folder with raw output, samples, summaries, figures and a report. Needs root.
 #[derive(Parser)]
 #[command(version)]
 struct Arguments {
@@ -21,7 +21,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Show the shipped experiments: the question that each answers, and how long it takes
+    /// List the shipped experiments: the question that each answers, and its duration
     List,
     /// Run an experiment, then show its table, findings and figures
     Run(commands::RunArguments),
@@ -35,23 +35,23 @@ enum Command {
     Report {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// Write report.html as well: one page with figures, tables, findings and metadata, which needs nothing beside it
+        /// Also write report.html: one self-contained page with figures, tables, findings and metadata
         #[arg(long)]
         html: bool,
     },
-    /// Compare results with the files of their experiments, and say which are stale
+    /// Compare results with the files of their experiments, and list outdated results
     Verify {
         /// The result folder [default: all folders in result/]
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
-    /// Run the twins' micro-benchmarks in turn and compare them: nanoseconds a decision
+    /// Run the twins' micro-benchmarks in turn and compare them: nanoseconds per decision
     Micro(micro::MicroArguments),
-    /// Count the instructions a decision of both twins with valgrind, and compare them with a file
+    /// Count the instructions per decision of both twins with valgrind, and compare them with a file
     Instructions(instructions::InstructionsArguments),
-    /// Print a policy as the experiment `rules` makes them: of a kind, with so many rules or elements
+    /// Print a policy of the experiment `rules`: of a kind, with a number of rules or elements
     Policy { kind: SyntheticKind, size: u32 },
-    /// Make traffic by itself
+    /// Generate traffic
     #[command(subcommand)]
     Load(load::Load),
 }

@@ -137,7 +137,8 @@ fn routed(client: &Namespace, server: &Namespace) -> Result<Namespace> {
 }
 
 impl Site<'_> {
-    /// Returns the load of a cell for one flow; also used for command lines.
+    /// Returns the load of one flow; also used for command lines.
+    /// - cell: workload, route, size and policy.
     pub fn load(&self, cell: &Cell, flow: u16, seconds: u32) -> Load {
         Load {
             workload: cell.workload,

@@ -79,7 +79,7 @@ pub struct Machine {
     pub governor: String,
 }
 
-/// Runner of a workload.
+/// Runner that made the traffic of a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunnerUse {
     pub workload: String,
@@ -100,7 +100,7 @@ impl Metadata {
         serde_json::from_str(&text).with_context(|| file.display().to_string())
     }
 
-    /// Returns the slices of a workload; None if the workload was not sliced.
+    /// Returns the settings of a workload's slices; None if the workload was not measured in slices.
     pub fn slices_of(&self, workload: &str) -> Option<&Slices> {
         let embedded = |used: &RunnerUse| used.workload == workload && used.runner == "builtin";
         let slices = self.slices.as_ref()?;

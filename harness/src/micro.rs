@@ -36,7 +36,7 @@ pub struct MicroArguments {
 /// Number of programs: Rust, C, and Rust again.
 const PROGRAMS: usize = 3;
 
-/// Nanoseconds of all programs in one case, by round.
+/// Results of one case: the nanoseconds of each program, by round.
 struct Case {
     name: String,
     rounds: Vec<[f64; PROGRAMS]>,

@@ -21,13 +21,13 @@ use crate::staged::{split_words, StagedFiles, SPLITTER};
 use crate::subject::{Kind, Subject, CAPTURE};
 use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 
-/// Request of the command line.
+/// Run of an experiment as the command line requests it.
 pub struct Request<'a> {
     pub experiment: Experiment,
-    /// The repository.
+    /// Root folder of the repository.
     pub root: PathBuf,
     pub bin_dir: PathBuf,
-    /// The result folder.
+    /// Folder of the result.
     pub out: PathBuf,
     /// True to measure on the machine's own loopback, not in namespaces.
     pub host: bool,
@@ -41,7 +41,7 @@ pub struct Request<'a> {
 pub struct Plan<'a> {
     pub experiment: Experiment,
     pub cells: Vec<Cell>,
-    /// The runner of each cell.
+    /// Runner of each load, in the order of the loads (cells).
     pub runners: Vec<RunnerName>,
     pub site: Site<'a>,
     /// Metadata as written before the first round.
@@ -401,7 +401,8 @@ fn tool_versions(experiment: &Experiment) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Returns the command lines of the exchanges, with COUNT in place of the number that each run determines.
+/// Returns the command lines of the exchanges, with COUNT in place of the number of exchanges, which each run
+/// determines.
 fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let root = format!("{}/", site.root.display());
     let mut commands = Vec::new();

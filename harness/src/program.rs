@@ -202,7 +202,8 @@ fn joined(reader: &mut Option<JoinHandle<String>>) -> String {
 }
 
 impl Ended {
-    /// Returns the last ledger, if the program printed one: our programs do, as the last line of JSON.
+    /// Returns the last ledger in the output, parsed from its line of JSON. Returns None if there is no ledger: only
+    /// our programs print ledgers.
     pub fn ledger(&self) -> Option<serde_json::Value> {
         let line = self
             .stdout

@@ -13,7 +13,7 @@ const OVERHEAD: Duration = Duration::from_millis(300);
 
 pub struct Progress {
     bar: Option<ProgressBar>,
-    /// Seconds of load of all steps, and of the finished steps.
+    /// Planned and finished work, from which the remaining time is estimated.
     planned: Estimate,
     running: String,
 }

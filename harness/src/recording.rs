@@ -82,9 +82,9 @@ fn packets(file: &str) -> Result<u64> {
 
 /// Output and cost of a recorder while frames arrived.
 struct Recorded {
-    /// Output on stderr.
+    /// Text that the recorder printed on stderr.
     said: String,
-    /// Duration of sending.
+    /// Time in seconds for which frames were sent.
     seconds: f64,
     cpu_ns: u64,
 }

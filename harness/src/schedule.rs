@@ -19,7 +19,7 @@ pub struct Cell {
     pub route: Route,
     pub payload_bytes: usize,
     pub policy: Option<SyntheticPolicy>,
-    /// Number of rounds, if the load has its own.
+    /// Number of rounds of this load; None: all rounds of the experiment.
     pub rounds: Option<u32>,
     /// Runners in order of preference.
     pub runners: Vec<RunnerName>,
@@ -58,7 +58,7 @@ pub const COUNTED: Duration = Duration::from_secs(2);
 /// One run: a subject under a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Index into the cells.
+    /// Index of the load in the list of loads (cells).
     pub cell: usize,
     /// Index into the experiment's subjects.
     pub subject: usize,
@@ -110,7 +110,7 @@ pub fn slice_order(
     })
 }
 
-/// Amount of work.
+/// Amount of work in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
     /// Number of runs; each subject under a load is one run, also where all are measured in slices.

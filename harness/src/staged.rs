@@ -14,7 +14,7 @@ use testbed::netns::Namespace;
 
 use crate::synthetic::{new_folder, SyntheticKind, SyntheticPolicy};
 
-/// The tool that splits, in the folder of programs.
+/// The tool that splits policies between kernel and firewall, in the folder of programs.
 pub const SPLITTER: &str = "fwctl";
 /// Hooks of the filter: input on the server, forward on a router between client and server.
 const HOOKS: [&str; 2] = ["input", "forward"];

@@ -31,7 +31,7 @@ pub enum Target {
     Queues(u16),
 }
 
-/// Returns the fragment's name for a load.
+/// Returns the name of the fragment (file of iptables rules in rules/queue) for a load.
 pub fn name(workload: Workload, route: Route) -> &'static str {
     match (route, workload) {
         (_, workload) if workload.shows_names() => "loopback-names",
@@ -48,7 +48,8 @@ pub fn loopback_address(flow: u16) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, high, low))
 }
 
-/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. It disappears with the namespace.
+/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. The rules disappear with the
+/// namespace.
 pub fn load(
     namespace: &Namespace,
     root: &Path,
@@ -60,7 +61,7 @@ pub fn load(
     load_file(namespace, &file, target, flows)
 }
 
-/// Loads a fragment by its file.
+/// Loads a file of rules for iptables-restore inside a namespace, with `target` as the destination of their packets.
 pub fn load_file(namespace: &Namespace, file: &Path, target: Target, flows: u16) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let tools = tools(&text).with_context(|| format!("{}: no line `# tools:`", file.display()))?;
@@ -87,15 +88,15 @@ pub fn load_policy(namespace: &Namespace, policy: Option<&Path>) -> Result<()> {
     namespace.feed("nft", &["-f", "-"], &text)
 }
 
-/// Returns the programs of a fragment, from its line `# tools: iptables ip6tables`.
+/// Returns the programs that load a fragment, from its line `# tools: iptables ip6tables`.
 fn tools(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# tools:"))
 }
 
-/// Returns a fragment with the target in its rules. A rule for one address is repeated for the address of each flow,
-/// and the flows use the queues in turn: the kernel's own --queue-balance distributes by a hash of the addresses under
-/// a random key, with which two flows share a queue in one boot and not in the next. For a rule with many addresses,
-/// the kernel distributes.
+/// Returns a fragment of iptables rules in which `target` replaces each NFQUEUE target. A rule for 127.0.0.1 is
+/// repeated for the address of each flow, and these rules use the queues in turn. They don't use --queue-balance: it
+/// selects the queue by a hash with a random key, so two flows may share a queue after one boot and not after the next.
+/// A rule without this address uses --queue-balance.
 fn adapt(text: &str, target: Target, flows: u16) -> String {
     let rule = |start: &str, flow: u16| {
         let address = format!("{}/32", loopback_address(flow));

@@ -49,7 +49,7 @@ const RECORDERS: [&str; 4] = [CAPTURE, "tcpdump", "dumpcap", "netsniff-ng"];
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// No rule.
+    /// No rule: packets pass unfiltered.
     None,
     /// The rule with ACCEPT in place of NFQUEUE: the cost of the rule without userspace.
     Accept,
@@ -74,7 +74,7 @@ pub enum Kind {
     },
     /// A program of the kernel lab that exchanges messages.
     Exchange,
-    /// A ring of capture.
+    /// A packet ring of the program capture.
     Capture { backend: String, pages: String },
     /// A program that records packets to a file: capture, or a peer, which is omitted where it is not installed.
     Recorder { program: String },
@@ -92,7 +92,7 @@ pub enum Kind {
     },
 }
 
-/// One row of every table. Its text form is `NAME[@QUEUES][#COPY]`.
+/// Subject: a program or setting that is measured, one row of every table. Its text form is `NAME[@QUEUES][#COPY]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Subject {
@@ -241,7 +241,7 @@ impl Subject {
         self.is_of(WAY)
     }
 
-    /// Returns true if a program filters.
+    /// Returns true if a program filters the packets: a firewall, not the kernel.
     pub fn has_firewall(&self) -> bool {
         matches!(
             self.kind,

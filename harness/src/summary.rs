@@ -62,7 +62,7 @@ impl Values {
     }
 }
 
-/// All samples in groups, in the order of their first appearance in round and file.
+/// Samples by load, subject and metric, in the order of their first appearance in round and file.
 struct Groups(Vec<Values>);
 
 impl Groups {

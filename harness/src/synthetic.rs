@@ -19,7 +19,7 @@ const STRIDE: u32 = 2_654_435_761;
 /// Number of bits that select the /26 of a prefix in 10.0.0.0/8. Each prefix is in a separate /26.
 const BLOCK_BITS: u32 = 18;
 
-/// Contents of a policy.
+/// Kind of a generated policy: what its rules test.
 #[derive(
     Clone,
     Copy,
@@ -90,7 +90,7 @@ impl SyntheticKind {
     }
 }
 
-/// A kind with a size. Its text form is `KIND-SIZE`.
+/// Generated policy: its kind and its size. The text form is `KIND-SIZE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct SyntheticPolicy {
@@ -237,7 +237,7 @@ impl From<SyntheticPolicy> for String {
 
 /// The policy files of an experiment, deleted on drop.
 pub struct SyntheticFiles {
-    /// None if the experiment has no policy.
+    /// Folder with the files; None if the experiment has no policy.
     folder: Option<PathBuf>,
 }
 

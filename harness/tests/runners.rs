@@ -12,8 +12,9 @@ use harness::runner::scanner::Scanner;
 use harness::runner::{Load, Outcome, Place, Runner, Workload};
 use testbed::netns::{Namespace, VETH_IPV4};
 
-/// End of an incident's text, and the number of attempts if the kernel's counters explain the incident.
+/// End of the text of an incident: only a part of the open connections was accepted by the server.
 const UNACCEPTED: &str = "were accepted";
+/// Maximum number of runs of a load while the kernel's counters explain this incident.
 const TRIES: u32 = 3;
 /// Kernel counters of packets that found no room at a listener (net/ipv4/proc.c).
 const NO_ROOM: [&str; 2] = ["ListenOverflows", "ListenDrops"];
@@ -189,7 +190,8 @@ fn run_accepted(scanner: &Scanner, place: &Place, load: &Load) -> Outcome {
     scanner.run(place, load).unwrap()
 }
 
-/// Fails on incidents that no stall of the machine (which makes targets filtered) explains.
+/// Fails if connections were not accepted, or if there are targets in one of these states. Other incidents are allowed:
+/// a stall of the machine makes targets filtered.
 fn forbid(outcome: &Outcome, states: &[&str]) {
     for incident in &outcome.incidents {
         let is = |state: &&str| incident.ends_with(&format!("targets were {state}"));

@@ -24,7 +24,7 @@ const SETTLE: Duration = Duration::from_millis(1);
 const SLICE: Duration = Duration::from_millis(5);
 const LOOKUP: &str = "names-lookup";
 
-/// Task of the program.
+/// Task that the command line requests.
 enum Task {
     /// Prints the name of each case.
     List,

@@ -95,7 +95,7 @@ fn the_old_one_asks_anew_if_it_goes_on() {
     let mut new = adopt(&settings_of(QueueKind::Raw, 0), &handover, fd).expect("a queue");
     resumed(&mut new);
     assert_eq!(mode(), "1 0");
-    drop(new); // as when the process ends
+    drop(new); // as at the end of the process
     assert_eq!(mode(), "1 0");
     resumed(&mut old);
     assert_eq!(mode(), "2 64");

@@ -8,11 +8,11 @@ use clap_complete::Shell;
 use crate::failure::{Failure, Result};
 use crate::flight::Settings;
 
-/// Asks from outside what a firewall lets through: a TCP port scanner on io_uring, and the verifier of policies.
+/// Tests from outside which packets a firewall accepts: a TCP port scanner on io_uring, and a verifier of policies.
 #[derive(Debug, Parser)]
 #[command(name = "scanner", version, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 all targets were asked (--verify: and met what the policy says), 1 a system \
+    after_help = "Exit status: 0 all targets were probed (--verify: and the results match the policy), 1 a system \
 call failed, or --verify found a difference, 2 bad command line, 3 a right is missing, 4 interrupted."
 )]
 pub struct Arguments {
@@ -20,19 +20,19 @@ pub struct Arguments {
     #[arg(value_name = "TARGET")]
     pub targets: Vec<String>,
 
-    /// 22,80,443,8000-8100; - is all of them
+    /// 22,80,443,8000-8100; - means all ports
     #[arg(short, long, value_name = "PORTS")]
     pub ports: Option<String>,
 
-    /// Go on where this file says; it is written on SIGINT
+    /// Continue an interrupted scan from this file, which is written at SIGINT
     #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub resume: Option<String>,
 
-    /// Ask from a network namespace: a name of `ip netns`, or a path
+    /// Scan from a network namespace: a name of `ip netns`, or a path
     #[arg(long, value_name = "NAMESPACE")]
     pub from: Option<String>,
 
-    /// Print what a shell completes; the packages have it
+    /// Print a shell's completions; the packages include them
     #[arg(long, value_name = "SHELL", hide = true, exclusive = true)]
     pub completion: Option<Shell>,
 
@@ -52,7 +52,7 @@ pub struct Arguments {
 #[group(skip)]
 #[command(next_help_heading = "Targets")]
 pub struct Which {
-    /// Read targets from a file, too (-: stdin); # begins a comment
+    /// Also read targets from a file (-: stdin); # begins a comment
     #[arg(long = "targets", value_name = "FILE")]
     pub target_file: Option<String>,
 
@@ -64,19 +64,19 @@ pub struct Which {
     #[arg(long, value_name = "FILE")]
     pub exclude_file: Option<String>,
 
-    /// Never ask the addresses in this file (default /etc/twinwall/scanner.block, if it is there)
+    /// Never probe the addresses in this file (default /etc/twinwall/scanner.block, if it exists)
     #[arg(long, value_name = "FILE")]
     pub block_file: Option<String>,
 
-    /// Also ask addresses that are neither private nor loopback: their owner agrees
+    /// Also probe addresses that are neither private nor loopback: their owner has agreed
     #[arg(long)]
     pub i_am_authorised: bool,
 
-    /// Go through the targets in order, not in a keyed permutation
+    /// Probe the targets in order, not in a keyed permutation
     #[arg(long)]
     pub sequential: bool,
 
-    /// The key of the permutation (default: another each time)
+    /// The key of the permutation (default: random)
     #[arg(long, value_name = "N", conflicts_with = "sequential")]
     pub seed: Option<u64>,
 }
@@ -89,11 +89,11 @@ pub struct Probe {
     #[arg(long, value_name = "REGEX", group = "probe")]
     pub ssh: Option<String>,
 
-    /// Ask for a page and read the head of the response
+    /// Request a page and read the head of the response
     #[arg(long, group = "probe")]
     pub http: bool,
 
-    /// Read what the server sends first, without being asked
+    /// Read what the server sends first, without a request
     #[arg(long, group = "probe")]
     pub banner: bool,
 
@@ -101,7 +101,7 @@ pub struct Probe {
     #[arg(long, group = "probe", conflicts_with_all = ["engine", "rings", "max_inflight", "read_timeout"])]
     pub syn: bool,
 
-    /// Match the answer against an expression; several must all match
+    /// Match the answer against an expression; if repeated, all must match
     #[arg(long = "match", value_name = "REGEX")]
     pub matches: Vec<String>,
 
@@ -113,7 +113,7 @@ pub struct Probe {
     #[arg(long, value_name = "PATH")]
     pub path: Option<String>,
 
-    /// Speak TLS (--http); certificates are not verified
+    /// Use TLS (--http); certificates are not verified
     #[arg(long)]
     pub tls: bool,
 }
@@ -122,11 +122,11 @@ pub struct Probe {
 #[group(skip)]
 #[command(next_help_heading = "Output")]
 pub struct Told {
-    /// Form of the results
+    /// Format of the results
     #[arg(short, long, value_name = "FORMAT", default_value = "human")]
     pub output: Format,
 
-    /// The states that are listed one by one; all are counted
+    /// The states whose targets are listed; all are counted
     #[arg(
         long,
         value_name = "STATES",
@@ -149,31 +149,31 @@ fn milliseconds() -> RangedU64ValueParser {
 #[group(skip)]
 #[command(next_help_heading = "Speed")]
 pub struct Speed {
-    /// Questions a second, repeated ones included (default: as fast as possible)
+    /// Probes per second, including repeated ones (default: as fast as possible)
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub rate: u64,
 
-    /// Attempts beyond the first when nothing comes
+    /// Further attempts if no answer comes
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u8).range(..=20))]
     pub retries: u8,
 
-    /// How long a connection may take
+    /// Time limit for a connection
     #[arg(long, value_name = "MS", default_value_t = 1000, value_parser = milliseconds())]
     pub timeout: u64,
 
-    /// How long a conversation may take as a whole
+    /// Time limit for the whole exchange with a target
     #[arg(long, value_name = "MS", default_value_t = 3000, value_parser = milliseconds())]
     pub read_timeout: u64,
 
-    /// Targets that are asked at the same time, at most
+    /// Maximum number of targets that are probed at the same time
     #[arg(long, value_name = "N", default_value_t = 16384, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub max_inflight: u64,
 
-    /// Threads with a ring each (default: one a CPU, more if their tables are too small)
+    /// Threads, each with a ring (default: one per CPU; more if their tables are too small)
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=256))]
     pub rings: Option<u64>,
 
-    /// Mechanism of the sockets; auto is io_uring where it works
+    /// Mechanism of the sockets; auto is io_uring if it works
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub engine: EngineName,
 }
@@ -182,7 +182,7 @@ pub struct Speed {
 #[group(skip)]
 #[command(next_help_heading = "Verify")]
 pub struct Verify {
-    /// Compare the answers with what a policy says: needs --to
+    /// Compare the answers with the verdicts of a policy; needs --to
     #[arg(long, value_name = "POLICY",
         conflicts_with_all = ["probe", "matches", "resume", "targets", "target_file", "exclude", "exclude_file", "show"])]
     pub verify: Option<String>,
@@ -195,11 +195,11 @@ pub struct Verify {
     #[arg(long, value_name = "PROGRAM")]
     pub firewall: Option<String>,
 
-    /// The hook that the questions come by (default input); their answers go out by its opposite
+    /// The hook that the probes pass (default input); the answers pass the opposite hook
     #[arg(long, value_name = "HOOK")]
     pub hook: Option<String>,
 
-    /// The interface that questions come in by, as the policy names it
+    /// The interface by which probes come in, as named in the policy
     #[arg(long, value_name = "NAME")]
     pub iif: Option<String>,
 }

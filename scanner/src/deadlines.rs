@@ -6,11 +6,11 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Waits for a connection.
+    /// The slot waits until its connection is established.
     Connecting,
-    /// Waits for the end of a conversation.
+    /// The slot waits for the end of its conversation.
     Talking,
-    /// Waits for ports, memory or descriptors to become free.
+    /// The slot waits until ports, memory or descriptors are free again.
     Paused,
 }
 
@@ -33,8 +33,8 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Creates the queues for `slots` slots.
-    /// - wait_ns: wait of each kind.
+    /// Creates queues of waiting slots, which are empty, for `slots` slots.
+    /// - wait_ns: duration of a wait of each kind.
     pub fn new(slots: usize, wait_ns: [u64; KINDS]) -> Deadlines {
         let none = Link {
             kind: None,
@@ -92,7 +92,7 @@ impl Deadlines {
         Some(slot as usize)
     }
 
-    /// Returns the next deadline.
+    /// Returns the earliest deadline of all slots; None if no slot waits.
     pub fn next_ns(&self) -> Option<u64> {
         let first = self.first.iter().filter(|&&slot| slot != NONE);
         first.map(|&slot| self.links[slot as usize].at_ns).min()

@@ -26,7 +26,7 @@ use crate::targets::Family;
 
 /// Step by which the number in flight grows.
 const STEP: usize = 256;
-/// Maximum completions per round.
+/// Maximum number of completions, and of connection attempts, per round.
 const ROUND: usize = 512;
 const FEWEST_IN_FLIGHT: usize = 8;
 /// Pause before a target is retried after a shortage, and the maximum number of retries.
@@ -34,9 +34,11 @@ const PAUSE_NS: u64 = 100_000_000;
 const MOST_SHORTAGES: u8 = 50;
 /// Time after a shortage before the number in flight grows again.
 const RECOVERY_NS: u64 = 1_000_000_000;
-/// Time for completions to accumulate while many are in flight, its maximum, and the maximum wait of a round.
+/// Maximum wait for a batch of completions while many targets are in flight. It doubles after each wait without a
+/// completion, up to LONGEST_GATHER_NS.
 const GATHER_NS: u64 = 500_000;
 const LONGEST_GATHER_NS: u64 = 4_000_000;
+/// Maximum wait for one completion while few targets are in flight.
 const LONGEST_WAIT_NS: u64 = 50_000_000;
 
 /// Settings of a ring; equal for all rings, except the rate, which they share.

@@ -24,7 +24,7 @@ impl Permutation {
         }
     }
 
-    /// Returns the number at a place, which must be below the length.
+    /// Returns the number at a place (position in the permutation), which must be below the length.
     pub fn at(&self, place: u64) -> u64 {
         let mut value = place;
         loop {

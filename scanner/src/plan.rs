@@ -9,7 +9,7 @@ use crate::ports::Ports;
 use crate::targets::set::Set;
 use crate::targets::Address;
 
-/// Maximum number of places that a ring takes at once.
+/// Maximum number of places (positions in the order of targets) that a ring takes at once.
 const CHUNK: u64 = 256;
 
 #[derive(Debug)]
@@ -109,8 +109,8 @@ impl Plan {
             .map(|from| (from, from + chunk(from)))
     }
 
-    /// Returns the state of a stopped scan: the first place not taken, and the indices of an older scan that were not taken.
-    /// The rings hold the unfinished targets that they took.
+    /// Returns the state of a stopped scan: the first place that no ring has taken, and the indices in `begun` that no
+    /// ring has taken. The rings hold the unfinished targets that they took.
     pub fn stopped(&self) -> (u64, Vec<u64>) {
         let taken = self.taken.load(Ordering::Relaxed);
         let begun = self.begun.len() as u64;

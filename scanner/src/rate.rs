@@ -2,7 +2,7 @@
 //! Rate limit of questions (connection attempts or SYNs): a virtual clock that each question advances (generic cell
 //! rate algorithm).
 
-/// Maximum burst after a pause: older unused time is lost.
+/// Unused time that counts after a pause: the questions that were allowed in this time may be sent at once.
 const BURST_NS: u64 = 5_000_000;
 
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct Rate {
 
 impl Rate {
     /// Creates a limit.
-    /// - per_second: questions per second; 0 means no limit.
+    /// - per_second: questions (connection attempts or SYNs) per second; 0 means no limit.
     pub fn new(per_second: f64, now_ns: u64) -> Rate {
         let interval = if per_second > 0.0 {
             1e9 / per_second

@@ -46,7 +46,7 @@ pub enum Left {
 /// Question that each target is asked: the probe and its options.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The probe.
+    /// Name of the probe.
     pub by: &'static str,
     /// Further options, each with its value.
     pub words: Vec<(&'static str, &'a str)>,

@@ -24,7 +24,7 @@ impl State {
     }
 }
 
-/// Reason for a state.
+/// Reason why a port has its state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Reason {

@@ -73,7 +73,7 @@ pub struct Read {
     pub metrics: Vec<Metric>,
 }
 
-/// Returns the words of a counter, or of a list of counters.
+/// Returns the words (single counters) of a counter, or of a list of counters.
 fn words(counter: &Counter, statuses: &[Status]) -> Vec<Word> {
     if counter.values.is_empty() {
         let (key, value) = match counter.of.as_str() {

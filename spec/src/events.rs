@@ -35,7 +35,7 @@ pub struct Object {
 #[serde(deny_unknown_fields)]
 pub struct Member {
     pub name: String,
-    /// Type; without its "?" after `complete`.
+    /// Type of the value. In events.toml it ends with "?" if the member may be null; `complete` removes the "?".
     pub r#type: String,
     /// True if the member may be null.
     #[serde(skip_deserializing)]

@@ -35,7 +35,7 @@ pub struct Type {
     pub about: String,
 }
 
-/// Source of fields.
+/// Source of fields, e.g. the IPv4 header.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {

@@ -35,14 +35,14 @@ fn literal(text: String) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// Converts a note to the start of a sentence.
+/// Converts a text's first letter to a capital letter, for the start of a sentence.
 fn capitalize_first(text: String) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_ascii_uppercase());
     first.into_iter().chain(letters).collect()
 }
 
-/// Converts the start of a sentence to a note, unless it is an abbreviation.
+/// Converts a text's first letter to a small letter, unless the second is a capital letter, too (an abbreviation).
 fn uncapitalize_first(text: String) -> String {
     if text.chars().nth(1).is_some_and(char::is_uppercase) {
         return text;
@@ -90,7 +90,8 @@ pub fn wrap(text: String, width: usize) -> String {
     lines.join("\n")
 }
 
-/// Indents lines to a column, with a term in front of them, or on a separate line if it leaves no blank.
+/// Indents a text by `column` characters and puts a term at the start of its first line. A term of at least `column`
+/// characters gets its own line above the text.
 pub fn beside(text: String, term: String, column: usize) -> String {
     let room = if term.chars().count() < column {
         &term

@@ -81,8 +81,8 @@ fn pairs() -> Vec<(char, Pair)> {
     others().filter_map(pair).collect()
 }
 
-/// Returns true if a character is a Hangul syllable. Their parts are excluded: there are thousands of pairs, and Hangul
-/// is written in syllables.
+/// Returns true if a character is a Hangul syllable. The table omits the letters of which these syllables are composed:
+/// there are thousands of pairs, and Hangul is written in syllables.
 fn is_hangul(letter: char) -> bool {
     ('\u{ac00}'..='\u{d7a3}').contains(&letter)
 }

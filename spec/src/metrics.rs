@@ -29,10 +29,11 @@ pub struct Label {
     #[serde(default)]
     pub metrics: Vec<String>,
     pub about: String,
-    /// Metrics of this label, as served, if other metrics have a different label of the same name.
+    /// Names of the metrics with this label, as served; empty unless the label lists its metrics in `metrics`.
     #[serde(skip_deserializing)]
     pub of: Vec<String>,
-    /// Values of the label, if it is the last label of its metrics.
+    /// Possible values of the label, for the documentation. Empty unless the label is the last label of a metric:
+    /// metrics.toml lists the values of a metric's last label only.
     #[serde(skip_deserializing)]
     pub values: Vec<String>,
 }
@@ -44,17 +45,17 @@ pub struct Metric {
     pub name: String,
     #[serde(default)]
     pub unit: String,
-    /// Name without the unit.
+    /// Name of the metric without its unit.
     #[serde(skip_deserializing)]
     pub stem: String,
-    /// Name as served.
+    /// Name of the metric as the exporter serves it.
     #[serde(skip_deserializing)]
     pub sample: String,
     pub r#type: MetricType,
     pub help: String,
     #[serde(default)]
     pub labels: Vec<String>,
-    /// Values of the last label.
+    /// Values of the metric's last label.
     #[serde(default)]
     pub values: Vec<String>,
     /// Path of the metric's value in the answers of the control socket; "" if the exporter computes the value
@@ -72,7 +73,7 @@ pub enum MetricType {
     Info,
 }
 
-/// A process-wide count.
+/// A count of the whole process, not of a queue.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Count {
@@ -83,7 +84,7 @@ pub struct Count {
     pub exporter: bool,
 }
 
-/// Completes a metric's names.
+/// Completes the names of a metric.
 fn complete(metric: &mut Metric) -> anyhow::Result<()> {
     let name = &metric.name;
     let stem = match metric.unit.as_str() {

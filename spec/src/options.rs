@@ -50,7 +50,7 @@ pub struct Gone {
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     pub name: String,
-    /// Description; "" if unused.
+    /// Description of the choice for the generated code; "" if the code does not use the choice.
     #[serde(default)]
     pub about: String,
     /// Name of the enum; "" for a bool.
@@ -106,7 +106,7 @@ pub struct CommandOption {
     pub value: String,
     #[serde(default = "run")]
     pub commands: Vec<String>,
-    /// Name of the option's choice; "" if the option has none.
+    /// Name of the choice (list of named values) that the option has; "" if it has none.
     #[serde(default)]
     pub choice: String,
     #[serde(default)]
@@ -133,8 +133,8 @@ pub struct CommandOption {
     /// Defaults of the profiles fast and paper: a number, or the index of a choice's value.
     #[serde(skip_deserializing)]
     pub defaults: [u32; 2],
-    /// Terms of the help text such as "--iif NAME, --oif NAME": this option and the options that share its text; "" if
-    /// the option shares the text of a later option.
+    /// Left column of the help, e.g. "--iif NAME, --oif NAME": this option, after the options that share its text. ""
+    /// if this option has no text of its own: then it shares the text of a later option.
     #[serde(skip_deserializing)]
     pub terms: String,
 }
@@ -220,7 +220,7 @@ impl CommandOption {
         }
     }
 
-    /// Fills in the placeholders for values.
+    /// Returns a text with its placeholders replaced by the option's values.
     fn fill(&self, text: &str, file: &File) -> anyhow::Result<String> {
         let [min, max, bytes] = self.range;
         let shown = [

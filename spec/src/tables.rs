@@ -62,7 +62,7 @@ pub struct SymbolTable {
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Printed {
-    /// Either "all" or "none".
+    /// "all" or "none".
     Word(String),
     These(Vec<String>),
 }

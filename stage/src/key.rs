@@ -64,7 +64,7 @@ fn read_part(tokens: &Tokens, range: Range<usize>) -> Option<Part> {
         }
     }
     let is_word = range.into_iter().all(|at| tokens.kind(at) == Kind::Word);
-    let has_group = ["meta", "ct"].contains(first) && rest.len() == 1;
+    let has_group = ["meta", "ct", "socket"].contains(first) && rest.len() == 1;
     // A later word that begins a field shows that these are a match and the beginning of a key.
     let is_one = has_group || !rest.iter().any(|word| matches::begins(word));
     let is_whole = matches::is_alone(first) || !rest.is_empty();
@@ -179,7 +179,7 @@ pub fn check(tokens: &Tokens, key: &Key) -> Result<(), Refusal> {
     if key.of == Use::Value && key.place >= key.tokens.start {
         return refuse(
             "this statement takes no value by name",
-            "set a mark by name (`meta mark set tls sni map`), and go by it",
+            "set a mark by name (`meta mark set tls sni map`), and match that mark",
         );
     }
     let has_host = names
@@ -188,7 +188,7 @@ pub fn check(tokens: &Tokens, key: &Key) -> Result<(), Refusal> {
     if key.of == Use::NotMember && !has_host {
         return refuse(
             "`!=` of a key without the name of a host",
-            "write a rule that goes on for the elements, and one behind it",
+            "write a rule that goes on for the elements, and another rule after it",
         );
     }
     Ok(())

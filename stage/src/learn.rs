@@ -149,7 +149,7 @@ fn find_hooks(
     for base in chains.filter(decides) {
         if ["postrouting", "egress"].contains(&base.hook.as_str()) {
             let reason = format!(
-                "a set that learns from DNS, and a chain in {}, which may drop what was learned from",
+                "a set that learns from DNS, and a chain in {}, which may drop a packet after the firewall has learned from it",
                 base.hook
             );
             return refuse(reason, "filter in forward and output");
@@ -160,7 +160,7 @@ fn find_hooks(
         };
         if queue == Queue::Iptables && priority >= BEFORE_SECURITY {
             let reason = format!(
-                "a set that learns from DNS, and a chain of priority {priority}, behind iptables' table security (50)"
+                "a set that learns from DNS, and a chain of priority {priority}, after iptables' table security (50)"
             );
             return refuse(reason, "use chains of a priority below 49");
         }

@@ -183,14 +183,31 @@ const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
 /// Tokens before a value. The value may be a word that elsewhere begins a statement: `ct status dnat`.
 const BEFORE_VALUES: [&str; 9] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status"];
 /// Words before the rest of a field. The rest may elsewhere be a field: `meta iifname`, `ct original ip saddr`.
-const BEFORE_FIELDS: [&str; 3] = ["meta", "original", "reply"];
+const BEFORE_FIELDS: [&str; 6] = ["meta", "ct", "socket", "fib", "original", "reply"];
 /// Words that begin a match.
 const BEGINNINGS: [&str; 21] = [
     "meta", "ct", "ip", "ip6", "tcp", "udp", "udplite", "th", "icmp", "icmpv6", "igmp", "sctp",
     "dccp", "ah", "esp", "comp", "ether", "vlan", "fib", "socket", "exthdr",
 ];
 /// Words that are a complete field.
-const ALONE: [&str; 6] = ["iif", "oif", "iifname", "oifname", "skuid", "skgid"];
+const ALONE: [&str; 16] = [
+    "iif",
+    "oif",
+    "iifname",
+    "oifname",
+    "skuid",
+    "skgid",
+    "mark",
+    "nftrace",
+    "rtclassid",
+    "pkttype",
+    "cpu",
+    "cgroup",
+    "iiftype",
+    "oiftype",
+    "iifgroup",
+    "oifgroup",
+];
 
 /// Returns true if a word is a complete field.
 pub fn is_alone(word: &str) -> bool {

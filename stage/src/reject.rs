@@ -21,6 +21,10 @@ pub fn resets_of(family: &str) -> &'static str {
     }
 }
 
+/// Match of packets that this host sends: hooks of sent packets have no interface of arrival, and its own ends are reached
+/// by the loopback interface.
+const OWN: &str = "meta iif { 0, \"lo\" }";
+
 /// Statement that rejects.
 struct Reject {
     /// Index in `Tree::rules`.
@@ -44,7 +48,8 @@ fn end(tokens: &Tokens, at: usize) -> Option<usize> {
     )
 }
 
-/// Returns the match that the response of a rejection implies, as nft adds it before the rule.
+/// Returns the match that the response of a rejection implies. nft adds it before the rule, unless matches before the
+/// rejection determine the protocol.
 /// - at: token `reject`.
 pub fn implied(family: &str, tokens: &Tokens, at: usize) -> &'static str {
     match (family, tokens.get(at + 1), tokens.get(at + 2)) {
@@ -54,6 +59,23 @@ pub fn implied(family: &str, tokens: &Tokens, at: usize) -> &'static str {
         ("inet", "with", "icmpv6") => "meta nfproto ipv6 ",
         _ => "",
     }
+}
+
+/// Returns true if a rule's matches before its rejection determine the protocol that the rejection's answer implies: those
+/// of a header's fields, and equations of a protocol. A word between braces, or after !=, determines none.
+fn is_determined(tokens: &Tokens, rule: Range<usize>) -> bool {
+    let (fields, values): (&[&str], &[&str]) = match tokens.get(rule.end + 2) {
+        "tcp" => (&["tcp"], &["tcp"]),
+        _ => (&["ip", "ip6", "icmp", "icmpv6"], &["ipv4", "ipv6"]),
+    };
+    rule.into_iter().any(|at| {
+        let before = if at == 0 { "" } else { tokens.get(at - 1) };
+        match before {
+            "{" | "," | "!=" | "original" | "reply" => false,
+            "l4proto" | "nexthdr" | "nfproto" | "protocol" => values.contains(&tokens.get(at)),
+            _ => fields.contains(&tokens.get(at)) && tokens.get(at + 1) != "option",
+        }
+    })
 }
 
 /// Returns the tokens of the outermost statement around a token.
@@ -132,17 +154,19 @@ impl Kernel<'_> {
             let range = &reject.tokens;
             let bytes = tokens.start(range.start)..tokens.end_before(range.end);
             edits.push((bytes, format!("jump stage-reject-{number}")));
-            let start = tokens.start(self.ways.tree.rules[reject.rule].tokens.start);
+            let first = self.ways.tree.rules[reject.rule].tokens.start;
+            let start = tokens.start(first);
             let family = &self.ways.tree.tables[self.table_of(reject)].family;
-            edits.push((
-                start..start,
-                implied(family, tokens, range.start).to_owned(),
-            ));
+            if !is_determined(tokens, first..range.start) {
+                let implied = implied(family, tokens, range.start);
+                edits.push((start..start, implied.to_owned()));
+            }
         }
         edits
     }
 
-    /// Returns the chains of a table's rejections. They accept the RSTs of rejected connections.
+    /// Returns the chains of a table's rejections. They accept the RSTs by which this host rejects a connection; RSTs of
+    /// the connection's ends are rejected as written, since no RST answers them.
     pub fn reject_chains(&self, table: usize) -> String {
         let (tokens, known) = (self.ways.tokens, self.known());
         let reset = resets_of(&self.ways.tree.tables[table].family);
@@ -154,12 +178,12 @@ impl Kernel<'_> {
             if text.is_empty() {
                 let _ = writeln!(
                     text,
-                    "\n\tchain stage-refused {{\n\t\t{reset} accept\n\t\treject with tcp reset\n\t}}"
+                    "\n\tchain stage-refused {{\n\t\t{reset} {OWN} accept\n\t\ttcp flags & rst == rst return\n\t\treject with tcp reset\n\t}}"
                 );
             }
             let _ = writeln!(
                 text,
-                "\n\tchain stage-reject-{number} {{\n\t\t{known} goto stage-refused\n\t\t{}\n\t}}",
+                "\n\tchain stage-reject-{number} {{\n\t\t{known} jump stage-refused\n\t\t{}\n\t}}",
                 tokens.text_of(&reject.tokens)
             );
         }

@@ -123,6 +123,14 @@ fn a_test_at_the_end_of_a_rule_is_a_word_of_its_own() {
     assert!(line.contains(" exists "), "{line}");
 }
 
+/// A mark without `meta` begins a match or a statement, so that the match before it ends there.
+#[test]
+fn a_mark_begins_a_match_or_a_statement() {
+    let split = in_forward("tls sni @b icmp type 2 mark set 1").unwrap();
+    let line = line(&split, "mark set 1");
+    assert!(line.trim().starts_with("icmp type 2 "), "{line}");
+}
+
 /// Conntrack does not track neighbour discovery, and queued packets without a connection are dropped.
 #[test]
 fn packets_without_ports_are_not_asked_about() {
@@ -171,7 +179,7 @@ fn a_connection_that_stands_is_rejected_by_a_reset() {
     assert!(family && !jumps[0].contains("type"), "{jumps:?}");
     let mut lines = split.kernel.lines().map(str::trim);
     let reset = lines.find(|line| line.starts_with("meta l4proto tcp ct mark"));
-    assert!(reset.unwrap().ends_with("goto stage-refused"), "{reset:?}");
+    assert!(reset.unwrap().ends_with("jump stage-refused"), "{reset:?}");
     assert_eq!(lines.next(), Some("reject with icmp type host-unreachable"));
     line(&split, "jump reject");
     // The kernel's RST goes to the queue, where the firewall resets the other end.
@@ -182,6 +190,34 @@ fn a_connection_that_stands_is_rejected_by_a_reset() {
     assert!(split.daemon.contains(refused), "{}", split.daemon);
     let at = |words: &str| split.kernel.find(words).unwrap();
     assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
+}
+
+/// nft puts the match that an answer implies in front of a rule only if no match of the rule determines the protocol.
+#[test]
+fn a_protocol_that_a_match_determines_is_not_implied() {
+    let first = |rule: &str| {
+        let split = in_forward(&format!("tls sni @b drop\n{rule}")).unwrap();
+        let line = line(&split, "jump stage-reject").trim().to_owned();
+        line.split_whitespace().next().map(str::to_owned).unwrap()
+    };
+    for rule in [
+        "counter icmp type != 4 reject with icmp type host-prohibited",
+        "counter meta nfproto ipv6 reject with icmpv6 type no-route",
+        "counter tcp dport 80 reject with tcp reset",
+        "counter meta l4proto tcp reject with tcp reset",
+    ] {
+        assert_eq!(first(rule), "counter", "{rule}");
+    }
+    for rule in [
+        "counter tcp dport 80 reject with icmp type host-prohibited",
+        "counter meta l4proto { tcp, udp } reject with tcp reset",
+        "counter tcp option mptcp missing reject with tcp reset",
+        "counter meta protocol ip reject with icmp type host-prohibited",
+        "counter meta l4proto icmp reject with icmp type host-prohibited",
+        "counter meta nfproto != ipv6 reject with icmp type host-prohibited",
+    ] {
+        assert_eq!(first(rule), "meta", "{rule}");
+    }
 }
 
 #[test]

@@ -32,7 +32,7 @@ pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
 fn untracked(source: &Source, tokens: &Tokens, tree: &Tree) -> Vec<Warning> {
     let warn = |at| {
         Warning {
-        text: "packets of this rule have no connection: where a rule asks for a name, they count as ones whose names can't be read".to_owned(),
+        text: "packets of this rule belong to no connection: if a rule reads a name, their names count as unreadable".to_owned(),
         place: source.place(tokens.start(at)),
     }
     };
@@ -85,7 +85,7 @@ pub fn find(source: &Source, ways: &Ways, names: &Names) -> Vec<Warning> {
             let before = source.place(tokens.start(tree.rules[accept].tokens.start));
             warnings.push(Warning {
                 text: format!(
-                    "this rule never sees a name of TCP: {before} accepts what is established before: move it behind this rule"
+                    "this rule never gets a name of TCP: {before} accepts established connections before it: move that line after this rule"
                 ),
                 place: own,
             });

@@ -18,6 +18,7 @@ pub mod packets;
 pub mod place;
 pub mod proc;
 pub mod queue;
+pub mod record;
 pub mod skip;
 pub mod strace;
 pub mod traffic;

@@ -37,7 +37,7 @@ pub struct QueueTotal {
 }
 
 impl QueueTotal {
-    /// Sums rows.
+    /// Returns the sums over rows.
     pub fn of(rows: &[QueueRow]) -> QueueTotal {
         rows.iter()
             .fold(QueueTotal::default(), |sum, row| QueueTotal {

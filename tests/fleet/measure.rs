@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(250);
 /// Minimum pause as a multiple of a measurement's duration, because measurements also load etcd and this machine.
 const LOOK_SHARE: u32 = 4;
 
-/// Measurement during a rollout.
+/// State of a rollout at one time.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// Seconds since the push began.
@@ -64,7 +64,8 @@ fn point(etcd: &mut Etcd, generation: u64, begun: Instant) -> Option<Point> {
     })
 }
 
-/// Returns the generation of the channel's pointer; 0 = no pointer.
+/// Returns the generation in the channel's pointer (the signed text in etcd that names the current policy); 0 = no
+/// pointer.
 pub fn generation(place: &Place) -> anyhow::Result<u64> {
     let mut etcd = operator(place)?;
     let present = place

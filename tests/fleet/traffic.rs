@@ -18,14 +18,14 @@ const ROUND: Duration = Duration::from_millis(100);
 /// Quiet time after which no datagram is on its way any more.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Running traffic.
+/// Traffic to all hosts while it runs.
 pub struct Traffic {
     ended: Arc<AtomicBool>,
     sender: JoinHandle<std::io::Result<u64>>,
     receiver: JoinHandle<[u64; 2]>,
 }
 
-/// Numbers of datagrams.
+/// Numbers of sent and lost datagrams.
 pub struct Count {
     /// Number of datagrams sent to each of the two ports.
     pub sent: u64,

@@ -154,7 +154,8 @@ fn upgrade(
     Ok(new)
 }
 
-/// Runs the four firewalls. The first, the third and the last are of this twin.
+/// Runs four firewalls one after another: this twin, the other twin and this twin again by upgrades, and this twin
+/// after a kill. Returns their counts.
 pub fn soak(twin: Twin, time: Duration) -> anyhow::Result<Figures> {
     let begin = Instant::now();
     let mut figures = Figures {

@@ -59,7 +59,7 @@ pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
     TWINS.into_iter().flat_map(of_twin).collect()
 }
 
-/// Cases of one subject. Their names begin with the part's name and a slash.
+/// Cases about one topic. Their names begin with the part's name and a slash.
 pub struct Part {
     name: &'static str,
     cases: fn() -> Vec<Case>,
@@ -106,7 +106,7 @@ pub fn run(parts: &[Part]) -> ExitCode {
     conclusion.exit_code()
 }
 
-/// Returns a case by its whole name; only its part is created.
+/// Returns a case by its whole name. Creates only the cases of the part in this name.
 fn named(parts: &[Part], name: &str) -> Option<Case> {
     let (part, rest) = parts
         .iter()

@@ -17,7 +17,7 @@ void object_put_bool(json_t *object, const char *key, bool value) {
 }
 
 char *object_string_of(const char *text) {
-    json_t *string = json_string(text); // it accepts only UTF-8
+    json_t *string = json_string(text); // json_string accepts only UTF-8
     char *copy = strdup(text);
 
     for (char *at = copy; at && *at && !string; at++)

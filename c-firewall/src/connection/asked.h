@@ -18,7 +18,7 @@
 #include "packet/packet.h"
 
 enum {
-    ASKED_BUCKETS = 512, // of pending queries
+    ASKED_BUCKETS = 512, // number of buckets in the table of pending queries
     ASKED_BUCKET_QUESTIONS = 8,
 };
 
@@ -26,7 +26,7 @@ enum {
 struct asked_question {
     uint64_t tag;
     uint64_t end_ns;           // expiry time; 0 means that the entry is unused
-    uint32_t client_interface; // interface of the client
+    uint32_t client_interface; // interface that the query came from
     uint32_t server_interface; // interface of the server
 };
 
@@ -34,7 +34,8 @@ struct asked_question {
 struct asked {
     struct siphash_key key;
     struct asked_question buckets[ASKED_BUCKETS][ASKED_BUCKET_QUESTIONS];
-    struct borders borders; // borders of messages over TCP
+    // Table of the DNS connections over TCP, with the start of each server's next message.
+    struct borders borders;
     struct openers openers; // flows of UDP, by the end that opened them
 };
 

@@ -7,7 +7,7 @@
 #include "connection/direction.h"
 #include "connection/table.h"
 
-#define WAIT_NS UINT64_C(120000000000) // time that an entry is kept without a message
+#define WAIT_NS UINT64_C(120000000000) // time for which an entry is kept after the latest message
 
 void borders_make(struct borders *borders) { borders->key = siphash_draw(); }
 

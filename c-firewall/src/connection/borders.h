@@ -17,7 +17,7 @@
 #include "packet/packet.h"
 
 enum {
-    BORDERS_BUCKETS = 256, // of connections
+    BORDERS_BUCKETS = 256, // number of buckets in the table of connections
     BORDERS_BUCKET_BORDERS = 8,
 };
 
@@ -29,7 +29,7 @@ struct border {
     uint32_t client_interface;
     uint32_t server_interface;
     bool is_known; // true if the server has answered the client's SYN, so that `next` is known
-    uint32_t next; // sequence number of the next message's first byte
+    uint32_t next; // sequence number of the first byte of the server's next message
 };
 
 /// Table of a worker's DNS connections over TCP.

@@ -7,7 +7,9 @@
 #include "connection/table.h"
 
 enum {
-    OFFSET = 12, // offset of the data offset in a TCP header; it is in words of 4 bytes
+    // Offset of the byte in a TCP header whose upper half is the header's length in words of 4
+    // bytes.
+    OFFSET = 12,
 };
 
 /// Returns the length of a packet's data in bytes. If the length of the TCP header was not copied,

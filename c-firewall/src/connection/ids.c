@@ -34,6 +34,12 @@ static uint32_t bucket_of(const struct connection_table *table, const uint8_t *i
     return connection_table_bucket(table, &key);
 }
 
+/// Returns true if a connection has this id.
+static bool has(const struct connection *connection, const uint8_t *id, uint8_t bytes) {
+    return connection->has_id && connection->id_bytes == bytes &&
+           memcmp(connection->id, id, bytes) == 0;
+}
+
 uint32_t connection_ids_find(const struct connection_table *table, const uint8_t *id,
                              uint8_t bytes) {
     uint32_t slot = table->id_buckets[bucket_of(table, id, bytes)] - 1;
@@ -41,7 +47,7 @@ uint32_t connection_ids_find(const struct connection_table *table, const uint8_t
     while (slot < table->used) {
         const struct connection *connection = &table->slots[slot];
 
-        if (connection->id_bytes == bytes && memcmp(connection->id, id, bytes) == 0)
+        if (has(connection, id, bytes))
             return slot;
         slot = connection->id_chained;
     }
@@ -55,7 +61,8 @@ bool connection_ids_is_taken(const struct connection_table *table, const uint8_t
 
     if (owner == CONNECTION_SLOT_NONE)
         return connection_table_is_buried(table, &key, now_ns);
-    return owner != slot;
+    // Ends whose earlier connection was forgotten may have the same id; they stay unreadable.
+    return owner != slot && !(slot < table->used && has(&table->slots[slot], id, bytes));
 }
 
 void connection_ids_add(struct connection_table *table, uint32_t slot, const uint8_t *id,

@@ -18,8 +18,8 @@
 uint32_t connection_ids_find(const struct connection_table *table, const uint8_t *id,
                              uint8_t bytes);
 
-/// Returns true if an id belongs to another connection than that in `slot`, or if a connection gave
-/// it up recently.
+/// Returns true if a connection gave up an id recently, or if the id belongs to other connections
+/// but not to that in `slot`.
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 

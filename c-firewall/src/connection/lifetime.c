@@ -9,7 +9,7 @@
 
 enum {
     EXPIRE_MAX = 16, // maximum number of connections of a list that expire for one packet
-    SHARE = 16, // a list makes room for other lists if it holds more than this part of the table
+    SHARE = 16, // connections are evicted from a list that contains more than 1/SHARE of the table
     // Number of oldest connections of a list among which a connection is chosen for eviction, by
     // the number of its client's connections.
     SAMPLE = 16,

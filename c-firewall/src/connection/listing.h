@@ -10,8 +10,10 @@
 #include "connection/types.h"
 
 enum {
-    LISTING_LOOKED_MAX = 256, // maximum number of slots visited for a page
-    LISTING_LISTED_MAX = 64,  // maximum number of connections on a page
+    // Maximum number of slots of the connection table that are searched for one page of the
+    // listing.
+    LISTING_LOOKED_MAX = 256,
+    LISTING_LISTED_MAX = 64, // maximum number of connections on a page of the listing
 };
 
 /// State of a connection.
@@ -30,19 +32,21 @@ enum listed_state {
 struct listed {
     struct connection_key key;
     bool is_udp;
-    bool client_low; // true if the client is the lower end
+    bool client_low; // true if the client is the lower end (by address and port)
     enum listed_state state;
     enum names_protocol protocol; // protocol of its client, as far as known
-    uint8_t host_length;          // length of host in bytes; 0 means that it has no name
+    uint8_t host_length;          // length of host in bytes; 0 = the connection has no host name
     uint8_t host[NAMES_HOST_BYTES];
     uint64_t age_ns; // time since it was first followed
 };
 
 /// A page of the listing.
 struct listing_page {
-    uint32_t from;  // request: first slot
+    uint32_t from;  // request: slot of the connection table at which the search begins
     bool undecided; // request: list only undecided connections
-    uint32_t next;  // slot of the next page; CONNECTION_SLOT_NONE means that this is the last page
+    // Slot at which the search for the next page begins; CONNECTION_SLOT_NONE means that this is
+    // the last page.
+    uint32_t next;
     uint32_t count;
     struct listed listed[LISTING_LISTED_MAX];
 };

@@ -50,7 +50,8 @@ struct openers {
     struct siphash_key key;
     struct openers_bucket clients[OPENERS_CLIENT_BUCKETS];
     struct openers_bucket reversed[OPENERS_REVERSED_BUCKETS];
-    struct openers_bucket ends[OPENERS_END_BUCKETS]; // clients of reversed flows
+    // Clients of reversed flows, by address and port.
+    struct openers_bucket ends[OPENERS_END_BUCKETS];
 };
 
 /// Makes empty tables in zeroed memory.

@@ -14,7 +14,7 @@
 #define STEP_BYTES (1U << 30)
 
 enum {
-    STATUS_PLACE = 9, // place and length of the status in a server's first line
+    STATUS_PLACE = 9, // offset of the status code in a server's first line
     STATUS_BYTES = 3,
 };
 

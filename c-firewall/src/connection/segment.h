@@ -20,7 +20,7 @@ enum {
 /// Parsed TCP segment.
 struct segment {
     struct connection_key key;
-    bool is_low; // true if it comes from the lower end
+    bool is_low; // true if the segment comes from the lower end (by address and port)
     uint16_t source_port;
     uint16_t destination_port;
     uint8_t flags;
@@ -29,7 +29,7 @@ struct segment {
     uint32_t sequence;
     uint32_t acknowledged;
     const uint8_t *data;
-    uint32_t captured; // length of the copied part of its data
+    uint32_t captured; // length of the copied part of the data
     uint32_t length;   // length of its data
     struct connection_input input;
     uint64_t now_ns;

@@ -16,9 +16,10 @@ enum {
 /// Result of storing a piece of a client's stream.
 enum stream_put {
     STREAM_KEPT,
-    STREAM_CONFLICT, // different bytes are stored for its position
-    STREAM_GAPS,     // it would need more than CONNECTION_SPANS_MAX pieces
-    STREAM_POOL,     // the pool is empty; the caller may try again
+    STREAM_CONFLICT, // different bytes are already stored for a part of the piece
+    // The stream would have more than CONNECTION_SPANS_MAX pieces with gaps between them.
+    STREAM_GAPS,
+    STREAM_POOL, // the pool has no free block; the caller may try again
 };
 
 /// Makes an empty stream.

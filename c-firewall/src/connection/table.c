@@ -9,7 +9,7 @@
 #include "connection/stream.h"
 
 enum {
-    IPV4_WORDS = 2, // of an IPv4 key; the others are 0
+    IPV4_WORDS = 2, // number of words of a key with IPv4 addresses; the other words are 0
     // Time in seconds for which a forgotten connection is recorded: its server may keep the
     // client's bytes that long.
     GRAVE_SECONDS = 120,

@@ -16,7 +16,9 @@
 // only.
 #define CONNECTION_SLOT_NONE UINT32_MAX
 
-#define CONNECTION_INTERFACE_HOST 0 // index for this host, in place of an interface
+/// Index that stands for this host in place of an interface: the host itself sends or receives the
+/// packet.
+#define CONNECTION_INTERFACE_HOST 0
 // Index of an unknown interface: the hook does not report it.
 #define CONNECTION_INTERFACE_UNKNOWN UINT32_MAX
 
@@ -48,8 +50,9 @@ struct connection_input {
     uint32_t sink_interface;
     uint64_t generation; // generation of the policy that decides; never 0
     bool asks_requests;  // true if that policy reads HTTP requests
-    bool is_directed; // true if the kernel has checked that the clients of DNS opened their flows
-    uint64_t now_ns;  // monotonic time
+    // True if the kernel has checked that the clients of DNS opened their flows (--stage).
+    bool is_directed;
+    uint64_t now_ns; // monotonic time
 };
 
 /// Kind of the result for a packet.
@@ -63,13 +66,14 @@ enum followed_kind {
 /// packet is followed.
 struct followed {
     enum followed_kind kind;
-    uint32_t slot; // slot of its connection, or CONNECTION_SLOT_NONE
+    uint32_t slot; // slot of the packet's connection, or CONNECTION_SLOT_NONE
 };
 
 /// Numbers that the engine has found for a connection's names in a policy: the number of the host
 /// name, and the bits of the ALPN protocols. Zeroed when the names change.
 struct connection_cache {
-    uint64_t generation; // generation of the policy; 0 means none
+    // Generation of the policy that the numbers belong to; 0 means that there are no numbers.
+    uint64_t generation;
     uint32_t host_number;
     uint32_t alpn_bits;
 };
@@ -82,8 +86,9 @@ enum connection_list {
     CONNECTION_SETTLING,
     CONNECTION_KNOWN,     // TCP with final names
     CONNECTION_DATAGRAMS, // UDP with final names
-    CONNECTION_CLOSING,   // one of its ends has closed it, or it is denied
-    CONNECTION_SILENT,    // both ends have opened it, and the client has sent no data yet
+    // One of the ends has closed the connection, or the connection is denied or unreadable.
+    CONNECTION_CLOSING,
+    CONNECTION_SILENT, // both ends have opened it, and the client has sent no data yet
     CONNECTION_LIST_COUNT,
 };
 
@@ -91,10 +96,11 @@ enum connection_list {
 enum connection_cause {
     CONNECTION_MIDSTREAM, // a packet of a connection whose beginning was not seen
     CONNECTION_AMBIGUOUS, // the connection's ends may see another stream than the firewall
-    CONNECTION_GAPS,    // the bytes have too many gaps, or exceed the memory or the parsers' limits
-    CONNECTION_POOL,    // there was no memory for the connection's bytes
-    CONNECTION_TIMEOUT, // the client did not send its names in time
-    CONNECTION_CUT,     // a packet's bytes were not copied from the kernel
+    // The connection's bytes have too many gaps, or exceed the memory or the parsers' limits.
+    CONNECTION_GAPS,
+    CONNECTION_POOL,      // there was no memory for the connection's bytes
+    CONNECTION_TIMEOUT,   // the client did not send its names in time
+    CONNECTION_CUT,       // a packet's bytes were not copied from the kernel
     CONNECTION_FRAGMENT,  // a packet is a fragment
     CONNECTION_CHECKSUM,  // a packet's checksum is incorrect
     CONNECTION_PARSE,     // the client's bytes are unreadable
@@ -109,21 +115,22 @@ enum {
 
 /// Counters of connections.
 struct connection_counts {
-    uint64_t opened;                             // connections that were followed
-    uint64_t now[CONNECTION_LIST_COUNT];         // connections followed now
-    uint64_t decided[CONNECTION_PROTOCOL_COUNT]; // connections, DNS queries, HTTP requests
-    uint64_t denied;                             // connections that the policy refused
+    uint64_t opened;                     // connections that were followed
+    uint64_t now[CONNECTION_LIST_COUNT]; // connections followed now, by enum connection_list
+    // Connections whose names became known, DNS queries and HTTP requests, by enum names_protocol.
+    uint64_t decided[CONNECTION_PROTOCOL_COUNT];
+    uint64_t denied;  // connections that the policy refused
     uint64_t evasion; // connections whose client sent different bytes for the same position
     // Connections that became unreadable, and packets that are unreadable regardless of their
     // connection. CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE count packets only.
     uint64_t unreadable[CONNECTION_CAUSE_COUNT];
-    uint64_t evicted[CONNECTION_LIST_COUNT]; // evicted connections
+    uint64_t evicted[CONNECTION_LIST_COUNT]; // evicted connections, by enum connection_list
     uint64_t unknown_version;                // packets of unsupported QUIC versions
 };
 
 enum {
     CONNECTION_SPANS_MAX = 16,     // maximum number of pieces of a stream with gaps between them
-    CONNECTION_BLOCK_BYTES = 1024, // size of a block
+    CONNECTION_BLOCK_BYTES = 1024, // size of a block in bytes
     // Number of blocks of a stream.
     CONNECTION_BLOCKS_MAX = NAMES_HELLO_BYTES_MAX / CONNECTION_BLOCK_BYTES,
     CONNECTION_KEY_WORDS = 5,
@@ -135,10 +142,10 @@ enum {
 /// Memory for clients' bytes, in blocks.
 struct connection_pool {
     uint8_t *bytes;
-    uint32_t *links; // next block of a free block
+    uint32_t *links; // next free block after each free block
     uint32_t count;  // number of blocks
     uint32_t used;   // number of blocks that were ever in use
-    uint32_t free;   // first that is free
+    uint32_t free;   // first free block
 };
 
 /// Piece of a stream without a gap: offsets of its first byte and after its last byte.
@@ -152,10 +159,12 @@ struct stream {
     uint32_t base;    // sequence number of offset 0
     uint32_t decided; // end of the bytes that the names were read from
     uint32_t acked;   // end of the bytes that the server has acknowledged
-    bool let_go;      // true if the stored bytes were freed
-    bool ahead;       // DNS: true if a piece arrived before its predecessor
+    // True if the stored bytes were freed, so that later bytes can't be compared with them.
+    bool let_go;
+    bool ahead; // DNS: true if a piece arrived before the bytes that precede it in the stream
     uint8_t span_count;
-    struct stream_span spans[CONNECTION_SPANS_MAX]; // stored pieces, separate and in order
+    // Stored pieces, separate from each other and in order.
+    struct stream_span spans[CONNECTION_SPANS_MAX];
     uint32_t blocks[CONNECTION_BLOCKS_MAX];
 };
 
@@ -196,8 +205,8 @@ struct connection {
     uint32_t share_older;
     uint32_t share_newer;
     enum connection_list list;
-    bool is_udp;     // false for TCP
-    bool client_low; // true if the client is the lower end
+    bool is_udp;     // true for UDP, false for TCP
+    bool client_low; // true if the client is the lower end (by address and port)
     // Interface of each end's packets, CONNECTION_INTERFACE_HOST or _UNKNOWN.
     uint32_t client_interface;
     uint32_t server_interface;
@@ -206,43 +215,46 @@ struct connection {
     uint32_t client_passed;
     uint32_t server_passed;
     bool confirmed; // true if the server has answered the client's SYN
-    bool closed;    // true if one of the ends has closed it
-    bool evasion;   // true if its client sent different bytes for the same position
+    bool closed; // true if one of the ends has closed the connection, or it is denied or unreadable
+    bool evasion;   // true if the client sent different bytes for the same position of its stream
     bool is_dns;    // true if the server's port is that of DNS
     uint32_t begun; // TCP: sequence number of the client's first byte
     // Sequence numbers of the server's first byte and of the byte after its latest byte; valid if
     // confirmed.
     uint32_t server_begun;
     uint32_t server_end;
-    bool syn_data;   // true if the client has sent data with its SYN
-    bool may_retry;  // true if the server may still request another ClientHello
-    bool may_switch; // true if the server may still make it a tunnel
+    bool syn_data;  // true if the client has sent data with its SYN
+    bool may_retry; // true if the server may still request another ClientHello
+    // True if the server may still turn the connection into a tunnel (HTTP CONNECT or Upgrade).
+    bool may_switch;
     // True if a Handshake packet of the QUIC server came after the names were known: the server has
     // the complete ClientHello.
     bool accepted;
-    bool crossed;          // true if the server has sent a SYN of its own
-    bool pending;          // true if another SYN came that the server has not answered
-    bool pending_low;      // true if it came from the lower end
-    uint32_t pending_base; // sequence number of the pending SYN's first byte
+    // True if the server has sent a SYN without ACK while the client's SYN was not answered.
+    bool crossed;
+    bool pending;          // true if another SYN came that the server has not answered yet
+    bool pending_low;      // true if that SYN came from the lower end
+    uint32_t pending_base; // sequence number of the first byte after the pending SYN
     // Source interface of the pending SYN; the next line has its sink interface.
     uint32_t pending_client_interface;
     uint32_t pending_server_interface;
-    uint64_t opened_ns; // time when it was first followed
-    uint64_t since_ns;  // time when it entered its list, or was used last
-    uint64_t denied;    // generation of the policy that refused it; 0 means none
-    bool is_reset;      // with denied: true if both ends are notified
+    uint64_t opened_ns; // time when the connection was first followed
+    uint64_t since_ns;  // time when the connection entered its list, or was used last
+    uint64_t denied;    // generation of the policy that refused the connection; 0 means none
+    bool is_reset;      // with denied: true if both ends are notified that the connection is denied
     struct connection_cache cache;
     struct stream stream;
     struct names_quic_keys keys;
-    uint8_t id[NAMES_QUIC_CONNECTION_BYTES_MAX]; // connection id that the keys belong to
+    // QUIC connection id from which the keys are derived.
+    uint8_t id[NAMES_QUIC_CONNECTION_BYTES_MAX];
     uint8_t id_bytes;
-    bool has_id;         // true if it can be found by its id
-    uint32_t id_chained; // with has_id: next connection in the id's bucket
+    bool has_id;         // true if the connection can be found by its QUIC connection id
+    uint32_t id_chained; // slot of the next connection in the id's bucket, if has_id
     struct names names;
     // TCP: progress of the parsers in the message that is being read: the client's first message,
     // then its second ClientHello or the next request.
     struct names_progress progress;
-    struct requests requests;       // HTTP: state of the reader
+    struct requests requests;       // HTTP: state of the requests' parser now
     struct requests requests_begun; // HTTP: state of the reader at the start of the stream
 };
 
@@ -256,8 +268,10 @@ struct connection_times {
 
 /// Record of a forgotten connection that its server may continue. It is kept for a limited time.
 struct connection_grave {
-    uint32_t tag;    // upper half of its hash, or 0 for any
-    uint32_t second; // time in seconds from 1; 0 means none
+    // Upper half of the hash of the forgotten connection's key; 0 matches any connection.
+    uint32_t tag;
+    // Monotonic time in seconds, plus 1, when the connection was forgotten; 0 means no record.
+    uint32_t second;
 };
 
 /// Share: list of the connections of all clients whose addresses have the same hash, in order of
@@ -272,30 +286,35 @@ struct connection_share {
 struct connection_table {
     struct siphash_key key;
     uint32_t mask;        // number of buckets - 1; the number is a power of 2
-    uint32_t *buckets;    // first connection of each bucket, plus 1
-    uint32_t *id_buckets; // the same by the QUIC connection id
+    uint32_t *buckets;    // slot of each bucket's first connection, plus 1; 0 means none
+    uint32_t *id_buckets; // buckets by QUIC connection id, in the same form
     // Records of recently forgotten connections, one per bucket. A record's index is a hash with a
     // separate key, which an upgrade hands over.
     struct connection_grave *graves;
     struct siphash_key grave_key;
-    struct connection_share *shares; // one share per bucket, by the hash of a client's address
+    // Lists of connections by the hash of their client's address; as many as there are buckets.
+    struct connection_share *shares;
     struct connection *slots;
     uint32_t used;  // number of slots that were ever in use
     uint32_t limit; // maximum number of slots
-    uint32_t free;  // the first one that is free again
+    uint32_t free;  // first slot that is free again; CONNECTION_SLOT_NONE if there is none
     struct connection_times lists[CONNECTION_LIST_COUNT];
-    struct connection spare; // connection for CONNECTION_SLOT_NONE
+    struct connection spare; // unused connection that is returned for CONNECTION_SLOT_NONE
 };
 
 /// Position among the DNS queries over TCP or the HTTP requests that decide the current packet.
 /// Offsets count from the start of `gathered` (below).
 struct connection_queries {
-    uint32_t slot;    // slot of their connection; CONNECTION_SLOT_NONE if none is left
-    uint32_t place;   // place of the next query
-    uint32_t end;     // length of the gathered bytes
-    uint32_t limit;   // DNS: end of the readable queries
-    uint32_t counted; // end of the queries that were counted with another packet
-    uint32_t left;    // number of queries that may still be read
+    // Slot of the connection of these queries or requests; CONNECTION_SLOT_NONE if none is left.
+    uint32_t slot;
+    uint32_t place; // offset of the next query or request
+    uint32_t end;   // length of the gathered bytes
+    // DNS: offset at which the queries that decide the current packet end; a query that begins
+    // after it does not decide.
+    uint32_t limit;
+    // End of the queries or requests that were already counted with an earlier packet.
+    uint32_t counted;
+    uint32_t left; // number of queries or requests that may still be read for the current packet
 };
 
 /// All connections of a worker.
@@ -310,9 +329,11 @@ struct connections {
     bool is_low;
     uint64_t expire_ns; // time of the next check for expired connections
     struct names_quic_opener opener;
-    uint8_t *gathered;  // bytes of a stream in one piece; NAMES_HELLO_BYTES_MAX
-    uint8_t *scratch;   // buffer of the parsers; NAMES_HELLO_BYTES_MAX
-    uint8_t *plain;     // frames of an Initial packet; NAMES_HELLO_BYTES_MAX
+    // Buffer of NAMES_HELLO_BYTES_MAX for the bytes of a stream up to a gap, copied from its
+    // blocks.
+    uint8_t *gathered;
+    uint8_t *scratch; // buffer of NAMES_HELLO_BYTES_MAX for the parsers, to join a ClientHello
+    uint8_t *plain; // buffer of NAMES_HELLO_BYTES_MAX for the decrypted frames of an Initial packet
     struct names alone; // names of a packet without a connection
     struct connection_queries queries;
 };

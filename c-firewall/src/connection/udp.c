@@ -15,8 +15,10 @@
 #include "names/quic.h"
 
 enum {
-    DNS_PORT = 53,    // port of DNS servers
-    HEADER_BYTES = 5, // to recognise a long header and its version
+    DNS_PORT = 53, // port of DNS servers
+    // Number of bytes of a datagram that show whether it begins with a long header, and which
+    // version it has.
+    HEADER_BYTES = 5,
     // Maximum number of QUIC packets read in a datagram, and in one packet of several datagrams
     // (UDP_MAX_SEGMENTS of linux/udp.h has been 64).
     PACKETS_MAX = 8,
@@ -27,11 +29,11 @@ enum {
 /// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
 struct datagram {
     struct connection_key key;
-    bool is_low; // true if it comes from the lower end
+    bool is_low; // true if the datagram comes from the lower end (by address and port)
     uint16_t source_port;
     uint16_t destination_port;
     const uint8_t *data;
-    uint32_t captured; // length of the copied part of its data
+    uint32_t captured; // length of the copied part of the data
     uint32_t length;   // length of its data
     struct connection_input input;
     uint64_t now_ns;
@@ -60,7 +62,7 @@ static bool datagram_of(const struct packet *packet, const struct connection_inp
     copied = packet->captured - start - PACKET_UDP_HEADER_BYTES;
     told = (uint32_t)(header[4] << 8 | header[5]);
     if (told == 0 || (input->segmented && told < available))
-        told = available; // 0 means that the length exceeds the field
+        told = available; // 0 means that the length does not fit into the field
     if (told < PACKET_UDP_HEADER_BYTES || told > available)
         return false;
     told -= PACKET_UDP_HEADER_BYTES;

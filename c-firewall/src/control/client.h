@@ -19,7 +19,7 @@ enum {
 
 /// A client of the control socket.
 struct control_client {
-    int fd;    // connection; -1 = closed
+    int fd;    // descriptor of the connection; -1 = closed
     uid_t uid; // user of the client
     // Proof that the client must send before an upgrade: its process, and the number of its
     // connection.
@@ -27,19 +27,19 @@ struct control_client {
     char *bytes;   // buffer of CONTROL_LINE_BYTES for received bytes that are not served yet
     size_t filled; // number of received bytes in bytes
     size_t looked; // number of bytes at the start of bytes that were searched and hold no line end
-    bool ended;    // it sends no more
+    bool ended;    // true if the client has closed its sending side
     char *answer;  // answer that is being sent; NULL if no answer is due
-    size_t length; // length of the answer
+    size_t length; // length of the answer in bytes
     size_t sent;   // number of bytes of the answer that were sent
     // Time by which the client must have read more of the answer (monotonic, in milliseconds).
     uint64_t due_ms;
-    bool closing; // true if the connection is closed once the answer is sent
+    bool closing; // true if the connection must be closed as soon as the answer is sent
 };
 
 /// Result of the search for a line in a client's buffer.
 enum control_line {
     CONTROL_LINE_NONE,     // no complete line yet
-    CONTROL_LINE_WHOLE,    // a complete line
+    CONTROL_LINE_WHOLE,    // a complete line, without its line end
     CONTROL_LINE_TOO_LONG, // the buffer is full and holds no line end
     CONTROL_LINE_CUT,      // the client closed the connection within a line
 };

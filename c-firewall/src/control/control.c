@@ -159,7 +159,7 @@ static void welcome(struct control *control, int fd) {
     }
 }
 
-/// Accepts up to CLIENTS_MAX waiting connections; the next call accepts the rest.
+/// Accepts up to CONTROL_CLIENTS_MAX waiting connections; the next call accepts the rest.
 static void accept_clients(struct control *control) {
     for (int i = 0; i < CONTROL_CLIENTS_MAX; i++) {
         const int fd = accept4(control->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -17,9 +17,9 @@ enum {
 /// the user who started the program.
 struct control_access {
     uid_t starter; // user who started the program
-    uid_t owner;   // owner of the file
-    gid_t group;   // group of the file
-    mode_t mode;   // mode of the file
+    uid_t owner;   // owner of the socket's file
+    gid_t group;   // group of the socket's file
+    mode_t mode;   // mode of the socket's file
 };
 
 /// User, process and groups of a client.

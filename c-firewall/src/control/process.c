@@ -96,7 +96,7 @@ static int add(struct control_self *self, enum arguments_option option, const ch
         return -ENOMEM;
     }
     self->argument_count++;
-    if (*value == '\0') // an option without a value
+    if (*value == '\0') // the word is an option without a value
         return 0;
     at[1] = value_of(option, value);
     if (!at[1])
@@ -132,7 +132,7 @@ int control_self_read(struct control_self *self) {
         result = -ENOMEM;
     if (result == 0 && words.count > 0)
         arguments_parse(words.count, words.all, &arguments,
-                        &failure); // main has accepted the same words
+                        &failure); // unused: main has accepted the same words
     if (result == 0)
         result = add_all(&made, &arguments);
     free_words(&words);

@@ -23,7 +23,7 @@
 enum {
     // Maximum number of received proofs that are stored for later upgrade requests: one per client.
     CONTROL_PROOFS_MAX = 16,
-    CONTROL_PROOF_BYTES = 20, // maximum length of a connection's number as text
+    CONTROL_PROOF_BYTES = 20, // maximum length of a connection's number as text, in bytes
 };
 
 /// Proof by a process that it has CAP_NET_ADMIN.

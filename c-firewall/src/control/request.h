@@ -35,11 +35,11 @@ struct control_request {
     enum control_command command;
     bool has_level;
     enum log_level level;
-    uint32_t seconds;        // drain: maximum duration in seconds
-    uint32_t verdicts;       // tail: wanted packets, by the bits 1 << enum verdict
-    bool packets;            // tail: true if the events include the packets' bytes
-    bool undecided;          // connections: only connections whose names are undecided
-    uint64_t from;           // connections: position at which the page begins
+    uint32_t seconds;  // drain: maximum duration in seconds
+    uint32_t verdicts; // `tail`: wanted packets, by the bits 1 << enum verdict
+    bool packets;      // tail: true if the events include the packets' bytes
+    bool undecided;    // `connections`: true for only the connections whose names are undecided
+    uint64_t from;     // connections: position at which the page begins
     enum queue_kind backend; // upgrade: packet backend of the new firewall
 };
 

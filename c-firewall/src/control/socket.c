@@ -18,7 +18,7 @@
 
 enum {
     BACKLOG = 16,
-    PATH_BYTES = 32, // length of "/proc/self/fd/FD"
+    PATH_BYTES = 32, // size of "/proc/self/fd/FD" with its final NUL
 };
 
 static const char too_long[] = "a socket's path has at most 107 bytes: choose a shorter one";

@@ -17,9 +17,9 @@
 struct control_socket {
     int fd;
     const char *path;
-    int folder;       // folder of the file
-    const char *name; // name of the file in folder
-    dev_t device;     // device and inode of the file, which identify it before it is removed
+    int folder;       // folder of the socket's file
+    const char *name; // name of the file in the folder
+    dev_t device;     // device and inode, which identify the file before it is removed
     ino_t inode;
     struct control_access access;
 };

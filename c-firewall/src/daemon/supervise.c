@@ -32,7 +32,7 @@
 #define NEVER UINT64_MAX
 
 enum {
-    OWN_FDS = 3,                   // number of polled descriptors other than the control socket's
+    OWN_FDS = 3, // number of polled descriptors besides those of the control socket
     STATUS_BYTES = PATH_MAX + 128, // maximum size of a status line for systemd with its final NUL
 };
 
@@ -211,7 +211,7 @@ static void take_signal(struct daemon *daemon, uint32_t signal) {
 
     switch (signal) {
     case SIGHUP:
-        act_reload(daemon, &result, &failure); // the outcome is logged there
+        act_reload(daemon, &result, &failure); // state_reload logs the outcome
         break;
     case SIGUSR1:
         supervise_print_ledgers(daemon, REPORT_SIGNAL);

@@ -24,7 +24,7 @@ struct daemon {
     struct watchdog watchdog; // watchdog thread, if systemd has a watchdog for this service
     int signals;              // descriptor from which signals are read (signalfd)
     uint64_t drain_end_ns;    // deadline of a drain (wait_clock); UINT64_MAX = no drain
-    bool stopped;             // true once the firewall must end
+    bool stopped;             // true as soon as the firewall must end
     // Upgrade in progress: another firewall prepares to take over; NULL = none.
     struct handover_giving *giving;
     // True while queues and sockets belong to another firewall: to the new firewall of an upgrade,

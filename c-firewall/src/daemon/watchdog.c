@@ -9,7 +9,8 @@
 
 #include "privilege/notify.h"
 
-enum { LOOK_MS = 20 }; // time between checks whether a worker's loop has turned, in milliseconds
+/// Time between checks whether a worker's loop has begun a new round, in milliseconds.
+enum { LOOK_MS = 20 };
 
 /// Waits for a time, or until the thread must end. Returns true if it must end.
 static bool ends_within(const struct watchdog *watchdog, uint64_t ms) {

@@ -14,9 +14,9 @@
 
 /// Watchdog thread.
 struct watchdog {
-    bool started; // true if there is a thread to join
+    bool started; // true if the thread runs and must be joined
     pthread_t thread;
-    int stop_fd; // eventfd that requests the thread's end; valid if started
+    int stop_fd; // eventfd that requests the thread's end, if started
     const struct workers *workers;
     uint64_t period_ms;
 };

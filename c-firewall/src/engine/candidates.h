@@ -18,10 +18,10 @@ enum {
 };
 
 struct candidates {
-    struct lookup lookup; // lookup from a value to its list
+    struct lookup lookup; // lookup from a value to the number of the list with its candidates
     uint32_t list_count;
-    uint32_t *starts; // start of each list: list n is ids[starts[n]] to ids[starts[n + 1]]
-    uint32_t *ids;    // items of all lists, ascending within a list
+    uint32_t *starts; // start of each list: list n is ids[starts[n]] to ids[starts[n + 1] - 1]
+    uint32_t *ids;    // IDs of the items in all lists, ascending within a list
 };
 
 /// Creates the lists.

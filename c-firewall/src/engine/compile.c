@@ -27,8 +27,7 @@ struct build {
     uint32_t first_set;   // number of the table's first named set
 };
 
-/// Appends an item to an array of struct compiled, and increments its count. Evaluates to 0 or
-/// -ENOMEM.
+/// Appends an item to an array of struct compiled. Evaluates to 0 or -ENOMEM.
 #define ADD(array, count, item)                                                                    \
     ({                                                                                             \
         typeof(array) grown = compiled_grow((array), (count), sizeof *(array));                    \
@@ -39,8 +38,7 @@ struct build {
         grown ? 0 : -ENOMEM;                                                                       \
     })
 
-/// Fills in a failure with its cause and its place (file, line and column) in the policy's text.
-/// Returns -EINVAL.
+/// Fills in a failure with its cause and its place in the policy's text. Returns -EINVAL.
 static int refuse(const struct build *build, const struct policy_place *place, const char *token,
                   const char *cause) {
     failure_set(build->failure, LOG_EXIT_USAGE, "%s:%u:%u: \"%s\": %s",
@@ -48,9 +46,7 @@ static int refuse(const struct build *build, const struct policy_place *place, c
     return -EINVAL;
 }
 
-/// Replaces the name of an interface by its index. If the interface is missing, the range becomes
-/// empty, or the function fails if interfaces must exist. Returns 0 or -EINVAL.
-/// - range: in: the interface's name as its low value; out: range of its index.
+/// Replaces an interface's name by its index: an empty range, or a failure if it must exist.
 static int resolve_interface(const struct build *build, const struct policy_place *place,
                              struct policy_range *range) {
     char name[IFNAME_BYTES + 1] = {0};
@@ -103,8 +99,7 @@ static int resolve_elements(const struct build *build, const struct policy_eleme
     return 0;
 }
 
-/// Adds a set. Returns 0 or -errno.
-/// - listed: numbers of count host names from files, which become additional elements.
+/// Adds a set, with count host names of files (listed: their numbers). Returns 0 or -errno.
 static int add_set(struct build *build, const struct policy_elements *elements,
                    const enum policy_type *types, const uint32_t *listed, uint32_t count) {
     struct policy_range *ranges, *all;
@@ -149,8 +144,7 @@ static int add_wide(struct build *build, enum policy_field field, policy_value m
     return ADD(build->out->wides, build->out->wide_count, wide);
 }
 
-/// Fills in the kind of a match's key for the lookup in a set. The mask applies only to a key with
-/// one field.
+/// Fills in the kind of a match's key for the lookup in a set. Only a key of one field is masked.
 static int run_set(struct build *build, const struct policy_match *match, struct compile_op *op) {
     static const struct policy_range none = {0, 0};
     const enum policy_field field = match->key.fields[0];
@@ -190,8 +184,7 @@ static int compile_set(struct build *build, const struct policy_match *match,
     return add_set(build, &match->elements, types, NULL, 0);
 }
 
-/// Returns the values for which a comparison holds (for `!=`, the values for which `==` holds); an
-/// empty range if there are none.
+/// Returns the values for which a comparison (for `!=`: `==`) holds; an empty range for none.
 static struct policy_range fold(const struct policy_match *match, policy_value highest) {
     const policy_value value = match->range.low;
 
@@ -214,8 +207,7 @@ static struct policy_range fold(const struct policy_match *match, policy_value h
     return match->range;
 }
 
-/// Compiles a match whose comparison never holds as a match in an empty set. If the match is
-/// negated, it holds if the field is present.
+/// Compiles a match whose comparison never holds; negated, it holds if the field is present.
 static int compile_never(struct build *build, const struct policy_match *match,
                          struct compile_op *op) {
     static const struct set empty = {.fields = 1};
@@ -273,8 +265,7 @@ static int protocol_bit(struct build *build, const struct policy_place *place,
     return refuse(build, place, token, "more than 32 protocols of tls alpn in a policy");
 }
 
-/// Compiles a match of the ALPN protocols that a client offers. Its comparison holds if at least
-/// one of them is in the match's list.
+/// Compiles a match of ALPN protocols: it holds if the client offers at least one of the list.
 static int compile_protocols(struct build *build, const struct policy_match *match,
                              const struct policy_place *place, struct compile_op *op) {
     const bool single = match->right == POLICY_RIGHT_RANGE;
@@ -455,8 +446,7 @@ struct base {
     uint32_t number;
 };
 
-/// Orders base chains by ascending priority. Of chains with the same priority, the chain that is
-/// declared last comes first.
+/// Orders base chains by ascending priority; of equal ones the chain declared last comes first.
 static int compare_bases(const void *left, const void *right) {
     const struct policy_chain *a = ((const struct base *)left)->chain;
     const struct policy_chain *b = ((const struct base *)right)->chain;

@@ -20,9 +20,11 @@
 #define FLOW_LIMIT_SIZE_MAX (INT64_MAX / 4)
 
 enum {
-    COMPILE_INDEXES_MAX = 3,    // maximum number of indexes of a chain
-    COMPILE_INDEX_GAIN_MIN = 8, // minimum number of rules that an index must save per packet
-    COMPILE_FAMILIES = 2,       // number of IP families: IPv4, IPv6
+    COMPILE_INDEXES_MAX = 3, // maximum number of indexes of a chain
+    // Minimum number of rules per packet whose evaluation an index must save; otherwise the index
+    // is not created.
+    COMPILE_INDEX_GAIN_MIN = 8,
+    COMPILE_FAMILIES = 2, // number of IP families: IPv4, IPv6
 };
 
 /// Parameters of a limit, in the terms of nft_limit.c.
@@ -44,14 +46,14 @@ struct flow_quota {
 
 /// Kind of a compiled statement.
 enum compile_kind {
-    COMPILE_NARROW,   // match of a narrow field: (field & mask) - low <= span
-    COMPILE_WIDE,     // match of a wide field, by wides[index]
-    COMPILE_SET,      // match in sets[index]
+    COMPILE_NARROW, // match of a narrow field: (field & mask) - low <= span, in unsigned arithmetic
+    COMPILE_WIDE,   // match of a wide field, by wides[index], like that of a narrow field
+    COMPILE_SET,    // match of a key in the set sets[index]
     COMPILE_LEARNED,  // match with the learned addresses of learning[index]; the last kind of match
     COMPILE_COUNTER,  // counter: counters[index]
     COMPILE_LIMIT,    // limit: limits[index]
     COMPILE_QUOTA,    // quota: quotas[index]
-    COMPILE_LOG,      // log: logs[index]
+    COMPILE_LOG,      // log statement: logs[index]
     COMPILE_MARK,     // sets the mark to (mark & mask) ^ low
     COMPILE_MARK_MAP, // sets the mark to a value of the map sets[index]
     COMPILE_VERDICT,  // verdict; code: enum policy_verdict; index: target chain of jump and goto
@@ -61,15 +63,15 @@ enum compile_kind {
 
 /// Kind of key of a lookup in a set.
 enum compile_shape {
-    COMPILE_SHAPE_NARROW, // narrow field: field & mask
-    COMPILE_SHAPE_WIDE,   // wide field of wides[low], masked
-    COMPILE_SHAPE_KEY,    // several fields: keys[low]
+    COMPILE_SHAPE_NARROW, // narrow field: the key is field & mask
+    COMPILE_SHAPE_WIDE,   // wide field: the key is field & mask, with the operands in wides[low]
+    COMPILE_SHAPE_KEY,    // several fields, which keys[low] lists
 };
 
 /// Compiled statement. The statements of a rule are adjacent and in the policy's order: the n-th is
 /// the n-th of the policy's rule.
 struct compile_op {
-    uint8_t kind;  // enum compile_kind
+    uint8_t kind;  // kind of the statement: enum compile_kind
     uint8_t field; // field of kind NARROW and of shape NARROW
     uint8_t code;  // for sets: enum compile_shape
     // For matches: true if the match holds when its comparison does not. It never holds without the
@@ -82,7 +84,7 @@ struct compile_op {
 /// Operands of a match of a wide field.
 struct compile_wide {
     enum policy_field field;
-    uint32_t slot; // index of the field (fields_wide_slot)
+    uint32_t slot; // index of the field among the wide fields (fields_wide_slot)
     policy_value mask, low, span;
 };
 
@@ -96,10 +98,11 @@ struct compile_kernel_set {
 
 /// Set that learns addresses from DNS answers.
 struct compile_learning {
-    uint32_t set;      // number of the set, which is itself empty
+    // Number of the set in sets. The compiled set is empty.
+    uint32_t set;
     uint64_t identity; // identity of the set in learned: equal for all sets with the same text
-    struct compile_kernel_set kernel; // its place in the kernel's rule set, for --stage
-    struct lookup names;              // numbers of the names whose addresses it learns
+    struct compile_kernel_set kernel; // corresponding set of the kernel, for --stage
+    struct lookup names; // lookup of the names whose addresses the set learns, by their numbers
 };
 
 struct compile_rule {
@@ -113,7 +116,7 @@ struct compile_rule {
 /// this field.
 struct compile_index {
     enum policy_field field;
-    uint32_t slot;                // index of the field (fields_wide_slot)
+    uint32_t slot; // index of the field among the wide fields (fields_wide_slot), if it is wide
     struct candidates candidates; // lookup from the field's value to numbers of rules
 };
 
@@ -130,9 +133,9 @@ enum compile_reach {
 
 /// Finder of the rules to evaluate in a chain: indexes, and the rules that are in no index.
 struct compile_finder {
-    uint32_t first_index; // first index in indexes
+    uint32_t first_index; // position in indexes of the finder's first index
     uint32_t index_count;
-    uint32_t first_always; // first entry in always: rules that are in no index
+    uint32_t first_always; // position in always of the first rule that is in no index
     uint32_t always_count;
 };
 
@@ -140,7 +143,7 @@ struct compile_chain {
     uint32_t first_rule; // number of the first rule; rules are numbered across all chains
     uint32_t rule_count;
     struct compile_finder finders[COMPILE_REACH_COUNT];
-    enum policy_verdict policy; // policy of a base chain
+    enum policy_verdict policy; // verdict of a base chain for packets that reach its end
     struct compile_place place;
 };
 
@@ -151,7 +154,7 @@ struct compile_counter {
 
 /// Base chains for a hook and a family, in the order of their evaluation.
 struct compile_bases {
-    uint32_t first; // index of the first one in bases
+    uint32_t first; // index of the hook's first base chain in bases
     uint32_t count;
 };
 
@@ -174,10 +177,10 @@ struct compiled {
     // Addresses that the sets in learning have learned; NULL if addresses can't be learned.
     struct learned *learned;
     uint32_t always_count;
-    uint32_t *always; // numbers of rules, ascending within a chain
+    uint32_t *always; // numbers of the rules that are in no index, ascending within a chain
     struct compile_bases hooks[POLICY_HOOK_COUNT][COMPILE_FAMILIES];
     uint32_t base_count;
-    uint32_t *bases; // numbers of base chains
+    uint32_t *bases; // numbers of the base chains
     uint32_t counter_count, log_count, limit_count, quota_count;
     struct compile_counter *counters;
     struct compile_place *logs;

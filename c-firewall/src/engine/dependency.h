@@ -12,7 +12,7 @@ enum {
     DEPENDENCY_NEEDS_TCP = 1,
     DEPENDENCY_NEEDS_IPV4 = 2,
     DEPENDENCY_NEEDS_IPV6 = 4,
-    DEPENDENCY_READS_NAMES = 8, // flag next to the conditions: the rule reads names
+    DEPENDENCY_READS_NAMES = 8, // flag that is stored with the conditions: the rule reads names
 };
 
 /// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of the

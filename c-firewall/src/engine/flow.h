@@ -38,7 +38,7 @@ struct flow_counters {
     uint32_t counters;
     struct flow_counter *counter;
     uint32_t logs;
-    uint64_t *logged; // numbers of logged packets
+    uint64_t *logged; // number of packets that each log statement has logged
 };
 
 /// Creates the state of a policy: full buckets, and quotas with the used bytes from the policy's

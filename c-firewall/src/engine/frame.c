@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/frame.h"
 
+struct frame_mark frame_join_marks(struct frame_mark one, struct frame_mark other) {
+    if (one.state == FRAME_MARK_NONE)
+        return other;
+    if (other.state == FRAME_MARK_NONE || (one.state == other.state && one.value == other.value))
+        return one;
+    return (struct frame_mark){.state = FRAME_MARK_UNKNOWN};
+}
+
 static void add_list(struct frame *frame, const uint32_t *from, uint32_t count) {
     if (count > 0)
         frame->lists[frame->count++] = (struct frame_list){from, from + count};
@@ -98,8 +106,12 @@ enum policy_verdict frame_end_by_rule(struct walk *walk, enum policy_verdict ver
     return verdict;
 }
 
+enum policy_verdict frame_policy(const struct compiled *compiled, uint32_t base) {
+    return compiled->chains[base].policy;
+}
+
 enum policy_verdict frame_end_by_policy(struct walk *walk, uint32_t base) {
     walk->outcome->by = DECIDE_BY_POLICY;
     walk->outcome->chain = base;
-    return walk->compiled->chains[base].policy;
+    return frame_policy(walk->compiled, base);
 }

@@ -32,6 +32,18 @@ struct frame {
     struct frame_list lists[FRAME_LISTS_MAX];
 };
 
+enum frame_mark_state {
+    FRAME_MARK_NONE,  // no way has come there yet
+    FRAME_MARK_KNOWN, // all ways that have come there have this mark
+    FRAME_MARK_UNKNOWN,
+};
+
+/// Mark of a packet at a place where ways meet.
+struct frame_mark {
+    enum frame_mark_state state;
+    uint32_t value; // 0 unless known
+};
+
 /// State of a walk along several ways, for a rule that led to another chain. All 0 for a rule that
 /// certainly leads there.
 struct frame_fork {
@@ -42,6 +54,9 @@ struct frame_fork {
     bool is_goto;
     bool aside;    // true if, after the rule, the packet may be accepted on another way
     uint32_t next; // index of the next possible target of the rule's verdict map; 0 = none
+    // Mark on the ways that continue after the rule, apart from the way through the end of the
+    // other chain.
+    struct frame_mark mark;
 };
 
 /// Place to return to: the rule after the one that led to another chain.
@@ -65,9 +80,12 @@ struct walk {
     enum compile_reach reach;
     uint32_t way;   // number of jumps and gotos on the way to the current chain
     uint32_t stuck; // statement whose result is unknown, if a walk has ended there
-    uint32_t depth; // number of places to return to
+    uint32_t depth; // number of entries in stack
     struct frame_waiting stack[POLICY_WAY_MAX];
 };
+
+/// Returns the mark where two ways meet.
+struct frame_mark frame_join_marks(struct frame_mark one, struct frame_mark other);
 
 /// Enters a chain at its first rule, and reports it.
 void frame_enter_newly(struct walk *walk, uint32_t chain);
@@ -87,6 +105,9 @@ void frame_remember(struct walk *walk, uint32_t rule, struct frame_fork fork);
 
 enum policy_verdict frame_end_by_rule(struct walk *walk, enum policy_verdict verdict,
                                       uint32_t rule);
+
+/// Returns the verdict at the end of a base chain.
+enum policy_verdict frame_policy(const struct compiled *compiled, uint32_t base);
 
 enum policy_verdict frame_end_by_policy(struct walk *walk, uint32_t base);
 

@@ -16,7 +16,8 @@ struct plan {
     uint64_t fields; // bits of the fields by which rules may be found
     bool *taken;     // for each rule, true if it is in an index
     bool *tested;    // for each rule, true if it tests the current field
-    bool *left_out;  // for each rule, true if candidates left it out
+    // For each rule, true if candidates_make left it out, because it has too many intervals.
+    bool *left_out;
     uint32_t range_count;
     struct lookup_range *ranges; // ranges of the current field
 };

@@ -10,7 +10,10 @@
 #include "policy/policy.h"
 
 enum {
-    INTERFACE_SLOTS = 64, // size of the cache; two indexes with the same slot replace each other
+    // Number of slots of the cache. Indexes that are equal modulo INTERFACE_SLOTS use the same
+    // slot, and
+    // replace each other.
+    INTERFACE_SLOTS = 64,
 };
 
 // Age at which a cached name is read again, in nanoseconds.
@@ -28,7 +31,7 @@ struct interface_slot {
 
 /// Cache of one thread. A zeroed cache is empty, and reads names by interface_system.
 struct interfaces {
-    interface_read *read; // function that reads names; NULL = interface_system
+    interface_read *read; // function that returns the name of an index; NULL = interface_system
     struct interface_slot slots[INTERFACE_SLOTS];
 };
 

@@ -14,7 +14,7 @@ enum {
 
 /// Entry of a bucket: an address that a set has learned. All fields are atomic.
 struct entry {
-    uint64_t words[WORDS]; // identity of the set, and the address, its higher half first
+    uint64_t words[WORDS]; // identity of the set, then the address, upper half first
     uint64_t end_ns;       // time at which it expires; 0 = free entry
 };
 

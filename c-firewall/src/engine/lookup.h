@@ -43,9 +43,9 @@ enum lookup_kind {
 
 struct lookup {
     enum lookup_kind kind;
-    struct lookup_table table; // for EXACT
+    struct lookup_table table; // for LOOKUP_EXACT
     struct lookup_hash hash;   // for WIDE_EXACT
-    // Number of intervals, for INTERVALS and WIDE_INTERVALS.
+    // Number of intervals, for the kinds LOOKUP_INTERVALS and LOOKUP_WIDE_INTERVALS.
     uint32_t count;
     struct lookup_interval *intervals;
     struct lookup_wide_interval *wide_intervals;
@@ -54,7 +54,7 @@ struct lookup {
     policy_value base; // lowest value of all intervals
     uint32_t bucket_shift;
     uint32_t bucket_count;
-    uint32_t *buckets; // start of each bucket; bucket_count + 1 of them
+    uint32_t *buckets; // index of each bucket's first interval; bucket_count + 1 entries
 };
 
 /// Sorts ranges and removes overlaps: a value in two ranges belongs to the range that begins first;

@@ -13,7 +13,8 @@
 
 #include "base/siphash.h"
 
-#define LOOKUP_NONE UINT32_MAX // result if nothing is stored for a value; never stored as a result
+/// Value of an empty slot: the result for values that are not stored; never stored as a result.
+#define LOOKUP_NONE UINT32_MAX
 
 enum {
     // Maximum number of adjacent used slots; a search examines at most one slot more. If half of
@@ -40,7 +41,7 @@ struct lookup_table {
 struct lookup_hash {
     uint32_t count;
     struct lookup_table table;
-    uint64_t *rows; // rows, count of them: the words of the key, then the result
+    uint64_t *rows; // rows (their number is count): each has the words of its key, then the result
 };
 
 /// Creates a table of narrow values.

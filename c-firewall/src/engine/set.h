@@ -28,17 +28,18 @@ struct set {
     struct lookup_hash exact;
     uint32_t ranged_count;
     uint32_t *ranged;            // numbers of the elements with ranges
-    struct policy_range *ranges; // ranges of those elements, fields each
+    struct policy_range *ranges; // ranges of the elements in ranged, `fields` per element
     uint32_t by;                 // index in the key of the field that candidates uses
     struct candidates candidates;
     uint32_t always_count;
     uint32_t *always; // elements that candidates left out, as indexes into ranged
-    bool nested; // true if elements can be nested: then the one that comes first in ranged is found
+    // True if elements can be nested: then the element that comes first in ranged is found.
+    bool nested;
     // Values of a map, one per element; else NULL.
     uint32_t *marks;
     struct set_target *targets;
     uint32_t lead_count;
-    struct set_target *leads; // all different targets
+    struct set_target *leads; // all different targets of a verdict map
 };
 
 /// Creates a set.

@@ -34,7 +34,9 @@ struct decide_settings {
 struct decide_input {
     const struct packet *packet; // result of packet_parse
     enum packet_status status;
-    bool truncated;  // true if the netlink message did not fit its slot: other fields are ignored
+    // True if the netlink message did not fit its slot of the receive buffer: other fields are
+    // ignored.
+    bool truncated;
     uint8_t hook;    // hook: enum policy_hook
     uint8_t nfproto; // protocol: NFPROTO_IPV4 or NFPROTO_IPV6; 0 = the packet's version decides
     uint32_t length; // length of the packet in the kernel, in bytes
@@ -51,9 +53,10 @@ struct decide_input {
     uint32_t ct_state; // connection state, as POLICY_CT_STATE
     bool has_ct_mark;
     uint32_t ct_mark;
-    const struct names *names; // names that its client has sent; NULL = the packet has no names
-    uint32_t host_number;      // number of the host name in the policy (hostnames_resolve)
-    uint32_t alpn_bits;        // bits of the offered protocols in the policy (hostnames_resolve)
+    // Names that the client of the packet's connection has sent; NULL = the packet has no names.
+    const struct names *names;
+    uint32_t host_number; // number of the host name in the policy (hostnames_resolve)
+    uint32_t alpn_bits;   // bits of the offered protocols in the policy (hostnames_resolve)
     // True if the policy has refused the packet's connection: the packet is dropped without
     // evaluating rules.
     bool refused;
@@ -68,7 +71,7 @@ enum {
 enum decide_by {
     DECIDE_BY_RULE,       // the rule outcome.rule
     DECIDE_BY_POLICY,     // policy of the base chain outcome.chain
-    DECIDE_BY_DEFAULT,    // no base chain is for the packet, or there is no policy
+    DECIDE_BY_DEFAULT,    // no base chain applies to the packet, or there is no policy
     DECIDE_BY_FAIL,       // a --fail mode
     DECIDE_BY_UNDECIDED,  // --undecided: a rule reads a name that the client has not shown yet
     DECIDE_BY_CONNECTION, // the policy had refused the connection before
@@ -76,24 +79,29 @@ enum decide_by {
 
 struct decide_outcome {
     enum verdict verdict; // verdict: VERDICT_ACCEPT, VERDICT_DROP or VERDICT_REJECT
-    enum decide_by by;    // origin of the verdict; of several base chains' verdicts, the last
-    uint32_t rule;        // BY_RULE: number of the rule (compile_rule_at)
-    uint32_t chain;       // BY_RULE, BY_POLICY: number of the chain (compile_chain_at)
-    bool mark_set;        // true if a rule set the mark, perhaps to the same value
-    uint32_t mark;        // mark after the rules
-    struct policy_reject reject; // VERDICT_REJECT: reply to send
-    bool undecidable;            // BY_FAIL: true if bytes that a rule reads were not copied
-    bool undecided;              // BY_UNDECIDED, BY_FAIL: true if a rule reads an unknown name
-    bool read_names;             // true if a rule read a known name, or whether there is a name
-    uint32_t log_count;          // number of log statements that held
+    // Origin of the verdict; if several base chains had a verdict, origin of the last one.
+    enum decide_by by;
+    uint32_t rule; // number of the rule that decided the packet (compile_rule_at)
+    // Number of the chain whose rule or policy decided the packet (compile_chain_at).
+    uint32_t chain;
+    bool mark_set;               // true if a rule set the mark, perhaps to the same value
+    uint32_t mark;               // mark after the rules
+    struct policy_reject reject; // reply to send, if the verdict is VERDICT_REJECT
+    bool undecidable; // true if --fail decided, because bytes that a rule reads were not copied
+    // True if --undecided or --fail decided, because a rule reads a name that is not known yet, or
+    // is unreadable.
+    bool undecided;
+    bool read_names;    // true if a rule read a known name, or tested whether a name exists
+    uint32_t log_count; // number of log statements that were executed
     // Numbers of the log statements that were executed first (compile_log_at).
     uint32_t logs[DECIDE_LOGS_MAX];
 };
 
 /// Reason why a packet's evaluation ended within a rule.
 enum decide_why {
-    DECIDE_HELD,    // every statement held
-    DECIDE_DIFFERS, // a match or map did not hold: the key's fields have the values of the step
+    DECIDE_HELD, // every statement held
+    // A match or map did not hold: decide_step.values has the values of the key's fields.
+    DECIDE_DIFFERS,
     DECIDE_MISSING, // a match or map did not hold: the packet does not have a field
     DECIDE_BEYOND,  // a field is beyond the captured bytes: it is unknown whether the rule holds
     DECIDE_UNKNOWN, // a name is not known yet, or unreadable: it is unknown whether the rule holds
@@ -112,12 +120,14 @@ struct decide_step {
     // True if it depends on an unknown value whether the rule holds, or whether the packet reaches
     // it.
     bool may;
-    enum policy_field missing; // field, for MISSING, BEYOND and UNKNOWN
-    uint32_t values_count;     // number of values, for DIFFERS
+    // Field that is missing, not copied or unknown, for MISSING, BEYOND and UNKNOWN.
+    enum policy_field missing;
+    uint32_t values_count; // number of values, for DIFFERS
     policy_value values[POLICY_KEY_FIELDS_MAX];
     // True if the rule ended with a verdict (of its own, or of its verdict map) or a reject.
     bool has_verdict;
-    enum policy_verdict verdict; // verdict, if has_verdict; POLICY_DROP for a reject
+    // Verdict of the rule or of its verdict map, if has_verdict; POLICY_DROP for a reject.
+    enum policy_verdict verdict;
 };
 
 /// Recorder of a walk: receives the chains and rules that are evaluated.

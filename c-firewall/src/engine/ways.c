@@ -34,6 +34,11 @@ struct ways {
     bool accepts;  // true if a way through the base chain accepts the packet
     bool returns;  // true if a way reaches the end of the base chain
     bool aside; // true until the current chain ends, if the packet may be accepted on another way
+    // Mark on the ways that the base chain accepts, and on those that reach its end before the last
+    // one.
+    struct frame_mark accepted, returned;
+    // Mark before the first statement that sets it only if the current rule holds.
+    struct frame_mark before;
     struct read read; // unknown values that the rules so far have read
     // First statement of the current rule whose result is unknown, and the reason.
     uint32_t statement;
@@ -70,10 +75,33 @@ static bool is_open(const struct ways *ways, struct read read) {
     return (!read.beyond || ways->truncated_open) && (!read.names || ways->unknown_open);
 }
 
-/// Makes the mark unknown: a rule sets it on some ways only.
-static void forget_mark(struct ways *ways) {
-    ways->walk->fields.present &= ~FIELDS_BIT(POLICY_META_MARK);
-    ways->walk->fields.unknown |= FIELDS_BIT(POLICY_META_MARK);
+/// Returns the mark on the current way.
+static struct frame_mark mark(const struct ways *ways) {
+    const struct fields *fields = &ways->walk->fields;
+
+    if (!fields_is_present(fields, POLICY_META_MARK))
+        return (struct frame_mark){.state = FRAME_MARK_UNKNOWN};
+    return (struct frame_mark){FRAME_MARK_KNOWN, fields->narrow[POLICY_META_MARK]};
+}
+
+/// Sets the mark on the current way, but not the packet's.
+static void set_mark(struct ways *ways, struct frame_mark mark) {
+    struct fields *fields = &ways->walk->fields;
+
+    if (mark.state == FRAME_MARK_KNOWN) {
+        fields->present |= FIELDS_BIT(POLICY_META_MARK);
+        fields->narrow[POLICY_META_MARK] = mark.value;
+        return;
+    }
+    fields->present &= ~FIELDS_BIT(POLICY_META_MARK);
+    fields->unknown |= FIELDS_BIT(POLICY_META_MARK);
+}
+
+/// Sets the mark on the current way by a statement that is executed on some ways only.
+static void set_aside(struct ways *ways, bool may, struct frame_mark to) {
+    if (may && ways->before.state == FRAME_MARK_NONE)
+        ways->before = mark(ways);
+    set_mark(ways, to);
 }
 
 /// Records that it is unknown whether the current rule holds, because of one of its statements.
@@ -93,13 +121,24 @@ static void note_open(struct ways *ways, struct read *read, uint32_t statement, 
 
 /// Evaluates a map that sets the mark on some ways only. Returns the reason why the rule ends
 /// there.
-static enum decide_why mark_map(struct ways *ways, const struct compile_op *op) {
+static enum decide_why mark_map(struct ways *ways, const struct compile_op *op, bool may) {
+    const struct compiled *compiled = ways->walk->compiled;
     uint32_t element;
-    const enum match found = matches_find(ways->walk->compiled, &ways->walk->fields, op, &element);
+    const enum match found = matches_find(compiled, &ways->walk->fields, op, &element);
 
     if (found == MATCH_FOUND)
-        forget_mark(ways);
+        set_aside(ways, may,
+                  (struct frame_mark){FRAME_MARK_KNOWN, compiled->sets[op->index].marks[element]});
     return matches_why_not(found);
+}
+
+/// Returns the mark after a statement that keeps some of its bits and toggles others.
+static struct frame_mark changed_mark(const struct ways *ways, uint32_t keep, uint32_t toggle) {
+    struct frame_mark changed = mark(ways);
+
+    if (changed.state == FRAME_MARK_KNOWN || keep == 0)
+        changed = (struct frame_mark){FRAME_MARK_KNOWN, (changed.value & keep) ^ toggle};
+    return changed;
 }
 
 /// Executes a statement that is no verdict. Returns the reason why the rule ends there.
@@ -107,8 +146,7 @@ static enum decide_why mark_map(struct ways *ways, const struct compile_op *op) 
 static enum decide_why walk_statement(struct ways *ways, const struct compile_op *op, bool *may) {
     const bool aside = *may || is_aside(ways);
     struct set_target none = NOWHERE;
-    enum decide_why why = DECIDE_HELD;
-    bool is_known;
+    struct frame_mark changed;
 
     switch ((enum compile_kind)op->kind) {
     case COMPILE_COUNTER:
@@ -121,14 +159,13 @@ static enum decide_why walk_statement(struct ways *ways, const struct compile_op
         *may = true;
         return DECIDE_HELD;
     case COMPILE_MARK:
-        is_known = op->mask == 0 || fields_is_present(&ways->walk->fields, POLICY_META_MARK);
+        changed = changed_mark(ways, op->mask, op->low);
         if (!aside)
-            why = statement_walk(ways->walk, op, &none);
-        if (aside || !is_known)
-            forget_mark(ways);
-        return why;
+            statement_walk(ways->walk, op, &none);
+        set_aside(ways, *may, changed);
+        return DECIDE_HELD;
     case COMPILE_MARK_MAP:
-        return aside ? mark_map(ways, op) : statement_walk(ways->walk, op, &none);
+        return aside ? mark_map(ways, op, *may) : statement_walk(ways->walk, op, &none);
     default:
         return statement_walk(ways->walk, op, &none);
     }
@@ -144,6 +181,7 @@ static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, u
 
     ways->statement = needs == DECIDE_HELD ? rule->count : 0;
     ways->why = needs;
+    ways->before = (struct frame_mark){0};
     if (needs != DECIDE_HELD && needs != DECIDE_BEYOND)
         return HOLDS_NO;
     read->beyond |= may;
@@ -159,7 +197,7 @@ static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, u
             may = true;
             note_open(ways, read, i, why, matches_looks_at(ways->walk->compiled, &ops[i]));
             if (ops[i].kind == COMPILE_MARK_MAP)
-                forget_mark(ways);
+                set_aside(ways, true, (struct frame_mark){.state = FRAME_MARK_UNKNOWN});
         } else if (why != DECIDE_HELD) {
             ways->statement = i;
             ways->why = why;
@@ -198,33 +236,52 @@ static const struct set *leads(const struct ways *ways, const struct compile_rul
                                                            : NULL;
 }
 
-/// Records that a way reaches the end of the current chain before the others do.
-static void note_return(struct ways *ways) {
-    for (uint32_t i = ways->walk->depth; i > 0; i--) {
-        struct frame_fork *fork = &ways->walk->stack[i - 1].fork;
+/// Records that a way reaches the end of the current chain before the others do. Returns true if
+/// the packet may be accepted from there on: a rule follows, or the policy of the base chain
+/// accepts.
+static bool note_return(struct ways *ways) {
+    struct walk *walk = ways->walk;
+    struct frame_mark *end = &ways->returned;
+    uint32_t jump = walk->depth;
+    bool accepts;
+
+    while (jump > 0 && walk->stack[jump - 1].fork.is_goto)
+        jump--;
+    accepts = jump > 0 || frame_policy(walk->compiled, ways->base) == POLICY_ACCEPT;
+    for (uint32_t i = jump > 0 ? jump - 1 : 0; i < walk->depth; i++) {
+        struct frame_fork *fork = &walk->stack[i].fork;
 
         fork->joins = true;
-        if (!fork->is_goto)
-            return;
-        fork->aside = true;
+        fork->aside |= fork->is_goto && accepts;
     }
-    ways->returns = true;
+    if (jump > 0)
+        end = &walk->stack[jump - 1].fork.mark;
+    *end = frame_join_marks(*end, mark(ways));
+    ways->returns |= jump == 0;
+    return accepts;
+}
+
+/// Records that a way through the base chain accepts the packet.
+static void note_accept(struct ways *ways) {
+    ways->accepted = frame_join_marks(ways->accepted, mark(ways));
+    ways->accepts = true;
 }
 
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
 /// - next: index of the verdict map's next possible target, to be recorded after that chain; 0 =
 ///   none.
-static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, uint32_t next) {
+/// - past: mark on the way that does not lead there.
+static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, uint32_t next,
+                      struct frame_mark past) {
     switch (lead.verdict) {
     case POLICY_ACCEPT:
-        ways->accepts = true;
+        note_accept(ways);
         return false;
     case POLICY_DROP:
     case POLICY_CONTINUE:
         return false;
     case POLICY_RETURN:
-        note_return(ways);
-        ways->aside = true;
+        ways->aside |= note_return(ways);
         return false;
     case POLICY_JUMP:
     case POLICY_GOTO:
@@ -234,7 +291,8 @@ static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead, 
                    (struct frame_fork){.joins = true,
                                        .is_goto = lead.verdict == POLICY_GOTO,
                                        .aside = ways->aside,
-                                       .next = next});
+                                       .next = next,
+                                       .mark = past});
     ways->aside = true;
     ways->walk->way++;
     frame_enter_newly(ways->walk, lead.chain);
@@ -248,17 +306,18 @@ static void note_leads(struct ways *ways, uint32_t number, const struct compile_
     const struct set *set = leads(ways, rule);
 
     for (; set && n < set->lead_count; n++)
-        if (note_lead(ways, number, set->leads[n], n + 1))
+        if (note_lead(ways, number, set->leads[n], n + 1, mark(ways)))
             return;
 }
 
 /// Returns to the chain of a rule that led to another chain.
 /// - came: true if a way reaches the end of that other chain.
 static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
-    const bool passes = came && waiting.fork.is_goto;
+    const bool passes = came && waiting.fork.is_goto && note_return(ways);
+    const struct frame_mark end =
+        came && !waiting.fork.is_goto ? mark(ways) : (struct frame_mark){0};
 
-    if (passes)
-        note_return(ways);
+    set_mark(ways, frame_join_marks(waiting.fork.mark, end));
     ways->aside = waiting.fork.aside || passes;
     frame_go_back(ways->walk, &waiting);
     if (waiting.fork.next > 0)
@@ -266,16 +325,19 @@ static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
                    waiting.fork.next);
 }
 
-/// Records that a way has reached the end of the base chain.
-static void note_policy(struct ways *ways) {
+/// Records that ways have reached the end of the base chain, with a mark.
+static void note_policy(struct ways *ways, struct frame_mark mark) {
     clear_end(ways);
-    ways->accepts |= frame_end_by_policy(ways->walk, ways->base) == POLICY_ACCEPT;
+    if (frame_end_by_policy(ways->walk, ways->base) == POLICY_ACCEPT) {
+        ways->accepted = frame_join_marks(ways->accepted, mark);
+        ways->accepts = true;
+    }
 }
 
 /// Ends a way at the end of the current chain. Returns false if the base chain is finished.
 static bool end_chain(struct ways *ways) {
     if (ways->walk->depth == 0) {
-        note_policy(ways);
+        note_policy(ways, frame_join_marks(ways->returned, mark(ways)));
         return false;
     }
     resume(ways, ways->walk->stack[--ways->walk->depth], true);
@@ -294,7 +356,7 @@ static bool end_way(struct ways *ways) {
         }
     }
     if (ways->returns)
-        note_policy(ways);
+        note_policy(ways, ways->returned);
     return false;
 }
 
@@ -308,7 +370,8 @@ static bool end_by(struct ways *ways, uint32_t number, const struct compile_rule
     frame_end_by_rule(ways->walk, verdict, number);
     if (op->kind == COMPILE_REJECT)
         statement_walk(ways->walk, op, &none);
-    ways->accepts |= verdict == POLICY_ACCEPT;
+    if (verdict == POLICY_ACCEPT)
+        note_accept(ways);
     return end_way(ways);
 }
 
@@ -345,6 +408,21 @@ static void record(struct ways *ways, uint32_t number, const struct compile_rule
                      holds != HOLDS_NO && (may || holds != HOLDS_YES));
 }
 
+/// Records the possible targets of a rule that may hold, and continues after the rule, or in a
+/// chain to which it may lead.
+static void go_past(struct ways *ways, uint32_t number, const struct compile_rule *rule) {
+    const struct set_target leads_to = target(ways, rule);
+    const struct frame_mark past =
+        ways->before.state == FRAME_MARK_NONE ? mark(ways) : ways->before;
+
+    if (leads_to.verdict == POLICY_CONTINUE) {
+        set_mark(ways, frame_join_marks(past, mark(ways)));
+        note_leads(ways, number, rule, 0);
+    } else if (!note_lead(ways, number, leads_to, 0, past)) {
+        set_mark(ways, past);
+    }
+}
+
 /// Evaluates a rule from a statement on. Returns false if the base chain is finished.
 /// - is_new: true if it has not been reported.
 static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is_new) {
@@ -357,6 +435,7 @@ static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is
         record(ways, number, rule, holds, aside);
     switch (holds) {
     case HOLDS_NO:
+        set_mark(ways, frame_join_marks(ways->before, mark(ways)));
         return true;
     case HOLDS_YES:
         return follow(ways, number, rule);
@@ -368,8 +447,7 @@ static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is
     }
     ways->read.beyond |= read.beyond;
     ways->read.names |= read.names;
-    if (!note_lead(ways, number, target(ways, rule), 0))
-        note_leads(ways, number, rule, 0);
+    go_past(ways, number, rule);
     return true;
 }
 
@@ -382,6 +460,7 @@ static bool walk_base(struct ways *ways, uint32_t base, uint32_t stuck) {
     ways->accepts = false;
     ways->returns = false;
     ways->aside = false;
+    ways->accepted = ways->returned = (struct frame_mark){0};
     if (stuck != FRAME_NO_RULE) {
         goes_on = walk_rule(ways, stuck, ways->walk->stuck, false);
     } else {
@@ -394,6 +473,7 @@ static bool walk_base(struct ways *ways, uint32_t base, uint32_t stuck) {
 
         goes_on = rule == FRAME_NO_RULE ? end_chain(ways) : walk_rule(ways, rule, 0, true);
     }
+    set_mark(ways, ways->accepted);
     return ways->accepts;
 }
 

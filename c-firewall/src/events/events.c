@@ -26,9 +26,9 @@ enum {
 #define STOP_NS NS_PER_SECOND // maximum time for writing the remaining lines at the end
 
 struct events {
-    pthread_mutex_t lock; // guards all fields that other threads use, too
+    pthread_mutex_t lock; // protects the fields that other threads use, too
     struct events_gather gather;
-    int file; // file of the sink, if the sink is a file; -1 = none
+    int file; // open file of --events, if the destination is a file; -1 = none
     bool rotate;
     bool stop;
     bool started;
@@ -248,7 +248,7 @@ static void *run(void *argument) {
     while (!is_stopped(events))
         rest(events, work(events));
     until_ns = wait_clock() + STOP_NS;
-    events->gather.told_ns = 0; // missed events are reported now
+    events->gather.told_ns = 0; // the loop below reports missed events at once
     do {
         work(events);
         if (left(events) == 0)

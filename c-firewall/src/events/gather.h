@@ -35,7 +35,8 @@ struct events_tail {
 
 struct events_gather {
     struct event_bell bell;
-    bool can_be_wanted; // true if there is a sink, or a control socket for clients
+    // True if events can be requested: by a sink, or by clients of a control socket.
+    bool can_be_wanted;
     uint32_t ring_count;
     struct event_ring *rings;
     struct events_sink sink; // sink of --events; only the thread uses its written part
@@ -45,8 +46,9 @@ struct events_gather {
     uint32_t rate;
     uint64_t tokens; // tokens of --events-rate, in billionths of a line
     uint64_t refilled_ns;
-    uint64_t left_out;  // number of lines over the rate since the last report
-    uint64_t lost_told; // part of bell.lost that has been reported
+    uint64_t left_out; // number of lines over the rate since the last report
+    // Number of events in bell.lost (lost because a ring was full) that have been reported.
+    uint64_t lost_told;
     uint64_t told_ns;
 };
 

@@ -296,7 +296,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
         return sink->fd >= 0;
     if (sink->kind == EVENTS_SINK_FILE && sink->fd >= 0 && fstat(sink->fd, &found) == 0 &&
         S_ISREG(found.st_mode) && found.st_nlink == 0) {
-        close_fd(sink); // deleted: nobody can read it
+        close_fd(sink); // deleted: no program can read the socket
         again(sink);
     }
     if (sink->fd >= 0)

@@ -34,20 +34,22 @@ struct events_lines {
 
 struct events_sink {
     enum events_sink_kind kind;
-    const char *path; // path of a file or a socket, for messages; borrowed
+    const char *path; // path of a file or a socket, for messages
     int fd;           // descriptor; -1 = not open: the next attempt is at retry_ns
     // The following fields are guarded by the lock.
     size_t room; // size of each buffer of lines
     struct events_lines pending;
-    uint64_t lost;      // number of lines without room
+    uint64_t lost;      // number of lines that were lost because there was no room
     uint64_t lost_told; // number of these lines that have been reported
     // State that only the events thread uses.
     struct events_lines writing;
-    size_t written;     // number of bytes of writing that are written
-    bool blocked;       // true if the sink has accepted only a part of the lines
-    bool troubled;      // true if the sink accepts no lines, which has been reported
-    uint64_t lost_then; // value of lost when the trouble began
-    uint64_t retry_ns;  // time of the next attempt after an error
+    size_t written; // number of bytes in writing that have been written
+    bool blocked;   // true if the sink has accepted only a part of the lines
+    bool troubled;  // true if the sink accepts no lines, which has been reported
+    // Number of lost lines when the sink was last without trouble. A higher number means new
+    // losses.
+    uint64_t lost_then;
+    uint64_t retry_ns; // time of the next attempt after an error
 };
 
 /// Opens the destination of --events. A zeroed sink is none.

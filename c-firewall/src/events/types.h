@@ -8,13 +8,13 @@
 #include "spec/event.h"
 
 enum {
-    EVENTS_TAILS_MAX = 8, // maximum number of clients that follow at a time
+    EVENTS_TAILS_MAX = 8, // maximum number of clients that follow events at the same time
 };
 
 /// Members of an event about the program itself: its text, if it has one, and its numbers.
 struct events_facts {
     const char *text;                     // text of the event; NULL = none
-    uint64_t figures[EVENTS_FIGURES_MAX]; // figures of the event, in the order of spec/event
+    uint64_t figures[EVENTS_FIGURES_MAX]; // numbers of the event, in the order of spec/event
 };
 
 #endif

@@ -12,7 +12,7 @@
 #include "policy/print.h"
 
 enum {
-    RULES_TOLD = 8, // maximum number of rules whose positions are named
+    RULES_TOLD = 8, // maximum number of rules whose positions are printed
 };
 
 /// Returns true if a statement searches a set that learns addresses.

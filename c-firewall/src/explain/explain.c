@@ -196,7 +196,7 @@ static bool follow_names(struct explain *explain, const struct packet *parsed,
 /// addresses.
 static void learn(struct explain *explain, const struct packet *parsed) {
     const struct connection_input how = connection_input(explain);
-    struct teach_output output = {0}; // not reported by explain
+    struct teach_output output = {0}; // explain does not report it
 
     if (!explain->asked)
         return;
@@ -416,7 +416,7 @@ static int explain_all(struct explain *explain, struct failure *failure) {
         result = learned_of(explain, failure);
     if (result == 0)
         result = explain_capture(explain, failure);
-    fflush(stdout); // explanations come before the error
+    fflush(stdout); // the output comes before the error
     if (result == 0 && options->explain.expect)
         result = check_expected(explain, failure);
     return result;

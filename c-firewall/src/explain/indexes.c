@@ -7,7 +7,7 @@
 enum {
     IIF = 1,
     OIF = 2,
-    FIRST = 3, // index number of the first name
+    FIRST = 3, // index number of the first interface name in the policy
     ROOM_AT_FIRST = 16,
 };
 

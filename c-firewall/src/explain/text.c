@@ -9,8 +9,9 @@
 #include "options/daemon.h"
 
 enum {
-    STEP = 2,            // number of columns per level of indentation
-    STEPS_OF_A_JUMP = 2, // levels of indentation of a chain below the rule that led to it
+    STEP = 2, // number of columns per level of indentation
+    // Number of levels by which a chain is indented more than the rule that led to the chain.
+    STEPS_OF_A_JUMP = 2,
 };
 
 #define NS_PER_US 1000

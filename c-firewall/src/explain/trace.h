@@ -13,8 +13,8 @@
 /// A chain that was entered, or a rule that was compared.
 struct trace_item {
     bool is_chain;
-    uint32_t depth;          // number of jumps and gotos on the way to it
-    struct decide_step step; // rule; only step.place for a chain
+    uint32_t depth;          // number of jumps and gotos on the way to the item
+    struct decide_step step; // evaluation of a rule; of a chain only step.place
 };
 
 struct trace {

@@ -22,7 +22,7 @@ struct explain_sums {
     uint64_t dropped;
     uint64_t rejected;
     uint64_t recorded;  // number of packets with a recorded verdict
-    uint64_t different; // packets whose verdict differs from the recorded one
+    uint64_t different; // number of packets whose verdict differs from the recorded verdict
     uint64_t damaged;   // number of invalid comments
 };
 
@@ -41,13 +41,13 @@ struct explain {
     struct indexes indexes;
     struct options_facts facts;   // metadata of the current packet
     struct explain_engine daemon; // engine as in the daemon
-    struct explain_engine linear; // engine that compares rule by rule
+    struct explain_engine linear; // engine that evaluates every rule, without indexes
     struct explain_sums sums;
     uint64_t skipped;  // number of frames that are not IP
     uint64_t first_ns; // time of the first packet
     uint64_t now_ns;   // time of the latest packet so far
     uint64_t number;   // number of the packet's frame, from 1
-    int64_t time_ns;   // time of the packet since the first one
+    int64_t time_ns;   // time between the first packet and this packet, in nanoseconds
     struct packet packet;
     enum packet_status status;
     struct decide_outcome outcome;

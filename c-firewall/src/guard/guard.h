@@ -32,7 +32,9 @@ enum {
     // modes of stall, crash and overload, sandbox (on or off), user ("" = the default), log level.
     // Then comes FD:NUMBER for each queue.
     GUARD_ARGUMENTS = 9,
-    GUARD_READY = 'r', // first message of a guard that has started; else it sends a struct failure
+    // First message of a guard that has started. A guard that can't start sends a struct failure
+    // instead.
+    GUARD_READY = 'r',
     // Commands to the guard, one byte each.
     GUARD_BYE = 'b',
     GUARD_HOLD = 'h', // pause: answer no packets, notice only a closed socket
@@ -48,9 +50,9 @@ struct guard {
 /// Message of the guard: it has answered packets of a queue.
 struct guard_note {
     uint16_t queue;
-    bool begins;      // true if a stall begins, false if one goes on
+    bool begins;      // true if a stall begins, false if a stall continues
     uint32_t packets; // number of packets that the guard has answered since its last message
-    uint32_t id;      // ID of the last packet that it answered
+    uint32_t id;      // ID of the last packet that the guard answered
 };
 
 /// Returns true if the options require a guard.

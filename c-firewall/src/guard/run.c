@@ -41,10 +41,13 @@ struct watched {
 
 struct guarding {
     uint32_t deadline_ms; // deadline in milliseconds; 0 = only crashes are detected
-    bool figures;         // true if the kernel's figures can be read
+    // True if the queues' counters in /proc can be read; without them stalls are not detected.
+    bool figures;
     bool stall_open;
     bool crash_open;
-    bool peeks; // true if the first message in a socket must be examined (see guard_watch)
+    // True if the guard must compare the first message in each queue's socket (--fail
+    // overload=open, see guard_watch).
+    bool peeks;
     bool sandbox;
     const char *user; // user to change to; NULL = the default
     pid_t firewall;
@@ -155,7 +158,7 @@ static int listen_until(uint64_t due_ns) {
         case 1:
             return recv(STDIN_FILENO, &word, sizeof word, MSG_DONTWAIT) > 0 ? word : -1;
         default:
-            break; // interrupted by a signal
+            break; // a signal interrupted the call
         }
     }
 }

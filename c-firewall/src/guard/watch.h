@@ -17,7 +17,7 @@
 #include "queue/proc.h"
 
 enum {
-    GUARD_WATCH_LOOKS = 4, // number of looks per deadline
+    GUARD_WATCH_LOOKS = 4, // number of looks (readings of a queue's counters) per deadline
 };
 
 /// Counters of a queue at one reading.
@@ -25,18 +25,19 @@ struct guard_watch_look {
     uint32_t waiting;
     uint32_t offered;
     uint32_t enqueued;
-    uint32_t settled; // number of packets that the firewall answered
+    // Number of packets that the firewall answered, without those that the guard answered.
+    uint32_t settled;
 };
 
 /// State of the detection for one queue. Zeroed = nothing observed.
 struct guard_watch {
     // Latest readings since the firewall last answered packets, the oldest first.
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
-    uint32_t count; // number of looks
+    uint32_t count; // number of checks
     bool has_head;
-    uint32_t head; // id of the first message in the socket at the last look
+    uint32_t head; // ID of the first message in the queue's socket at the last reading
     uint32_t own;  // number of packets that the guard answered
-    bool stalls;   // true if the guard has answered since the firewall last did
+    bool stalls; // true if the guard has answered packets since the firewall last answered a packet
     // Value of enqueued at the reading up to which the guard answered last, if stalls.
     uint32_t settled;
 };

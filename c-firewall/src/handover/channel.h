@@ -15,12 +15,13 @@
 
 enum {
     HANDOVER_LINE_BYTES = 256 * 1024, // maximum length of a line with its end, in bytes
-    HANDOVER_FDS_MAX = 320, // maximum number of descriptors that are received before their lines
+    // Maximum number of received descriptors that handover_channel_claim has not returned yet.
+    HANDOVER_FDS_MAX = 320,
 };
 
 /// A connection to the other firewall. handover_channel_close frees it.
 struct handover_channel {
-    int fd;            // -1 = closed
+    int fd;            // descriptor of the socket; -1 = closed
     const char *whose; // name of the firewall at the other end in messages: "old" or "new"
     uint64_t due_ns;   // deadline for sending and receiving (wait_clock)
     char *bytes;       // receive buffer; its first filled bytes are received

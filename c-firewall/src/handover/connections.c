@@ -10,7 +10,8 @@ enum {
     FORM_BYTES = 4,
     NUMBER_BYTES = 4,
     KEY_BYTES = 16,
-    END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES, // size of the trailer: a key and four numbers
+    // Size of the numbers after the last record: the key of a hash and four numbers.
+    END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES,
 };
 
 #define KEY_WORDS 2

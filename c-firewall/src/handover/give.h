@@ -17,7 +17,9 @@
 struct handover_giving {
     struct handover_channel channel;
     struct handover_rules rules;
-    bool told; // true if everything was sent that can be sent before the workers stop
+    // True if the state, the descriptors and the rules were sent; the rest can only be sent after
+    // the workers have stopped.
+    bool told;
     struct handover_memory states, sums; // reserved memory for the states and the sums
     bool connections; // true if the new firewall requests the workers' connections
     bool learned;     // true if the new firewall requests the learned addresses

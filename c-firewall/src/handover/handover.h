@@ -60,7 +60,7 @@ enum handover_fd { HANDOVER_CONTROL, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
 /// of its names.
 struct handover_places {
     uint32_t count;
-    uint32_t *of; // place of each number; HANDOVER_UNKNOWN = none
+    uint32_t *of; // place of each of these numbers; HANDOVER_UNKNOWN = none
 };
 
 #define HANDOVER_UNKNOWN UINT32_MAX
@@ -81,14 +81,16 @@ struct handover {
     // workers stop.
     bool connections;
     uint32_t followed_most;
-    struct handover_connections_taken followed; // numbers of transferred connections
+    // Numbers of connections that were transferred, and that were left out.
+    struct handover_connections_taken followed;
     // Name of the invalid part because of which all connections were refused; NULL if they were
     // accepted.
     const char *refused;
     // True if the old policy has sets that learn addresses; after handover_take_commit, true if
     // both policies have such sets.
     bool learns;
-    struct handover_learned_taken learned; // numbers of transferred addresses
+    // Numbers of learned addresses that were transferred, and that were left out.
+    struct handover_learned_taken learned;
     // Name of the invalid part because of which all learned addresses were refused; NULL if they
     // were accepted.
     const char *unlearned;
@@ -100,10 +102,11 @@ struct handover {
     // Descriptors that the old process opened for --control and --events. -1 = none, or this
     // process has another value of the option.
     int fds[HANDOVER_FD_COUNT];
-    int rules;                       // memory with the rules; -1 = none
+    int rules; // memory file with the old policy's rules, not read yet; -1 = none
     struct handover_channel channel; // channel to the old process
     uint64_t committed_ns;           // time at which "commit" was sent (wait_clock)
-    uint64_t waited_ns;              // time for which packets waited
+    // Time between "commit" and the start of the workers, in which packets waited.
+    uint64_t waited_ns;
 };
 
 /// Initialises an empty state, which handover_free accepts.

@@ -11,8 +11,9 @@ enum {
     FORM = 1,
     FORM_BYTES = 4,
     WORD_BYTES = 8,
-    ADDRESS_BYTES = 4 * WORD_BYTES, // size of an address, in bytes
-    COUNT_BYTES = 4,                // size of the number of addresses at the end, in bytes
+    // Size of the record of an address, in bytes: set, address and lifetime.
+    ADDRESS_BYTES = 4 * WORD_BYTES,
+    COUNT_BYTES = 4, // size of the number of addresses at the end, in bytes
 };
 
 #define SECOND_NS UINT64_C(1000000000)

@@ -13,7 +13,7 @@ enum {
 
 /// Memory file (memfd) that this process writes and then seals, with its write buffer.
 struct handover_memory {
-    int fd;        // -1 = closed
+    int fd;        // descriptor of the memory; -1 = closed
     uint64_t at;   // offset in the file at which the buffered bytes are written next
     size_t filled; // number of buffered bytes that are not written yet
     uint8_t bytes[HANDOVER_MEMORY_STEP_BYTES];
@@ -21,8 +21,8 @@ struct handover_memory {
 
 /// Sealed memory from another process.
 struct handover_sealed {
-    int fd;        // -1 = closed
-    uint64_t size; // size in bytes; the seals keep it
+    int fd;        // descriptor of the memory; -1 = closed
+    uint64_t size; // size in bytes, which the seals keep constant
 };
 
 /// Creates empty memory. Returns 0, or -errno with it closed.

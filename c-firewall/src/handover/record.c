@@ -308,7 +308,7 @@ static bool are_protocols(const uint8_t *list, uint32_t length) {
 }
 
 /// Returns true if a method is a token (RFC 9110, section 5.6.2). A method that was cut to
-/// METHOD_BYTES ends with a space.
+/// NAMES_METHOD_BYTES ends with a space.
 static bool is_method(const uint8_t *method, uint32_t length) {
     static const char more[] = "!#$%&'*+-.^_`|~";
 

@@ -47,7 +47,7 @@ struct handover_record {
 struct handover_reading {
     const uint8_t *at;
     size_t left;
-    bool cut; // true if a read asked for more bytes than were left
+    bool cut; // true if a read requested more bytes than were left
     // List of the previous connection, as an index into handover_record_order, and its age.
     uint32_t list;
     uint64_t age_ns;

@@ -12,8 +12,9 @@
 #define NO_COMMENT UINT32_MAX
 
 enum {
-    RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // minimum size of a rule
-    AT_A_TIME = 2048, // number of rules that are written in one step, which takes some milliseconds
+    RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // minimum size of a rule in bytes
+    // Number of rules that are written in one step. A step takes some milliseconds.
+    AT_A_TIME = 2048,
 };
 
 static int put_length(struct handover_memory *memory, size_t length) {

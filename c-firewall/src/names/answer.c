@@ -16,7 +16,8 @@ enum {
     TRUNCATED = 0x0200,
     RCODE = 0x000f,
     HEADER_BYTES = 12,
-    COUNTS_BYTES = 4, // size of the rest of the header after the number of answers: two more counts
+    // Size of the rest of the header after the number of answers, in bytes: two 16-bit counts.
+    COUNTS_BYTES = 4,
     // Maximum length of a label in bytes. Values from POINTER on are compression pointers; the
     // values in between are reserved.
     LABEL_BYTES_MAX = 63,
@@ -38,7 +39,7 @@ struct record {
     bool is_internet;
     uint16_t kind;
     uint32_t ttl;
-    uint32_t data_offset; // offset of the data in the message
+    uint32_t data_offset; // offset of the record's data in the message
     struct names_cursor data;
 };
 

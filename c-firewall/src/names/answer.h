@@ -13,7 +13,8 @@
 #include "names/types.h"
 
 enum {
-    NAMES_ANSWER_TYPE_A = 1, // types and class of a question or record
+    // Types and class of a question or resource record (RFC 1035, section 3.2).
+    NAMES_ANSWER_TYPE_A = 1,
     NAMES_ANSWER_TYPE_AAAA = 28,
     // Maximum number of addresses in an answer; an answer with more addresses is unreadable.
     NAMES_ANSWER_ADDRESSES_MAX = 256,
@@ -29,11 +30,11 @@ struct answer_host {
 struct answer {
     uint16_t id;
     bool is_answer;    // true for an answer, false for a query
-    uint16_t dns_type; // type and name of the question
+    uint16_t dns_type; // type and class of the question
     uint16_t class;
     struct answer_host host;
-    uint32_t ttl;   // lifetime of the addresses in seconds
-    uint32_t count; // number of addresses; also 0 for an error or a truncated answer
+    uint32_t ttl;   // TTL of the addresses in seconds
+    uint32_t count; // number of addresses; 0 for an error or a truncated answer
     unsigned __int128 addresses[NAMES_ANSWER_ADDRESSES_MAX];
 };
 

@@ -10,7 +10,9 @@ enum {
     // Maximum number of decimal digits in Content-Length: every such value fits into a signed
     // 64-bit number.
     LENGTH_DIGITS_MAX = 18,
-    SIZE_DIGITS_MAX = 15, // maximum number of hexadecimal digits in a chunk's size
+    // Maximum number of hexadecimal digits in a chunk's size: every such value fits into a signed
+    // 64-bit number.
+    SIZE_DIGITS_MAX = 15,
 };
 
 static const char LINE_END[] = "\r\n";

@@ -21,14 +21,16 @@ struct names_body {
     uint32_t header_bytes;
     bool has_length;
     bool is_chunked;
-    bool switches;   // true if the request asks for a tunnel: by CONNECT, or Upgrade to WebSocket
-    uint64_t length; // length of the body, if has_length
+    // True if the request asks for a tunnel by the method CONNECT, or for WebSocket by the field
+    // Upgrade.
+    bool switches;
+    uint64_t length; // length of the body in bytes, if has_length
 };
 
 /// Chunk of a body (RFC 9112, section 7.1).
 struct names_chunk {
     uint32_t head_bytes;
-    uint64_t bytes; // number of bytes after the head, with the line end; 0 = it was the last chunk
+    uint64_t bytes; // number of bytes after the head, with the line end; 0 = last chunk
 };
 
 /// Parses a header field that concerns the body. Returns false if servers may interpret the field

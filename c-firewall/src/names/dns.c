@@ -17,7 +17,7 @@ enum {
     COUNTS_BYTES = 6,
     // Maximum length of a label in bytes; a higher value is a compression pointer, or reserved.
     LABEL_BYTES_MAX = 63,
-    LENGTH_BYTES = 2, // size of a TCP message's length field
+    LENGTH_BYTES = 2, // size of the length field before a message over TCP, in bytes
     // Maximum length of a message over TCP: together with its length field, it must fit into the
     // stored bytes of a stream.
     MESSAGE_BYTES_MAX = NAMES_HELLO_BYTES_MAX - LENGTH_BYTES,

@@ -15,7 +15,7 @@ enum {
     // TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC
     // 8446, section 4.2.1).
     VERSION_1_2 = 0x0303,
-    HOST_NAME = 0, // type of a host name in the extension server_name
+    HOST_NAME = 0, // NameType of a host name in the extension server_name
 
     // Types of the extensions that are parsed, and a bit for each type that has occurred.
     SERVER_NAME = 0,

@@ -13,7 +13,7 @@
 enum {
     // Maximum size of a ClientHello with its header in bytes; a longer ClientHello is unreadable.
     NAMES_HELLO_BYTES_MAX = 16384,
-    NAMES_HELLO_HEADER_BYTES = 4, // size of a handshake message's type and length
+    NAMES_HELLO_HEADER_BYTES = 4, // size of a handshake message's type and length, in bytes
     NAMES_HELLO_CLIENT_HELLO = 1, // type of a ClientHello message
 };
 

@@ -24,16 +24,16 @@ struct request {
     struct names_cursor method;
     struct names_cursor target;
     bool has_host;
-    struct names_cursor host; // value of Host
-    uint8_t minor;            // minor version, a digit
+    struct names_cursor host; // value of the field Host
+    uint8_t minor;            // minor version of HTTP, an ASCII digit
     struct names_body body;
 };
 
 /// Kind of the first line of a stream, as the most lenient server interprets it.
 enum kind {
-    REQUEST, // a request
-    PERHAPS, // a request if a field Host follows
-    NOTHING, // not a request to any server
+    REQUEST, // the line begins a request
+    PERHAPS, // the line begins a request if a header field Host follows
+    NOTHING, // no server accepts the line as the beginning of a request
 };
 
 /// Returns true if some server treats a byte as a space (RFC 9112, section 3). Python accepts all

@@ -13,7 +13,8 @@
 /// Progress in a message; zeroes mean the message's start. Offsets count from the message's first
 /// byte. The progress depends only on the received bytes.
 struct names_progress {
-    uint32_t place; // offset after the last complete record, or start of the first incomplete line
+    // TLS: offset after the last complete record. HTTP: start of the first incomplete line.
+    uint32_t place;
     // TLS: the message or the next record can't be complete before this number of bytes is
     // received; 0 = unknown.
     uint32_t wanted;
@@ -32,8 +33,8 @@ struct names_progress {
     uint32_t line;
     bool has_begun;
     bool has_line;
-    bool is_perhaps; // HTTP: true if it is a request only if a field Host follows
-    bool has_host;   // HTTP: true if there was a field Host; offset and length of its value
+    bool is_perhaps; // HTTP: true if the message is a request only if a field Host follows
+    bool has_host;   // HTTP: true if a field Host was read; offset and length of the field's value
     uint32_t host;
     uint32_t host_bytes;
     struct names_body body; // HTTP: kind of body after the header

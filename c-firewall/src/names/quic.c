@@ -37,7 +37,7 @@ static const char *const LABELS_2[] = {"quicv2 key", "quicv2 iv", "quicv2 hp"};
 
 enum {
     SECRET_BYTES = 32,
-    HASH_BLOCK_BYTES = 64, // block size of SHA-256
+    HASH_BLOCK_BYTES = 64, // block size of SHA-256 in bytes
 
     // First byte of a long header: the form bit, and the packet type with the numbers of version 1
     // (RFC 9000, section 17.2).
@@ -55,7 +55,7 @@ enum {
     // section 5.4.2).
     SAMPLE_OFFSET = 4,
     SAMPLE_BYTES = 16,
-    TAG_BYTES = 16, // length of the tag at the end of the ciphertext
+    TAG_BYTES = 16, // size of the authentication tag at the end of the ciphertext
 
     // Types of frames (RFC 9000, section 19).
     FRAME_PADDING = 0x00,

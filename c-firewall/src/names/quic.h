@@ -22,10 +22,10 @@ enum {
 
 /// Kind of a QUIC packet in a datagram.
 enum names_quic_kind {
-    NAMES_QUIC_BAD, // a malformed or cut long header of a supported version
+    NAMES_QUIC_BAD, // malformed or cut long header of a supported version
     // No long header: a packet under keys that only its ends have, padding, or no QUIC.
     NAMES_QUIC_SHORT,
-    NAMES_QUIC_UNKNOWN, // a long header of an unsupported version, or of version negotiation
+    NAMES_QUIC_UNKNOWN, // long header of an unsupported version, or of version negotiation
     NAMES_QUIC_LONG,    // a 0-RTT or Retry packet
     // A Handshake packet: the server has a complete ClientHello (RFC 9001, section 4.1.4).
     NAMES_QUIC_HANDSHAKE,
@@ -35,7 +35,7 @@ enum names_quic_kind {
 /// Header of a QUIC packet. Offsets in bytes count from the start of the datagram.
 struct names_quic_header {
     enum names_quic_kind kind;
-    uint32_t version;    // version, for UNKNOWN, LONG, HANDSHAKE and INITIAL
+    uint32_t version;    // QUIC version, for UNKNOWN, LONG, HANDSHAKE and INITIAL
     uint32_t start;      // offset of the packet
     uint32_t connection; // offset of the destination connection ID, for LONG, HANDSHAKE and INITIAL
     uint8_t connection_bytes; // length of the destination connection ID
@@ -51,7 +51,8 @@ struct names_quic_keys {
     uint8_t key[16];
     uint8_t iv[12];
     uint8_t header[16]; // key of header protection
-    uint64_t next;      // next expected packet number: one more than the highest one opened
+    // Next expected packet number: one more than the highest packet number that was decrypted.
+    uint64_t next;
 };
 
 /// State of HMAC with SHA-256 after the first block, which contains the key.
@@ -86,9 +87,10 @@ enum names_quic_frame_kind {
 struct names_quic_frame {
     enum names_quic_frame_kind kind;
     uint32_t next;       // offset of the next frame; for BAD, the end of the plaintext
-    uint32_t data;       // offset of its bytes, for CRYPTO
-    uint32_t data_bytes; // number of its bytes, for CRYPTO
-    uint64_t offset; // offset of its bytes in the handshake, for CRYPTO; offset + data_bytes < 2^62
+    uint32_t data;       // offset of the frame's data bytes, for CRYPTO
+    uint32_t data_bytes; // number of the frame's data bytes, for CRYPTO
+    // Offset of the frame's data in the handshake, for CRYPTO; offset + data_bytes < 2^62.
+    uint64_t offset;
 };
 
 /// Creates a thread's contexts for key derivation and ciphers. Returns 0, or -ENOMEM with nothing

@@ -7,16 +7,16 @@
 #include "names/cursor.h"
 
 enum {
-    HEADER_BYTES = 5, // size of a record's content type, version and length
+    HEADER_BYTES = 5, // size of a record's header (content type, version and length) in bytes
     // Maximum size of a record without its header: 2^14 bytes, and 256 bytes that encryption may
     // add in TLS 1.3.
     RECORD_BYTES_MAX = (1 << 14) + 256,
-    CHANGE_CIPHER_SPEC = 20, // lowest content type
+    CHANGE_CIPHER_SPEC = 20, // lowest content type of records
     ALERT = 21,
     HANDSHAKE = 22,
     APPLICATION_DATA = 23,
-    HEARTBEAT = 24, // highest content type
-    MAJOR = 3,      // upper byte of the version of TLS and SSL 3
+    HEARTBEAT = 24, // highest content type of records
+    MAJOR = 3,      // upper byte of the record version in SSL 3 and TLS
     // Lowest upper byte of a record version that no server accepts: Go's crypto/tls accepts a first
     // record of any version below 16.0.
     MAJOR_END = 16,

@@ -17,15 +17,16 @@ enum {
 
 /// State of a packet's names.
 enum names_state {
-    NAMES_NONE,       // the packet has no names: its connection is not followed for names
-    NAMES_UNDECIDED,  // bytes of the client are missing
-    NAMES_KNOWN,      // all names are read; an empty field was not sent
-    NAMES_UNREADABLE, // the names are unreadable for good: --fail unknown decides
+    NAMES_NONE,      // the packet has no names: the firewall does not read names of its connection
+    NAMES_UNDECIDED, // bytes of the client are missing
+    // All names are read. An empty field means that the client did not send it.
+    NAMES_KNOWN,
+    NAMES_UNREADABLE, // the names stay unreadable: --fail unknown decides
 };
 
 /// Protocol of the client.
 enum names_protocol {
-    NAMES_OTHER, // another protocol
+    NAMES_OTHER, // none of the protocols below
     NAMES_TLS,   // TLS over TCP (RFC 8446)
     NAMES_QUIC,  // TLS over QUIC (RFC 9001, RFC 9369)
     NAMES_HTTP,  // HTTP/1 without TLS (RFC 9112)
@@ -36,19 +37,22 @@ enum names_protocol {
 struct names {
     enum names_state state;
     enum names_protocol protocol;
-    uint8_t host_length;   // length of host; 0 = the client has named none
-    uint8_t alpn_length;   // length of alpn; 0 = the client has offered none
-    uint8_t method_length; // length of method; 0 = none
+    uint8_t host_length;   // length of host in bytes; 0 = the client has sent no host name
+    uint8_t alpn_length;   // length of alpn in bytes; 0 = the client has offered no protocol
+    uint8_t method_length; // length of method in bytes; 0 = none
     // True if the client offers an encrypted ClientHello (extension 0xfe0d), even if its content is
     // random (GREASE).
     bool ech;
-    uint16_t version;  // highest offered version of TLS, as on the wire (0x0304 = 1.3); 0 = none
-    uint16_t dns_type; // type of a DNS query
+    // Highest offered TLS version, as on the wire (0x0304 = TLS 1.3); 0 = none. GREASE values (RFC
+    // 8701) don't count.
+    uint16_t version;
+    uint16_t dns_type; // type of a DNS question (QTYPE)
     /// Server name of TLS, host of HTTP without its port, or name of a DNS query. ASCII letters are
     /// in lower case, and a final dot is removed; the other bytes are as sent.
     uint8_t host[NAMES_HOST_BYTES];
-    uint8_t alpn[NAMES_ALPN_BYTES];     // offered protocols, each after its length
-    uint8_t method[NAMES_METHOD_BYTES]; // method of HTTP, as it was sent
+    // Offered ALPN protocols as on the wire: each protocol name follows its length byte.
+    uint8_t alpn[NAMES_ALPN_BYTES];
+    uint8_t method[NAMES_METHOD_BYTES]; // HTTP method as sent
 };
 
 #endif

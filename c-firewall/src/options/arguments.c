@@ -7,7 +7,7 @@
 #include <string.h>
 
 enum {
-    KEY_BASE = 256, // argp keys from here on have no short form
+    KEY_BASE = 256, // keys of argp from this value on have no short form
     KEY_HELP = 'h',
     KEY_VERSION = 'V',
 };
@@ -37,7 +37,7 @@ struct taking {
     struct argp_option table[OPTION_COUNT + 3];
     uint32_t words;
     const char *unexpected; // first superfluous word
-    int taken;              // number of accepted arguments, the program's name included
+    int taken;              // number of accepted arguments, with the program's name
 };
 
 static void make_table(struct taking *taking) {

@@ -26,7 +26,8 @@ struct arguments {
     // Raw value of each option: the last value, if the option is given several times; "" for an
     // option without a value; NULL = not given.
     const char *values[OPTION_COUNT];
-    const char *words[ARGUMENTS_WORDS_MAX]; // words of the command; none for ARGUMENTS_RUN
+    // Words of the command: arguments that are not options; none for ARGUMENTS_RUN.
+    const char *words[ARGUMENTS_WORDS_MAX];
 };
 
 /// Parses a command line in its order. argv[0], the program's name, is ignored. --help and

@@ -27,8 +27,8 @@
 /// Action that a valid command line requests.
 enum options_action {
     OPTIONS_ACTION_RUN,
-    OPTIONS_ACTION_CHECK,   // `check`; options.policy and options.print are set
-    OPTIONS_ACTION_EXPLAIN, // `explain`; options.policy and options.explain are set
+    OPTIONS_ACTION_CHECK,   // command `check`; options.policy and options.print are set
+    OPTIONS_ACTION_EXPLAIN, // command `explain`; options.policy and options.explain are set
     OPTIONS_ACTION_HELP,    // request to print options_help
     OPTIONS_ACTION_VERSION, // request to print "c-firewall 0.1.0"
 };

@@ -13,18 +13,19 @@
 
 /// Metadata of a captured packet.
 struct options_facts {
-    bool has_hook; // true if a hook was given; otherwise that of the first base chain applies
+    bool has_hook; // true if --hook is given; otherwise the hook of the first base chain applies
     enum policy_hook hook;
     // Name of the interface at which the packet arrived; "" = none.
     char iif[OPTION_INTERFACE_BYTES_MAX + 1];
-    char oif[OPTION_INTERFACE_BYTES_MAX + 1]; // name of the interface by which it leaves; "" = none
+    // Name of the interface by which the packet leaves; "" = none.
+    char oif[OPTION_INTERFACE_BYTES_MAX + 1];
     uint32_t mark;
     bool has_uid;
     uint32_t uid;
     bool has_gid;
     uint32_t gid;
     bool has_ct_state;
-    uint32_t ct_state; // connection state, as POLICY_CT_STATE
+    uint32_t ct_state; // connection state, as bits of POLICY_CT_STATE
     bool has_ct_mark;
     uint32_t ct_mark;
 };
@@ -32,7 +33,7 @@ struct options_facts {
 /// Arguments of `explain`.
 struct options_explain {
     const char *capture;        // path of the capture; "-" = stdin
-    bool expect;                // true if verdicts must equal the recorded ones (--expect)
+    bool expect;                // true if verdicts must equal the recorded verdicts (--expect)
     struct options_facts facts; // metadata of packets without a comment in the capture
 };
 
@@ -52,7 +53,8 @@ struct options {
     bool copy_bytes_asked;
     uint32_t queue_length;
     bool gso;
-    uint32_t spin_us; // ignored in the profile paper
+    // Time to look for further packets, in microseconds. Ignored in the profile paper.
+    uint32_t spin_us;
     uint32_t coalesce_us;
     const char *policy;           // path of the policy; NULL = none
     enum verdict default_verdict; // verdict without a policy: VERDICT_ACCEPT or VERDICT_DROP
@@ -67,11 +69,12 @@ struct options {
     uint32_t hello_memory; // memory of a worker for hellos, in bytes
     uint32_t hello_timeout_s;
     uint32_t learned; // maximum number of learned addresses
-    uint32_t stage;   // bits of the mark for classes; 0 = the policy's verdict is final
-    uint32_t settled; // bits of the mark that rules set only if names are final
+    // Bits of the mark for classes (--stage); 0 = no classes, the policy's verdict is final.
+    uint32_t stage;
+    uint32_t settled; // bits of the mark that rules set only if the names are final (--settled)
     bool fail_open[OPTIONS_SITUATION_COUNT];
     uint32_t deadline_ms; // deadline of the guard in milliseconds; 0 = none
-    uint32_t stats_s;     // interval of ledgers in seconds; 0 = none
+    uint32_t stats_s;     // interval of printed ledgers in seconds; 0 = none
     bool json;
     const char *events; // destination of events: a file, "-" or unix:PATH; NULL = none
     uint32_t events_rate;

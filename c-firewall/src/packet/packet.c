@@ -5,12 +5,14 @@
 #include <stddef.h>
 
 enum {
-    IPV4_MORE_FRAGMENTS = 0x2000, // bit in the 16 bits of flags and offset
-    IPV4_OFFSET_MASK = 0x1fff,    // mask of the offset, in units of 8 bytes
-    IPV6_MORE_FRAGMENTS = 0x0001, // bit in the 16 bits of offset and flags
-    IPV6_OFFSET_MASK = 0xfff8,    // mask of the offset, in bytes
-    PORTS_BYTES = 4,              // size of the ports at the start of TCP and UDP headers
-    ICMP_TYPE_CODE_BYTES = 2,     // size of type and code at the start of ICMP headers
+    // Flag MF in the 16 bits of flags and fragment offset of the IPv4 header.
+    IPV4_MORE_FRAGMENTS = 0x2000,
+    IPV4_OFFSET_MASK = 0x1fff, // mask of the fragment offset in these bits, in units of 8 bytes
+    // Flag M in the 16 bits of fragment offset and flags of the fragment header.
+    IPV6_MORE_FRAGMENTS = 0x0001,
+    IPV6_OFFSET_MASK = 0xfff8, // mask of the fragment offset in these bits, in bytes
+    PORTS_BYTES = 4,           // size of the ports at the start of TCP and UDP headers
+    ICMP_TYPE_CODE_BYTES = 2,  // size of type and code at the start of ICMP headers
 };
 
 static uint16_t be16(const uint8_t *bytes) { return (uint16_t)(bytes[0] << 8 | bytes[1]); }
@@ -69,7 +71,7 @@ static enum packet_status parse_udp(struct packet *packet) {
         return PACKET_BEYOND_COPY;
     length = be16(udp + 4);
     if (length == 0 && available > PACKET_LENGTH_MAX)
-        return PACKET_OK; // a GSO packet or a jumbogram, which is too long for the field
+        return PACKET_OK; // a GSO packet or a jumbogram, whose length does not fit into the field
     if (length < PACKET_UDP_HEADER_BYTES)
         return PACKET_UDP_LENGTH;
     if (length > available && !packet->fragment)
@@ -148,7 +150,7 @@ static enum packet_status parse_ipv4(struct packet *packet) {
         return PACKET_IPV4_HEADER_LENGTH;
     total_bytes = be16(ip + 2);
     if (total_bytes == 0 && packet->original > PACKET_LENGTH_MAX)
-        total_bytes = packet->original; // a GSO packet, which is too long for the field
+        total_bytes = packet->original; // a GSO packet, whose length does not fit into the field
     if (total_bytes < header_bytes || total_bytes > packet->original)
         return PACKET_IPV4_TOTAL_LENGTH;
     packet->end = total_bytes;

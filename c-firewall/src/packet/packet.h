@@ -14,13 +14,13 @@
 #include "spec/status.h"
 
 enum {
-    PACKET_IPV4_HEADER_BYTES = 20, // size of the header without options, in bytes
-    PACKET_IPV6_HEADER_BYTES = 40, // size of the header without extension headers, in bytes
+    PACKET_IPV4_HEADER_BYTES = 20, // size of the IPv4 header without options, in bytes
+    PACKET_IPV6_HEADER_BYTES = 40, // size of the IPv6 header without extension headers, in bytes
     // Minimum size of an extension header, in bytes. These bytes contain its length.
     PACKET_IPV6_EXTENSION_BYTES = 8,
     // Maximum number of extension headers; a packet with more is malformed.
     PACKET_IPV6_EXTENSIONS_MAX = 8,
-    PACKET_TCP_HEADER_BYTES = 20, // size of the header without options, in bytes
+    PACKET_TCP_HEADER_BYTES = 20, // size of the TCP header without options, in bytes
     PACKET_UDP_HEADER_BYTES = 8,
     PACKET_ICMP_HEADER_BYTES = 8,
     PACKET_LENGTH_MAX = 65535, // maximum of a 16-bit length field
@@ -32,11 +32,11 @@ enum {
 
 /// Bits of packet.extensions, one for each type of IPv6 extension header.
 enum packet_extension {
-    PACKET_HBH = 1 << 0,  // hop-by-hop options
-    PACKET_RT = 1 << 1,   // bit for routing
-    PACKET_FRAG = 1 << 2, // bit for fragment
+    PACKET_HBH = 1 << 0,  // bit for hop-by-hop options
+    PACKET_RT = 1 << 1,   // bit for a routing header
+    PACKET_FRAG = 1 << 2, // bit for a fragment header
     PACKET_DST = 1 << 3,  // bit for destination options
-    PACKET_MH = 1 << 4,   // bit for mobility, at which the parser ends
+    PACKET_MH = 1 << 4,   // bit for a mobility header, at which the parser ends
 };
 
 /// Fields of a packet. If parsing ends with an error, the fields parsed so far stay filled in, and
@@ -47,11 +47,12 @@ struct packet {
     uint32_t original;    // length of the packet in the kernel, at least captured
     uint8_t version;      // version of IP: 4 or 6; 0 = another version, or not captured
     uint8_t protocol;     // IPv4 protocol, or the last next header of IPv6 that was parsed
-    bool fragment;        // true if it is a fragment
-    bool later_fragment;  // true if it is a fragment other than the first: it has no layer 4 header
-    uint32_t l4_offset;   // offset of the layer 4 header from the IP header; 0 = not found
-    uint32_t end;         // length of the packet by its IP header; 0 = unknown
-    uint8_t extensions;   // bits of the extension headers that were found (enum packet_extension)
+    bool fragment;        // true if the packet is a fragment
+    // True if the packet is a fragment other than the first: it has no layer 4 header.
+    bool later_fragment;
+    uint32_t l4_offset; // offset of the layer 4 header from the IP header; 0 = not found
+    uint32_t end;       // length of the packet in bytes, as its IP header states it; 0 = unknown
+    uint8_t extensions; // bits of the extension headers that were found (enum packet_extension)
     // True if the captured bytes end before the transport header: it is unknown which extension
     // headers and which protocol follow. If false, headers that were not found are not in the
     // packet.
@@ -61,8 +62,9 @@ struct packet {
     // fragment has a transport protocol. A later IPv6 fragment has it only if it is no extension
     // header (ipv6_find_hdr).
     bool has_transport;
-    uint8_t transport_protocol; // protocol, if has_transport
-    uint32_t transport_offset;  // offset, if has_transport; 0 = later fragment
+    uint8_t transport_protocol; // protocol that nf_tables finds, if has_transport
+    // Offset of that transport header from the IP header, if has_transport; 0 = later fragment.
+    uint32_t transport_offset;
     bool has_ports;
     uint16_t source_port;      // source port in host order
     uint16_t destination_port; // destination port in host order

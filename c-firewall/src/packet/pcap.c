@@ -12,8 +12,8 @@
 enum {
     MAGIC_US = 0xa1b2c3d4,
     MAGIC_NS = 0xa1b23c4d,
-    MAGIC_NG = 0x0a0d0d0a,       // type of a section header, the same in both byte orders
-    MAGIC_NG_ORDER = 0x1a2b3c4d, // magic number of the byte order, in a section header
+    MAGIC_NG = 0x0a0d0d0a, // block type of a Section Header Block, the same in both byte orders
+    MAGIC_NG_ORDER = 0x1a2b3c4d, // byte-order magic in a Section Header Block
     HEAD_BYTES = 24,             // size of the header of a pcap file
     RECORD_BYTES = 16,           // size of the header of each packet in a pcap file
     BLOCK_HEAD_BYTES = 8,        // size of type and length of a pcapng block
@@ -143,7 +143,7 @@ static int open_pcap(struct pcap *pcap, uint32_t magic, struct failure *failure)
 /// Reads the rest of a Section Header Block, after the block's type. Returns 1 or -errno.
 static int open_section(struct pcap *pcap, struct failure *failure) {
     const uint64_t at = pcap->at - sizeof(uint32_t);
-    uint8_t head[8]; // its length and its byte order
+    uint8_t head[8]; // block's length and byte-order magic
     uint32_t order, length;
     int result = read_bytes(pcap, head, sizeof head, false, failure);
 
@@ -232,7 +232,8 @@ struct frame {
     const uint8_t *bytes;
     uint32_t captured;
     uint32_t original;
-    const uint8_t *comment; // comment of the packet; NULL = none
+    // Text after PCAP_COMMENT_BEGIN in the frame's first comment with it; NULL if there is none.
+    const uint8_t *comment;
     size_t comment_bytes;
 };
 

@@ -14,11 +14,13 @@
 #include "packet/pcap_link.h"
 
 enum {
-    PCAP_BLOCK_MAX = 16 << 20,  // maximum size of a packet or block; a larger one is damage
+    // Maximum size of a packet or block in bytes; with a larger size the capture counts as damaged.
+    PCAP_BLOCK_MAX = 16 << 20,
     PCAP_INTERFACES_MAX = 4096, // maximum number of interfaces of a pcapng section
 };
 
-#define PCAP_COMMENT_BEGIN "twinwall:" // start of comments with a packet's metadata and verdict
+/// Start of a packet's comment that contains its metadata and verdict.
+#define PCAP_COMMENT_BEGIN "twinwall:"
 
 /// Interface of a pcapng section. A pcap file has one interface, without a description.
 struct pcap_interface {
@@ -27,21 +29,21 @@ struct pcap_interface {
     // Resolution of time stamps, encoded as if_tsresol: 10^-n seconds, or 2^-n seconds if bit 7 is
     // set.
     uint8_t resolution;
-    int64_t offset_s; // seconds to add to its time stamps
+    int64_t offset_s; // number of seconds to add to time stamps (if_tsoffset)
 };
 
 /// Open capture file.
 struct pcap {
     const char *name; // name of the capture for messages
     FILE *file;
-    bool swapped; // true if its numbers are not in the host's byte order
+    bool swapped; // true if the capture's numbers are not in the host's byte order
     bool is_ng;
     uint64_t at; // number of bytes read
     uint8_t *block;
     size_t block_room;
     struct pcap_interface *interfaces;
     uint32_t interface_count;
-    uint64_t last_ns; // time of the last frame with a time
+    uint64_t last_ns; // time of the last frame with a time, in nanoseconds since 1970
     uint64_t frames;  // number of frames read so far, including skipped ones
     uint64_t skipped; // number of frames that are not IP
 };

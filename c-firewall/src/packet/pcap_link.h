@@ -26,11 +26,11 @@ bool pcap_link_is_known(uint16_t link);
 
 /// IP packet of a capture. bytes points into the captured frame.
 struct pcap_packet {
-    uint64_t number;      // number of its frame, from 1
+    uint64_t number;      // number of the packet's frame in the capture, from 1
     uint64_t time_ns;     // time since 1970, in nanoseconds
     const uint8_t *bytes; // captured bytes from the IP header on
     uint32_t captured;
-    uint32_t original; // original length of the packet
+    uint32_t original; // original length of the packet in bytes
     uint8_t version;   // version of IP in the frame: 4 or 6; 0 = the frame does not contain it
     // Text after PCAP_COMMENT_BEGIN in the frame's first comment that begins with it; NULL = none.
     const uint8_t *comment;

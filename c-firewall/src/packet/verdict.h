@@ -32,7 +32,7 @@ enum verdict {
 /// waiting packets up to its ID. Therefore the runs of a batch must be sent in order, and a run may
 /// contain no ID that has another verdict.
 struct verdict_run {
-    uint32_t kernel; // value for the kernel (NF_*), in host order
+    uint32_t kernel; // verdict in the form of the kernel (NF_*), in host order
     bool has_mark;
     uint32_t mark; // mark in host order; 0 without has_mark
     uint32_t first_id;
@@ -51,10 +51,11 @@ struct verdict_run {
 /// verdict would apply to it. Therefore every gap gets the verdict of --fail malformed, in a
 /// message of its own, before the verdict of the next ID.
 struct verdict_batch {
-    uint32_t fail; // value of the verdict for gaps (NF_*)
+    uint32_t fail; // verdict for gaps (IDs without a message) in the form of the kernel (NF_*)
     bool known;    // true if last_id is known; otherwise the first gap covers all waiting packets
-    uint32_t last_id;  // last ID up to which every ID has a verdict once the batch is sent
-    uint32_t nameless; // number of messages without an ID since then
+    // Last ID. All IDs up to it have a verdict after the batch is sent.
+    uint32_t last_id;
+    uint32_t nameless; // number of messages without a readable ID since last_id
     bool overrun;      // true if the kernel has reported lost packets since the last gap
     // Number of IDs since verdict_batch_clear that were skipped without an overrun or an unreadable
     // message.

@@ -17,8 +17,9 @@ enum {
 /// Search for a rule that reads names after a rule that accepts established connections.
 struct search {
     const struct policy_table *table;
-    const struct policy_place *accepts; // rule that accepts them, once it was found; NULL = none
-    const struct policy_place *behind;  // first rule after it that reads a name
+    // Rule that accepts established connections, once it is found; NULL = none.
+    const struct policy_place *accepts;
+    const struct policy_place *behind; // first rule after `accepts` that reads a name
     uint32_t steps;
 };
 

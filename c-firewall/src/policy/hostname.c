@@ -11,16 +11,16 @@
 enum {
     PROBES_MAX = 128,  // maximum number of slots that a search examines
     SLOTS_MIN = 256,   // number of slots of the first table
-    FILTER_SLOTS = 16, // number of slots per word of the filter
+    FILTER_SLOTS = 16, // number of slots per word of the Bloom filter
     WORD_BYTES = 8,
-    TAIL_BYTES = 2 * WORD_BYTES, // size of a record after the name's bytes
+    TAIL_BYTES = 2 * WORD_BYTES, // size of the part of a record after the name's bytes: two words
 };
 
 /// Slot at which a search in the table has ended.
 struct probe {
     size_t slot;
-    uint32_t place;  // end of the name's record; 0 = not found
-    uint32_t passed; // number of slots that were examined before
+    uint32_t place;  // end of the name's record; 0 if the slot is empty
+    uint32_t passed; // number of slots that were examined before this slot
 };
 
 static bool is_in(char byte, const char *set) { return byte != '\0' && strchr(set, byte); }

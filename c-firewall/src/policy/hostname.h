@@ -29,8 +29,9 @@
 
 /// A parsed name.
 struct hostname {
-    size_t length; // length of the name
-    bool wildcard; // true if the name represents its children, at any depth, not itself
+    size_t length; // length of the name in bytes
+    // True for `*.x`, which stands for all names below x, at any depth, but not for x.
+    bool wildcard;
     uint8_t bytes[NAMES_HOST_BYTES];
 };
 
@@ -43,7 +44,7 @@ struct hostnames {
     // length, plus 1 for a wildcard).
     uint8_t *records;
     size_t records_room;
-    uint32_t *ends; // end of each name's record
+    uint32_t *ends; // end of each name's record, as an offset in records
     struct siphash_key key;
     // Number of slots: a power of 2, at least twice the number of names; 0 without names.
     size_t slot_count;

@@ -15,15 +15,18 @@
 #include "spec/field.h"
 
 enum {
-    POLICY_NAME_BYTES = 128,       // maximum size of a name or a string, with the final NUL
-    POLICY_KEY_FIELDS_MAX = 5,     // maximum number of fields of a concatenation
-    POLICY_WAY_MAX = 16,           // maximum number of chains on a path (NFT_JUMP_STACK_SIZE)
+    POLICY_NAME_BYTES = 128,   // maximum size of a name or a string, with the final NUL
+    POLICY_KEY_FIELDS_MAX = 5, // maximum number of fields of a concatenation
+    // Maximum number of chains on a path of jumps and gotos (NFT_JUMP_STACK_SIZE).
+    POLICY_WAY_MAX = 16,
     POLICY_INCLUDE_DEPTH_MAX = 16, // maximum depth of included files
-    POLICY_DEFINE_DEPTH_MAX = 64,  // maximum depth of $NAME within definitions
-    POLICY_BRACE_DEPTH_MAX = 16,   // maximum depth of braces in a set
-    POLICY_TEXT_MAX = 32 << 20,    // maximum size of the text with all includes
+    // Maximum nesting depth of $NAME: the value of a definition may contain $NAME of another
+    // definition.
+    POLICY_DEFINE_DEPTH_MAX = 64,
+    POLICY_BRACE_DEPTH_MAX = 16,   // maximum nesting depth of braces in a set
+    POLICY_TEXT_MAX = 32 << 20,    // maximum size of the text with all includes, in bytes
     POLICY_TOKENS_MAX = 16 << 20,  // maximum number of tokens, after $NAME is replaced
-    POLICY_LEARNING_MAX = 32,      // maximum number of sets that learn
+    POLICY_LEARNING_MAX = 32,      // maximum number of sets that learn addresses from DNS replies
     POLICY_ELEMENTS_MAX = 2 << 20, // maximum number of elements of all sets together
     POLICY_RULES_MAX = 1 << 20,    // maximum number of rules of all chains together
     // Burst of a limit without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
@@ -75,7 +78,8 @@ struct policy_target {
     char chain[POLICY_NAME_BYTES]; // name of the target chain for jump and goto, else ""
     // Index of the target chain for jump and goto in the table's chains; set by parse.
     uint32_t chain_index;
-    struct policy_place place; // place of the verdict's word, or of the chain's name
+    // Place of the chain's name for jump and goto, otherwise of the verdict's word.
+    struct policy_place place;
 };
 
 /// Elements of a set or map, in the order of the text. ranges has count * fields entries: the
@@ -86,21 +90,25 @@ struct policy_elements {
     struct policy_range *ranges;
     struct policy_target *targets; // targets of a verdict map, count of them; else NULL
     uint32_t *marks;               // marks of a map to marks, count of them; else NULL
-    struct policy_place *places;   // places, count of them
+    struct policy_place *places;   // places of the elements, count of them
 };
 
 enum policy_maps_to { POLICY_SET, POLICY_VERDICT_MAP, POLICY_MARK_MAP };
 
 /// File of host names that a set includes by `file`, with the counts of its lines and names.
 struct policy_listed_file {
-    char *path;        // path relative to the folder of the policy's first file, if it lies there
+    // Path relative to the folder of the policy's first file; the unchanged path if the file lies
+    // outside this folder.
+    char *path;
     uint32_t file;     // index in policy.files
-    bool with_parents; // true if `*.x` includes x itself
+    bool with_parents; // true for `with parents`: a line `*.x` also adds x itself
     uint32_t lines;
-    uint32_t names;          // number of names that were added
-    uint32_t local;          // number of names of the machine itself, which were skipped
-    uint32_t left_out;       // number of lines without names
-    uint32_t first_left_out; // first of these lines, from 1; 0 = none
+    uint32_t names; // number of names that were added
+    uint32_t local; // number of names of the machine itself, which were skipped
+    // Number of lines of which a part is not in a known format. Comments and empty lines are not
+    // counted.
+    uint32_t left_out;
+    uint32_t first_left_out; // number of the first line that `left_out` counts, from 1; 0 = none
 };
 
 /// Host names of a set that were read from files.
@@ -108,7 +116,8 @@ struct policy_listed {
     uint32_t file_count;
     struct policy_listed_file *files;
     uint32_t count;
-    uint32_t *ids; // numbers of the names, in the order of the files; a name may be repeated
+    // Numbers of the names in policy.hostnames, in the order of the files; a name may be repeated.
+    uint32_t *ids;
 };
 
 /// A named set or map.
@@ -117,7 +126,7 @@ struct policy_set {
     char comment[POLICY_NAME_BYTES]; // comment; "" = none
     struct policy_place place;
     enum policy_maps_to maps_to;
-    bool is_typeof;        // true if declared with typeof: then key has the fields
+    bool is_typeof;        // true if the set is declared with typeof; key then has its fields
     struct policy_key key; // fields, if is_typeof
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
     bool interval;
@@ -133,11 +142,11 @@ struct policy_set {
 enum policy_op {
     POLICY_EQ,
     POLICY_NE,
-    POLICY_LT, // comparison with the one value range.low
+    POLICY_LT, // less than the value range.low; GT, LE and GE use this single value, too
     POLICY_GT,
     POLICY_LE,
     POLICY_GE,
-    POLICY_BITS_ANY, // comparison of bits: (field & range.low) != 0
+    POLICY_BITS_ANY, // at least one of the bits is set: (field & range.low) != 0
 };
 
 /// Right side of a match, or the map of a lookup (`map`, `vmap`).
@@ -145,14 +154,15 @@ enum policy_right { POLICY_RIGHT_RANGE, POLICY_RIGHT_NAMED, POLICY_RIGHT_LITERAL
 
 struct policy_match {
     struct policy_key key;
-    bool masked; // compares (field & mask); the key has one field, and op is EQ or NE
+    // True if the match compares (field & mask); the key then has one field, and op is EQ or NE.
+    bool masked;
     policy_value mask;
     enum policy_op op;
     enum policy_right right;
-    struct policy_range range;        // for RIGHT_RANGE
-    uint32_t set;                     // for RIGHT_NAMED: index in the table's sets; set by parse
-    struct policy_elements elements;  // for RIGHT_LITERAL
-    char set_name[POLICY_NAME_BYTES]; // for RIGHT_NAMED
+    struct policy_range range;        // range of values, for RIGHT_RANGE
+    uint32_t set;                     // index in the table's sets, for RIGHT_NAMED; set by parse
+    struct policy_elements elements;  // elements in braces, for RIGHT_LITERAL
+    char set_name[POLICY_NAME_BYTES]; // name of the set, for RIGHT_NAMED
 };
 
 struct policy_counter {
@@ -162,8 +172,8 @@ struct policy_counter {
 struct policy_limit {
     bool over;
     bool of_bytes;   // true for bytes, false for packets
-    uint64_t rate;   // rate per unit; at least 1
-    uint64_t unit_s; // length of the unit in seconds: 1, 60, 3600, 86400, 604800
+    uint64_t rate;   // number of packets or bytes per unit of time; at least 1
+    uint64_t unit_s; // length of the unit of time in seconds: 1, 60, 3600, 86400 or 604800
     uint64_t burst;  // burst in packets or bytes
 };
 
@@ -174,16 +184,17 @@ struct policy_quota {
 };
 
 struct policy_log {
-    char prefix[POLICY_NAME_BYTES]; // prefix of the log; "" = none
+    char prefix[POLICY_NAME_BYTES]; // prefix of the log line; "" = none
     // Level: 0 emerg .. 7 debug; 4 = warn, the default.
     uint8_t level;
 };
 
 enum policy_reject_kind {
     POLICY_REJECT_TCP_RESET,
-    POLICY_REJECT_ICMP,   // ICMP error; the code is one of type 3
-    POLICY_REJECT_ICMPV6, // ICMPv6 error; the code is one of type 1
-    POLICY_REJECT_ICMPX,  // ICMP or ICMPv6 error; the code is an enum policy_icmpx
+    POLICY_REJECT_ICMP,   // ICMP error of type 3 (destination unreachable), with this code
+    POLICY_REJECT_ICMPV6, // ICMPv6 error of type 1 (destination unreachable), with this code
+    // ICMP error for an IPv4 packet, ICMPv6 error for an IPv6 packet; code: enum policy_icmpx.
+    POLICY_REJECT_ICMPX,
 };
 
 /// Values of enum nft_reject_inet_code (linux/netfilter/nf_tables.h).
@@ -204,7 +215,7 @@ struct policy_reject {
 struct policy_mark_set {
     bool has_map;
     uint32_t keep, toggle;
-    struct policy_match map; // map: key, right NAMED or LITERAL, op EQ
+    struct policy_match map; // lookup in a map to marks: right is NAMED or LITERAL, op is EQ
 };
 
 enum policy_statement_kind {
@@ -223,19 +234,19 @@ struct policy_statement {
     enum policy_statement_kind kind;
     struct policy_place place;
     union {
-        struct policy_match *match; // for MATCH, and for VMAP: key, right NAMED or LITERAL, op EQ
+        struct policy_match *match; // for MATCH; for VMAP: right is NAMED or LITERAL, op is EQ
         struct policy_counter counter;
         struct policy_limit limit;
         struct policy_quota quota;
         struct policy_log *log;
         struct policy_mark_set *mark_set;
-        struct policy_target *target; // for VERDICT
+        struct policy_target *target; // target, for VERDICT
         struct policy_reject reject;
     };
 };
 
 struct policy_rule {
-    struct policy_place place; // place of its first token
+    struct policy_place place; // place of the rule's first token
     char *comment;             // comment of the rule; NULL = none
     uint32_t count;
     struct policy_statement *statements;

@@ -12,8 +12,8 @@
 #include "policy/value.h"
 
 enum {
-    ICMP_PORT_UNREACHABLE = 3,   // a code of ICMP type 3
-    ICMPV6_PORT_UNREACHABLE = 4, // a code of ICMPv6 type 1
+    ICMP_PORT_UNREACHABLE = 3,   // code of ICMP type 3 for an unreachable port
+    ICMPV6_PORT_UNREACHABLE = 4, // code of ICMPv6 type 1 for an unreachable port
     LEVEL_WARN = 4,              // level of a log without `level`
 };
 

@@ -9,8 +9,8 @@ struct search {
     const struct policy_table *table;
     bool ipv6;
     uint32_t found_count;
-    uint32_t *found; // chains in the order in which they were found, examined or not yet
-    bool *known;     // for each chain, true if it is in found
+    uint32_t *found; // indexes of the reached chains, in the order in which they were found
+    bool *known;     // for each chain, true if found contains it
     struct requirement requirement;
 };
 

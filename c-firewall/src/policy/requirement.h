@@ -26,15 +26,15 @@ enum {
 
 struct requirement {
     uint32_t copy_bytes;  // minimum number of bytes of a packet to copy; 0 = metadata only
-    bool layer4;          // true if it reads data after the network header
-    bool uid_gid;         // true for meta skuid and meta skgid
-    bool conntrack_state; // true for ct state
-    bool conntrack_mark;  // true for ct mark
-    bool interface_names; // true for iifname and oifname
-    bool names;           // true for tls, http and dns
-    bool requests;        // true for http
-    bool learns;          // true for a set that learns addresses
-    bool reject;          // true for reject
+    bool layer4;          // true if the policy reads data after the network header
+    bool uid_gid;         // true if the policy reads meta skuid or meta skgid
+    bool conntrack_state; // true if the policy reads ct state
+    bool conntrack_mark;  // true if the policy reads ct mark
+    bool interface_names; // true if the policy reads iifname or oifname
+    bool names;           // true if the policy reads names: fields of tls, http or dns
+    bool requests;        // true if the policy reads a field of HTTP requests (host or method)
+    bool learns;          // true if the policy uses a set that learns addresses
+    bool reject;          // true if the policy rejects packets
 };
 
 /// Fills in the requirement of all chains that IPv4 packets, or IPv6 packets, can reach.

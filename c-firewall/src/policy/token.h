@@ -17,20 +17,25 @@ enum {
 };
 
 enum token_kind {
-    TOKEN_END_OF_TEXT, // end of the text; it stays the next token when it is consumed
-    TOKEN_LINE_END,    // one or more line ends, with blanks and comments between them
+    // End of the text. Consuming it has no effect: it stays the next token.
+    TOKEN_END_OF_TEXT,
+    TOKEN_LINE_END, // one or more line ends, with blanks and comments between them
     TOKEN_SEMICOLON,
     // A letter, _ or ., then letters, digits, _ - . / (so `mbytes/second` is one word, as in nft).
     TOKEN_WORD,
     TOKEN_WILDCARD, // a word with a *: eth*
     TOKEN_NUMBER,   // decimal or hexadecimal number, up to 2^64 - 1
     TOKEN_IPV4,     // digits and dots, at least one dot; not checked further
-    TOKEN_IPV6,     // hexadecimal digits, at least two colons, dotted end; not checked further
-    TOKEN_STRING,   // text in quotes; the token's text is without them
-    TOKEN_SIGN,     // the sign is in sign
-    TOKEN_OTHER,    // any other text, such as 80tcp, or é
-    TOKEN_VARIABLE, // $NAME; the lexer never returns it
-    TOKEN_BAD, // invalid text, whose error lexer_unexpected, lexer_refuse and lexer_wrong report
+    // Hexadecimal digits and at least two colons, perhaps with a dotted end; not checked further.
+    TOKEN_IPV6,
+    TOKEN_STRING, // text in quotes; the token's text is the part between the quotes
+    TOKEN_SIGN,   // the kind of sign is in token.sign
+    TOKEN_OTHER,  // any other text, such as 80tcp, or é
+    // $NAME. The lexer replaces it by the tokens of the definition, and never returns it.
+    TOKEN_VARIABLE,
+    // Invalid text. lexer_unexpected, lexer_refuse and lexer_wrong report its error in place of
+    // their own.
+    TOKEN_BAD,
 };
 
 enum token_sign {
@@ -60,8 +65,8 @@ enum token_sign {
 
 struct token {
     enum token_kind kind;
-    enum token_sign sign; // sign of a TOKEN_SIGN, else SIGN_NONE
-    uint32_t length;      // length of text
+    enum token_sign sign; // kind of sign, for TOKEN_SIGN; else SIGN_NONE
+    uint32_t length;      // length of text in bytes
     const char *text;     // text of the token, not NUL-terminated; valid until lexer_close
     uint64_t number;      // value of a TOKEN_NUMBER
     struct policy_place place;
@@ -83,7 +88,7 @@ struct token_scanned {
     enum token_sign sign;
     size_t length; // length in bytes, with the quotes of a string
     uint64_t number;
-    const char *cause; // error of an invalid token, or NULL
+    const char *cause; // error of an invalid token; else NULL
 };
 
 /// Returns the token at the start of a text (up to end); TOKEN_END_OF_TEXT if the text is empty.

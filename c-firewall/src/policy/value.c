@@ -12,7 +12,7 @@
 enum {
     IPV6_GROUPS = 8,
     VALUE_BYTES = 16,
-    REJECT_CODE_MAX = 254, // largest code of nf_tables' reject
+    REJECT_CODE_MAX = 254, // largest ICMP code that nf_tables' reject accepts
 };
 
 /// Returns true if a type's values can be written as numbers.

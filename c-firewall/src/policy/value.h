@@ -11,7 +11,8 @@
 
 enum {
     VALUE_INTERFACE_BYTES = 16, // maximum size of an interface name with its final NUL (IFNAMSIZ)
-    VALUE_SHORT_BYTES = 16,     // maximum length of the name of an ALPN protocol or of a method
+    // Maximum length of the name of an ALPN protocol or an HTTP method, in bytes.
+    VALUE_SHORT_BYTES = 16,
 };
 
 /// Returns the value of the name of an ALPN protocol or an HTTP method. The name has at most

@@ -11,7 +11,7 @@ enum {
     US_PER_MS = 1000,
     US_PER_SECOND = 1000000,
     NS_PER_US = 1000,
-    PARTS = 2, // number of watchdog notifications per time limit of systemd
+    PARTS = 2, // number of watchdog notifications within WatchdogSec, systemd's time limit
 };
 
 void notify_ready(const char *status) { sd_notifyf(0, "READY=1\nSTATUS=%s\n", status); }

@@ -56,7 +56,7 @@ static struct privilege_end parents_end(void) {
 static void restore_parents_end(const struct privilege_end *end) {
     prctl(PR_SET_PDEATHSIG, (unsigned long)end->signal);
     if (end->signal != 0 && getppid() != end->parent)
-        raise(end->signal); // the parent ended in between
+        raise(end->signal); // the parent ended before prctl
 }
 
 int privilege_lower(const struct options *options, struct privilege_lowered *lowered,

@@ -19,7 +19,7 @@
 /// Signal that the kernel sends when the parent process ends (PR_SET_PDEATHSIG).
 struct privilege_end {
     pid_t parent;
-    int signal; // the signal; 0 = none
+    int signal; // signal that ends the process; 0 = none
 };
 
 /// Rights that privilege_lower has taken away, for privilege_raise.

@@ -59,7 +59,7 @@ int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark) {
                 return -EBADMSG;
             found = be32_at(value + offset + NLA_HDRLEN);
         }
-        offset += NLA_ALIGN(attribute.nla_len); // beyond the end if the last one is unpadded
+        offset += NLA_ALIGN(attribute.nla_len); // after the end if the last attribute is unpadded
     }
     *mark = found;
     return 0;
@@ -105,7 +105,7 @@ int queue_check_attributes(const uint8_t *bytes, struct queue_extras *extras) {
                 0)
             return -EBADMSG;
         has_packet_hdr = has_packet_hdr || type == NFQA_PACKET_HDR;
-        offset += NLA_ALIGN(attribute.nla_len); // beyond nlmsg_len if the last one is unpadded
+        offset += NLA_ALIGN(attribute.nla_len); // after nlmsg_len if the last attribute is unpadded
     }
     if (!has_packet_hdr)
         return -EBADMSG;

@@ -112,7 +112,7 @@ static int classic_open(struct queue *queue) {
 
     if (!handle)
         return -errno;
-    queue->library = handle; // closed by classic_close
+    queue->library = handle; // classic_close closes it
     queue->socket.fd = nfq_fd(handle);
     queue->portid = nfnl_portid(nfq_nfnlh(handle));
     nfnl_set_rcv_buffer_size(nfq_nfnlh(handle), CATCH_BYTES);

@@ -97,7 +97,7 @@ static int mnl_open(struct queue *queue) {
 
     if (!socket)
         return -errno;
-    queue->library = socket; // closed by mnl_close, also after a failure
+    queue->library = socket; // mnl_close closes it, also after a failure
     queue->socket.fd = mnl_socket_get_fd(socket);
     if (mnl_socket_bind(socket, 0, MNL_SOCKET_AUTOPID) < 0)
         return -errno;
@@ -110,7 +110,7 @@ static int mnl_adopt(struct queue *queue, int fd) {
 
     if (!socket)
         return -errno;
-    queue->library = socket; // closed by mnl_close, with fd
+    queue->library = socket; // mnl_close closes it, with fd
     queue->socket.fd = fd;
     queue->portid = mnl_socket_get_portid(socket);
     return 0;

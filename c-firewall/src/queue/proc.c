@@ -17,7 +17,7 @@
 enum {
     PATH_BYTES = 64,         // maximum size of "/proc/PID/fd/FD"
     LINE_BYTES = 256,        // maximum size of a line; the longest has about 100
-    READ_STEP_BYTES = 65536, // step by which a file is read, in bytes
+    READ_STEP_BYTES = 65536, // number of bytes that are read from a file by one call
 };
 
 /// Copies the next line of a text to `line`, cut to LINE_BYTES. Returns false at the text's end.

@@ -23,8 +23,9 @@ enum {
 /// Values of a queue's line in the file QUEUE_PROC_QUEUES (seq_show in
 /// net/netfilter/nfnetlink_queue.c). All counters have 32 bits and wrap.
 struct queue_figures {
-    uint32_t portid;  // netlink port of the owner
-    uint32_t waiting; // number of packets sent to the owner that have no verdict yet (queue_total)
+    uint32_t portid; // netlink port of the owner
+    // Number of packets that were sent to the owner and have no verdict yet (queue_total).
+    uint32_t waiting;
     // Number of packets dropped because the queue was full (queue_dropped).
     uint32_t queue_full;
     // Number of packets dropped because the owner's socket was full (user_dropped).

@@ -55,7 +55,7 @@ static void fail_owned(const struct queue *queue, uint32_t portid, struct failur
                     queue->settings.number, portid);
 }
 
-/// Returns the failure to allocate the arena. The paper profile requests 4 GiB of address space.
+/// Fills in the failure to allocate the arena. The paper profile requests 4 GiB of address space.
 static void fail_arena(const struct queue_settings *settings, int error, struct failure *failure) {
     failure_set(failure, LOG_EXIT_CALL,
                 "%" PRIu64 " bytes to receive packets into: %s: allow the process more memory "
@@ -76,7 +76,7 @@ static void fail_capability(struct failure *failure) {
                 "or give the program the capability (setcap cap_net_admin+ep)");
 }
 
-/// Returns the failure for an errno of the request to bind a queue. EPERM means that a capability
+/// Fills in the failure for an errno of the request to bind a queue. EPERM means that a capability
 /// is missing or that another process owns the queue.
 static void fail_bind(const struct queue *queue, int error, struct failure *failure) {
     struct queue_figures figures;

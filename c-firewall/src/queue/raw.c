@@ -81,7 +81,7 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
     const int framed = queue_frame(bytes, received, packet);
     size_t offset = QUEUE_MESSAGE_BYTES;
     struct nlmsghdr header;
-    uint64_t seen = 0; // one bit per attribute type below 64
+    uint64_t seen = 0; // one bit for each attribute type below 64
 
     if (framed != QUEUE_PARSED_PACKET || packet->truncated)
         return framed;
@@ -106,7 +106,7 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
             return QUEUE_PARSED_MALFORMED;
         if (type < 64)
             seen |= UINT64_C(1) << type;
-        offset += NLA_ALIGN(attribute.nla_len); // beyond the end if the last one is unpadded
+        offset += NLA_ALIGN(attribute.nla_len); // after the end if the last attribute is unpadded
     }
     if (!(seen & UINT64_C(1) << NFQA_PACKET_HDR))
         return QUEUE_PARSED_MALFORMED;
@@ -240,7 +240,7 @@ static int raw_open(struct queue *queue) {
 
     if (fd < 0)
         return -errno;
-    queue->socket.fd = fd; // closed by raw_close, also after a failure
+    queue->socket.fd = fd; // raw_close closes it, also after a failure
     if (bind(fd, (const struct sockaddr *)&address, sizeof address) < 0)
         return -errno;
     return take_portid(queue);

@@ -13,7 +13,7 @@ enum {
     // Size of the space in a receive slot for headers and all attributes except payload and
     // NFQA_CT, in bytes.
     QUEUE_OVERHEAD_BYTES = 512,
-    QUEUE_SOCKET_SLOT_ALIGN = 64, // alignment of a slot, in bytes: a cache line
+    QUEUE_SOCKET_SLOT_ALIGN = 64, // alignment of a slot in bytes: the size of a cache line
     // Time limit for the answer to a configuration request (SO_RCVTIMEO), in seconds.
     QUEUE_SOCKET_ACK_SECONDS = 1,
 };
@@ -21,8 +21,8 @@ enum {
 /// Message in its receive slot. It is valid until the next receive call.
 struct queue_message {
     const uint8_t *bytes;
-    size_t received; // number of its bytes in the arena
-    bool truncated;  // true if the message was longer (MSG_TRUNC)
+    size_t received; // number of the message's bytes in the arena
+    bool truncated;  // true if the message was longer than its slot (MSG_TRUNC)
 };
 
 struct queue_socket {
@@ -30,9 +30,9 @@ struct queue_socket {
     uint32_t batch; // number of slots
     uint64_t slot_bytes;
     uint8_t *arena;          // buffer of batch * slot_bytes, lazily allocated zero pages
-    struct mmsghdr *headers; // headers, one per slot; NULL if batch is 1
+    struct mmsghdr *headers; // headers for recvmmsg, one per slot; NULL if batch is 1
     struct iovec *vectors;  // vectors, one per slot, to which the headers point; NULL if batch is 1
-    size_t single_received; // result of recv, if batch is 1
+    size_t single_received; // number of bytes that recv received, if batch is 1
 };
 
 /// Returns the slot size in bytes for a copy range: copy_bytes + QUEUE_OVERHEAD_BYTES, rounded up

@@ -12,14 +12,20 @@
 #include "spec/option.h"
 
 enum {
-    QUEUE_CONNTRACK_BYTES = 1024, // room in a slot for NFQA_CT, if it is requested, in bytes
-    QUEUE_MESSAGE_BYTES = 20,     // size of nlmsghdr and nfgenmsg, with which every message begins
-    QUEUE_REQUEST_BYTES = 64,     // size of the buffer for a configuration request, in bytes
-    QUEUE_VERDICT_BYTES = 40,     // size of a verdict message with a mark, in bytes
-    QUEUE_FLAGS_ALL = 15,         // all flags that are ever requested (NFQA_CFG_F_*)
-    QUEUE_GAP_SEQUENCE = 1,       // nlmsg_seq of a gap's verdict; that of others is 0
-    QUEUE_PAUSE_NS = 1000000,     // pause when the kernel has no room for verdicts, in nanoseconds
-    QUEUE_TRIES_MAX = 1000, // maximum number of attempts to send verdicts, for callers that wait
+    // Size of the space for NFQA_CT in a slot of the arena, in bytes; only slots of queues that
+    // request NFQA_CT have it.
+    QUEUE_CONNTRACK_BYTES = 1024,
+    // Size of nlmsghdr and nfgenmsg, with which every message begins, in bytes.
+    QUEUE_MESSAGE_BYTES = 20,
+    QUEUE_REQUEST_BYTES = 64, // size of the buffer for a configuration request, in bytes
+    QUEUE_VERDICT_BYTES = 40, // size of a verdict message with a mark, in bytes
+    QUEUE_FLAGS_ALL = 15,     // all flags that the firewall may request (NFQA_CFG_F_*)
+    // nlmsg_seq of a verdict for a gap (IDs without a message); other verdicts have 0.
+    QUEUE_GAP_SEQUENCE = 1,
+    // Duration of a pause when the kernel has no room for verdicts, in nanoseconds.
+    QUEUE_PAUSE_NS = 1000000,
+    // Maximum number of attempts to send verdicts, for callers that pause and try again.
+    QUEUE_TRIES_MAX = 1000,
 };
 
 #define QUEUE_UNKNOWN UINT32_MAX // value of a uid, gid or ct_info that the kernel did not report
@@ -29,11 +35,12 @@ struct queue_settings {
     enum queue_kind kind;
     uint32_t copy_bytes;     // number of bytes of a packet to copy; 0 = metadata only
     uint32_t batch;          // maximum number of messages per receive call, 1..VERDICT_PACKETS_MAX
-    uint64_t slot_bytes;     // size of a slot of the arena in bytes (queue_socket_slot_bytes)
+    uint64_t slot_bytes;     // size of a receive slot in bytes (queue_socket_slot_bytes)
     uint32_t receive_buffer; // size of the receive buffer in bytes; 0 = the kernel's default
     bool receive_buffer_required; // true if a smaller buffer is a failure, not a warning
     uint32_t queue_length;        // length of the queue in packets
-    bool gso;                     // true if packets may be larger than a segment (NFQA_CFG_F_GSO)
+    // True if the kernel may queue GSO packets, which are larger than a segment (NFQA_CFG_F_GSO).
+    bool gso;
     // True if the kernel accepts packets when the queue is full (NFQA_CFG_F_FAIL_OPEN).
     bool fail_open;
     // True if the kernel reports the user and group of a packet's sender (NFQA_CFG_F_UID_GID).
@@ -41,7 +48,8 @@ struct queue_settings {
     // True if the kernel must report a packet's conntrack entry (NFQA_CFG_F_CONNTRACK). If it
     // can't, opening fails.
     bool conntrack;
-    bool names; // true if the queue's connections are followed for the names that clients show
+    // True if the firewall reads the names that clients show in this queue's connections.
+    bool names;
 };
 
 /// Packet as the kernel describes it. payload points into the arena and is valid until the next
@@ -54,17 +62,18 @@ struct queue_packet {
     uint8_t hook;       // hook of netfilter (NF_INET_*)
     // True if the message did not fit into its receive slot: only id, ethertype and hook are known.
     bool truncated;
-    bool spoiled;      // true if the message is malformed: at most id, ethertype and hook are known
-    bool nameless;     // true if the ID is unknown as well; spoiled is set, too
-    uint32_t mark;     // mark of the packet; 0 = none
-    uint32_t indev;    // index of the interface at which it arrived; 0 = none
-    uint32_t outdev;   // index of the interface by which it leaves; 0 = none
-    uint32_t uid;      // user of the socket that sent it, or QUEUE_UNKNOWN
-    uint32_t gid;      // group of the socket that sent it, or QUEUE_UNKNOWN
-    uint32_t ct_info;  // state of the connection (enum ip_conntrack_info), or QUEUE_UNKNOWN
-    bool has_ct_mark;  // true if the packet belongs to a connection, whose mark is ct_mark
-    uint32_t ct_mark;  // mark of the connection; 0 = none
-    uint32_t skb_info; // bits about the packet's checksum (NFQA_SKB_*)
+    bool spoiled;     // true if the message is malformed: at most id, ethertype and hook are known
+    bool nameless;    // true if the ID is also unknown; spoiled is then set, too
+    uint32_t mark;    // mark of the packet; 0 = none
+    uint32_t indev;   // index of the interface at which the packet arrived; 0 = none
+    uint32_t outdev;  // index of the interface by which the packet leaves; 0 = none
+    uint32_t uid;     // user ID of the socket that sent the packet, or QUEUE_UNKNOWN
+    uint32_t gid;     // group ID of the socket that sent the packet, or QUEUE_UNKNOWN
+    uint32_t ct_info; // state of the connection (enum ip_conntrack_info), or QUEUE_UNKNOWN
+    // True if the packet belongs to a conntrack connection; ct_mark is then that connection's mark.
+    bool has_ct_mark;
+    uint32_t ct_mark;       // mark of the conntrack connection; 0 = none
+    uint32_t skb_info;      // bits about the packet's checksum (NFQA_SKB_*)
     const uint8_t *payload; // copied bytes from the IP header on; NULL without a payload
     uint32_t payload_bytes; // number of copied bytes at payload
     // Length of the packet in the kernel in bytes; it may exceed the copied bytes.
@@ -75,7 +84,7 @@ struct queue_packet {
 /// (-ENOENT for a verdict: the kernel has no packet with this ID).
 enum queue_parsed {
     QUEUE_PARSED_PACKET,
-    QUEUE_PARSED_IGNORED,   // neither a packet nor an error; or an acknowledgement
+    QUEUE_PARSED_IGNORED,   // acknowledgement, or a message that is neither a packet nor an error
     QUEUE_PARSED_MALFORMED, // malformed message
 };
 
@@ -88,8 +97,9 @@ struct queue_received {
     // NFQNL_MSG_PACKET.
     uint32_t malformed;
     uint32_t nameless; // number of malformed messages that have no ID
-    uint32_t ignored;  // number of messages without information
-    uint32_t vacant;   // number of gaps in which the kernel had no packet
+    // Number of acknowledgements, and of messages that are neither packets nor errors.
+    uint32_t ignored;
+    uint32_t vacant;   // number of gap verdicts for which the kernel had no packet
     uint32_t refused;  // number of verdicts that the kernel refused
     uint32_t overruns; // 1 if the call reported lost packets (ENOBUFS), else 0
 };
@@ -109,8 +119,9 @@ struct queue;
 
 /// Functions of a backend. Unless stated otherwise they return 0 or -errno.
 struct queue_backend {
-    const char *verdict_call;         // name of the system call that sends verdicts
-    int (*open)(struct queue *queue); // creates and binds the netlink socket, sets queue.socket.fd
+    const char *verdict_call; // name of the system call that sends verdicts
+    // Creates and binds the netlink socket, and sets queue.socket.fd.
+    int (*open)(struct queue *queue);
     // Makes the queue use and own a bound netlink socket; on failure the caller still owns the
     // socket. NULL if the backend can't.
     int (*adopt)(struct queue *queue, int fd);
@@ -121,7 +132,8 @@ struct queue_backend {
     // Sends at least one run, in order. Returns the number of sent runs, or -errno if no run was
     // sent.
     int (*verdict)(struct queue *queue, const struct verdict_run *runs, size_t count);
-    void (*close)(struct queue *queue); // closes the socket; also called after a failed open
+    // Closes the socket. Also called after a failed open.
+    void (*close)(struct queue *queue);
 };
 
 /// Queue with its backend, socket and buffers. A zeroed queue may be passed to queue_close.
@@ -129,18 +141,18 @@ struct queue {
     struct queue_settings settings;
     const struct queue_backend *backend;
     struct queue_socket socket;
-    uint32_t portid;           // netlink port of the socket
-    uint32_t flags;            // requested flags (NFQA_CFG_F_*)
-    uint32_t receive_buffer;   // size of the receive buffer that the kernel gives, in bytes
-    uint32_t pending;          // number of messages in the arena that came during configuration
-    uint32_t pending_overruns; // number of ENOBUFS during configuration
+    uint32_t portid;         // netlink port of the socket
+    uint32_t flags;          // requested flags (NFQA_CFG_F_*)
+    uint32_t receive_buffer; // size of the receive buffer that the kernel gives, in bytes
+    uint32_t pending; // number of messages in the receive slots that arrived during configuration
+    uint32_t pending_overruns; // number of overruns (ENOBUFS) during configuration
     bool bound;   // true if the kernel knows this process's socket as the queue's owner
-    bool handed;  // true if another process may have configured the queue (queue_resume)
+    bool handed;  // true if another process may have configured the queue; see queue_resume
     bool refresh; // true if waiting packets may lack data that the settings request
     // Packets of the last receive call; there is room for settings.batch packets.
     struct queue_packet *packets;
     size_t verdicts_max;  // maximum number of runs for which verdicts has room
-    size_t verdicts_most; // maximum number of runs that the kernel accepts in one message
+    size_t verdicts_most; // maximum number of runs that the kernel accepts in one datagram
     uint8_t *verdicts;    // buffer for verdict messages, QUEUE_VERDICT_BYTES per run
     // Name of the system call that made queue_receive or queue_verdict fail.
     const char *failed_call;

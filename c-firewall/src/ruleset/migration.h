@@ -41,7 +41,7 @@ struct migration_side {
     uint32_t rule_count;
     struct migration_rule *rules;
     uint32_t totals[MIGRATION_KIND_COUNT]; // number of statements of each kind in all rules
-    int64_t *limit_sizes; // size of each limit, as in struct flow_limit; NULL = unknown
+    int64_t *limit_sizes; // size of each limit's bucket, as in struct flow_limit; NULL = unknown
 };
 
 /// Pairs of corresponding statements: their old and new numbers.
@@ -60,7 +60,7 @@ struct migration {
 
 /// State of limits and quotas of another process's policy, numbered in the order of its rules.
 struct migration_states {
-    int64_t *tokens; // tokens of each limit, at most its size
+    int64_t *tokens; // number of tokens in each limit's bucket, at most the bucket's size
     uint64_t *used;  // number of bytes that each quota has used
 };
 

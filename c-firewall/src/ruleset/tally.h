@@ -12,10 +12,10 @@
 
 /// Sums for a policy. Zeroed = no policy.
 struct tally {
-    const struct policy *policy; // the policy; NULL = none
+    const struct policy *policy; // policy; NULL = none
     const struct compiled *compiled;
-    struct flow_counter *counters; // sums of the counters (compile_counters of them)
-    uint64_t *logged;              // sums of the logs (compile_logs of them)
+    struct flow_counter *counters; // sum of each counter; compile_counters returns their number
+    uint64_t *logged;              // sum of each log; compile_logs returns their number
 };
 
 /// Creates the sums of a policy, which begin with the initial values. The policy must outlive the

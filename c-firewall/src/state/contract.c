@@ -34,7 +34,7 @@ static void put_stall(FILE *out, const struct options *options,
                 accepted_or_dropped(options, OPTIONS_STALL), options->deadline_ms);
 }
 
-/// Returns the effect of the queue rules while no process owns the queue.
+/// Writes the effect of the queue rules while no process owns the queue.
 static void put_rules(FILE *out, const struct queue_rules *queue_rules) {
     const char *const unknown = queue_rules->unknown;
 

@@ -13,12 +13,12 @@
 #include "state/queue_rules.h"
 
 enum {
-    CONTRACT_REALLY_BYTES = 192, // maximum size of a sentence with its final NUL
+    CONTRACT_REALLY_BYTES = 192, // maximum size of the text of an effect, with its final NUL
 };
 
 struct contract_row {
     enum options_situation situation;
-    bool open;                          // mode, as --fail has it
+    bool open;                          // mode of --fail: true for open, false for closed
     char really[CONTRACT_REALLY_BYTES]; // effect of the failure, as a sentence
 };
 
@@ -29,8 +29,9 @@ struct contract {
 /// Facts about the kernel and the guard on which the contract depends.
 struct contract_facts {
     uint32_t receive_buffer; // size of the receive buffer, in bytes
-    bool figures; // true if the kernel's counters can be read, so that a stall can be detected
-    bool guard;   // true if the guard runs, or none is wanted
+    // True if the kernel's counters of the queues can be read, so that a stall can be detected.
+    bool figures;
+    bool guard; // true if the guard runs, or if no guard is wanted
 };
 
 /// Computes the effect of each failure that --fail names, and stores it in the contract. Has no

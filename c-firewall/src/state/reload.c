@@ -105,7 +105,7 @@ static void swap(struct state *state, struct loaded **next, const struct migrati
 
 /// Objects that a reload creates and frees.
 struct replacement {
-    struct loaded *next; // next policy; after the change, the old one
+    struct loaded *next; // next policy; after the change, the old policy
     struct migration migration;
     struct tally tally;
     struct evaluation_source **sources;
@@ -180,7 +180,7 @@ int reload(struct state *state, struct reload_result *result, struct failure *fa
         .removed = replacement.migration.removed,
         .milliseconds = (wait_clock() - began_ns) / NS_PER_MS,
     };
-    events_drain(state->events); // after this no event needs the old policy
+    events_drain(state->events); // after events_drain no event needs the old policy
     release(state, &replacement);
     counts_add(COUNT_RELOADS, 1);
     tell(state, result);

@@ -19,7 +19,8 @@ struct state;
 struct reload_result {
     uint32_t generation; // generation of the new policy; the first policy has 1
     uint32_t rules;
-    uint32_t kept;    // number of rules that both policies have, whose counters go on
+    // Number of rules that both policies have. Their counters continue.
+    uint32_t kept;
     uint32_t added;   // number of rules that only the new policy has
     uint32_t removed; // number of rules that only the old policy had
     uint64_t milliseconds;

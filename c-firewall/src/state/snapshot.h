@@ -45,14 +45,14 @@ struct snapshot {
     uint64_t time_ms;
     uint64_t started_ms;
     uint64_t uptime_ms;      // time since the start in milliseconds, by a clock that is never set
-    uint64_t loaded_ms;      // time at which the policy was loaded
-    uint32_t generation;     // generation of the policy; the first one has 1
+    uint64_t loaded_ms;      // UNIX time at which the policy was loaded, in milliseconds
+    uint32_t generation;     // generation of the policy; the first policy has 1
     const char *policy_file; // file of the policy; NULL = no policy: then its other fields are 0
     uint32_t chain_count;
     uint32_t rule_count;
     struct requirement requirement;
     enum tracked tracked;
-    uint64_t learned; // number of addresses that the policy's sets have learned and still hold
+    uint64_t learned; // number of addresses that the policy's sets have learned and still contain
     uint32_t ledger_count;
     struct ledger *ledgers; // ledgers, one per queue
     uint64_t *stalled;      // numbers of packets that the guard answered, one per queue
@@ -61,7 +61,7 @@ struct snapshot {
     char *reload_error; // failure of the last reload; NULL if it succeeded
     const struct options *options;
     const struct contract *contract;
-    bool guard_ended; // the guard has ended by itself
+    bool guard_ended; // true if the guard has ended by itself
 };
 
 /// Creates a snapshot. Any thread may call this function, which waits while a policy is being

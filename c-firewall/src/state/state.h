@@ -20,20 +20,22 @@ struct events;
 
 struct state {
     pthread_mutex_t mutex;
-    struct options *options; // options; unchanged once workers run
-    uint64_t started_ms;     // UNIX time of the program's start, in milliseconds
-    uint64_t started_ns;     // time of the start (wait_clock)
-    struct loaded *loaded;   // policy that decides; its compiled is NULL without one
+    // Options, adjusted to the policy and the kernel; unchanged once workers run.
+    struct options *options;
+    uint64_t started_ms;   // UNIX time of the program's start, in milliseconds
+    uint64_t started_ns;   // time of the start (wait_clock)
+    struct loaded *loaded; // policy that decides; loaded.compiled is NULL if there is no policy
     // Sockets for reject. They are open, if possible, even if the policy does not reject, so that a
     // later policy may reject.
     struct reject reject;
     struct events *events;
     struct workers workers;
     char reload_error[LOG_TEXT_BYTES]; // failure of the last reload; "" if it succeeded
-    enum tracked tracked; // whether packets have the connection state that the policy needs
+    // Result of the check whether packets have the connection state that the policy needs.
+    enum tracked tracked;
     struct contract contract;
     struct contract unguarded; // failure contract for the time after the guard has ended
-    bool guard_ended;          // the guard has ended by itself
+    bool guard_ended;          // true if the guard has ended by itself
 };
 
 /// Loads the policy, and adjusts the options to it. The options outlive the state.

@@ -19,7 +19,9 @@ enum {
     // Maximum size of a message from the kernel (about one element, or the result of a batch), in
     // bytes.
     ANSWER_BYTES = 2048,
-    TRIES_MAX = 4, // maximum number of attempts: before Linux 6.9 an element may expire in a batch
+    // Maximum number of attempts to execute a batch. Before Linux 6.9 an element may expire during
+    // the batch.
+    TRIES_MAX = 4,
     IPV4_BYTES = 4,
     IPV6_BYTES = 16,
     // Maximum size of a message about elements, without the elements, in bytes: headers, two names,
@@ -32,7 +34,7 @@ enum {
     // Because of it, the next DNS answers with the same address need no transaction.
     MARGIN_PART = 10,
     MARGIN_MAX_MS = 60000,
-    BATCHES_BITS = 8, // bits of batches for their number
+    BATCHES_BITS = 8, // number of low bits of `batches` that contain the number of transactions
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -48,7 +50,7 @@ static uint64_t last_batches;
 
 /// Batch of netlink messages that is being written: its buffer and current length.
 struct batch {
-    uint8_t *bytes; // ELEMENTS_BATCH_BYTES
+    uint8_t *bytes; // buffer of ELEMENTS_BATCH_BYTES bytes
     size_t length;
 };
 

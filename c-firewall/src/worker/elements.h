@@ -25,7 +25,8 @@ enum {
     // Maximum size of a batch in bytes: three messages, each with the maximum number of IPv6
     // addresses of an answer.
     ELEMENTS_BATCH_BYTES = 26 * 1024,
-    ELEMENTS_BATCHES_MAX = 100, // maximum number of transactions in a second, of all workers
+    // Maximum number of transactions per second, for all workers together.
+    ELEMENTS_BATCHES_MAX = 100,
 };
 
 /// Result of adding a learned address to the kernel's set.

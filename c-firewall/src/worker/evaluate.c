@@ -247,7 +247,7 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
 struct lesson {
     const struct evaluation *evaluation;
     struct stats *stats;
-    bool is_added; // false if the kernel's set refused one of them
+    bool is_added; // false if the kernel's set refused an address of the packet
 };
 
 /// Adds learned addresses to the kernel's set until a time, and counts the result.

@@ -30,17 +30,20 @@ struct evaluation_source {
 /// State of a worker that decides packets.
 struct evaluation {
     struct evaluation_source *source;
-    const struct reject *reject; // sockets for the replies of `reject`, shared by all workers
-    struct event_ring *ring;     // ring of events of the worker
+    // Sockets for the replies of `reject`, shared by all workers; NULL if the policy can't reject.
+    const struct reject *reject;
+    struct event_ring *ring; // event ring of the worker
     struct decide_settings decide;
-    uint32_t stage; // bits of the mark for the class (--stage); 0 = the policy's verdict is final
+    // Bits of the mark for the class (--stage); 0 = the policy's verdict is given to the kernel.
+    uint32_t stage;
     // Netlink socket that adds learned addresses to the kernel's sets (--stage). -1: only this
     // process stores them.
     struct elements elements;
     // Bits of the mark that are set only after the names are final (--settled); 0 = none.
     uint32_t settled;
-    struct interfaces interfaces; // cache of interface names, if the policy uses names
-    bool ct_state_by_mark;        // true if the connection state is in the mark (--conntrack mark)
+    // Cache of interface names, used if the policy reads interface names.
+    struct interfaces interfaces;
+    bool ct_state_by_mark; // true if the connection state is in the packet mark (--conntrack mark)
     // Connections of the queue, if the policy reads names; else NULL.
     struct connections *connections;
     struct asked *asked; // pending DNS queries of clients, if the policy reads names; else NULL
@@ -71,7 +74,7 @@ void evaluate_free(struct evaluation *evaluation);
 bool evaluate_has_policy(const struct evaluation *evaluation);
 
 /// Decides a packet, sends replies, counts the outcome, and stores an event if a consumer wants it.
-/// Returns the outcome.
+/// - outcome: out: outcome of the packet.
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
                      enum packet_status status, struct decide_outcome *outcome);

@@ -38,7 +38,7 @@ enum event_class {
 
 /// Event: a packet's metadata, names and verdict, copied from decide_input and decide_outcome.
 struct event {
-    uint64_t time_ns;    // UNIX time of the event
+    uint64_t time_ns;    // UNIX time of the event, in nanoseconds
     uint32_t generation; // generation of the policy that decided; 0 means none
     uint16_t queue;
     uint16_t ethertype; // etherType of the packet, in host byte order

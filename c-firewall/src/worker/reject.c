@@ -15,8 +15,9 @@
 #include "engine/named.h"
 
 enum {
-    TTL = 64,         // time to live of a reply (IPDEFTTL)
-    IPV4_DF = 0x4000, // flag "don't fragment" in the 16 bits of flags and fragment offset
+    TTL = 64, // time to live of a reply (IPDEFTTL)
+    // Flag "don't fragment" in the 16 bits of flags and fragment offset of the IPv4 header.
+    IPV4_DF = 0x4000,
     // Bits of the packet's type of service that are copied to its ICMP error (RT_TOS).
     IPV4_TOS_KEPT = 0x1e,
     // Precedence of an ICMP error, IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).

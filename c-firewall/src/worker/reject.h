@@ -14,7 +14,8 @@
 #include "policy/policy.h"
 
 enum {
-    REJECT_IPV4_MAX = 576, // maximum length of an ICMP error with its IP header (RFC 792, RFC 1812)
+    // Maximum length of an ICMP error with its IP header in bytes (RFC 792, RFC 1812).
+    REJECT_IPV4_MAX = 576,
     // Maximum length of an ICMPv6 error with its IP header (RFC 4443 section 2.4).
     REJECT_IPV6_MAX = 1280,
 };
@@ -25,7 +26,7 @@ enum reject_result {
     // No reply must be sent: the packet is a RST, an ICMP error or a later fragment, its header is
     // cut off, or one of its addresses is not unicast.
     REJECT_NOT_DUE,
-    REJECT_FAILED, // the kernel rejected the reply
+    REJECT_FAILED, // the kernel refused to send the reply
     REJECT_RESULT_COUNT
 };
 

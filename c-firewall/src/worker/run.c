@@ -220,7 +220,8 @@ static int sleep_in_poll(struct worker *worker) {
     if (poll(sources, sizeof sources / sizeof *sources, -1) < 0 && errno != EINTR)
         return fail(worker, "poll", -errno);
     if (sources[1].revents != 0)
-        eventfd_read(worker->wake_fd, &woken); // reset, so that it does not wake the thread again
+        // Reset, so that the eventfd does not wake the thread again.
+        eventfd_read(worker->wake_fd, &woken);
     wait_woken(&worker->wait, wait_clock());
     return 0;
 }

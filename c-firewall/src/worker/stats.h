@@ -26,7 +26,7 @@
 enum {
     // Maximum number of readings of a queue's counters in /proc before a difference is reported.
     STATS_READINGS_MAX = 16,
-    STATS_PAUSE_NS = 2000000, // pause between readings at exit
+    STATS_PAUSE_NS = 2000000, // pause between readings at exit, in nanoseconds
 };
 
 /// Maximum amount by which (offered - user_drop) may be less than received. A larger difference
@@ -55,11 +55,11 @@ void stats_snapshot(const struct stats *live, struct stats *snapshot);
 /// One reading of a worker's counters and of the kernel's counters of its queue. The values are
 /// read in the order of the fields.
 struct stats_reading {
-    uint64_t received_before;     // result of stats_received before the kernel's figures were read
-    struct queue_figures figures; // the kernel's figures of the queue
-    bool known;                   // true if the kernel's figures could be read
+    uint64_t received_before; // result of stats_received from before the kernel's figures were read
+    struct queue_figures figures; // the kernel's counters of the queue, from /proc
+    bool known;                   // true if the kernel's counters could be read
     struct stats after;           // counters of the worker after the kernel's figures were read
-    uint64_t stalled;             // number of packets that the guard answered
+    uint64_t stalled;             // number of packets that the guard answered (stalled packets)
     bool unreceived;              // true if some of the stalled packets may still be in the socket
 };
 
@@ -72,16 +72,24 @@ struct ledger {
     // True if the kernel's counters of the queue could be read. Otherwise the fields after this one
     // are 0, except stalled and difference.
     bool known;
-    uint64_t offered;    // packets that the kernel offered: its id_sequence, extended to 64 bits
-    uint64_t waiting;    // packets in the kernel's queue: not yet received, or without a verdict
-    uint64_t queue_full; // packets that the kernel dropped because the queue was full
-    uint64_t user_drop;  // packets that the kernel dropped because the socket's buffer was full
-    uint64_t unseen;     // packets offered, but neither received, dropped, stalled nor waiting
+    // Number of packets that the kernel offered: its id_sequence, extended to 64 bits.
+    uint64_t offered;
+    // Number of packets in the kernel's queue: not yet received, or without a verdict.
+    uint64_t waiting;
+    uint64_t queue_full; // number of packets that the kernel dropped because the queue was full
+    // Number of packets that the kernel dropped because the socket's buffer was full.
+    uint64_t user_drop;
+    // Number of packets that were offered, but neither received, dropped, stalled nor waiting.
+    uint64_t unseen;
     // Number of packets answered by the guard, whether or not the worker received them later.
     uint64_t stalled;
-    uint64_t lost; // packets lost for a known reason, so no difference: queue_full + user_drop
-    uint64_t difference; // packets that the ledger does not account for
-    bool reconciled;     // true if the kernel's figures are known and difference is 0
+    // Number of packets lost for a known reason: queue_full + user_drop. They don't count as
+    // difference.
+    uint64_t lost;
+    // Number of packets for which the ledger does not account: received but not answered, answered
+    // but not received, received but not offered, or unseen (without fail-open).
+    uint64_t difference;
+    bool reconciled; // true if the kernel's counters could be read and difference is 0
 };
 
 /// Computes the ledger of one queue.

@@ -16,18 +16,20 @@ enum {
 
 /// Result of the check whether the kernel provides the connection state (conntrack) of packets.
 enum tracked {
-    TRACKED_UNKNOWN, // too few packets were seen, or the policy does not read the state
-    TRACKED_SEEN,    // some packets had a state
-    TRACKED_MISSING, // no packet had a state
+    TRACKED_UNKNOWN, // too few packets were seen, or the policy does not read the connection state
+    TRACKED_SEEN,    // some packets had a connection state
+    TRACKED_MISSING, // no packet had a connection state
 };
 
 /// State of the check whether packets have a connection state. Zeroes are the state before the
 /// first call of tracked_look.
 struct tracked_watch {
-    uint32_t generation;  // generation of the policy; 0 means none
-    uint64_t decided;     // answered packets of all queues at the first look at this policy
-    uint64_t without;     // packets without a state at the first look at this policy
-    enum tracked tracked; // result of the last look
+    uint32_t generation; // generation of the policy to which the check belongs; 0 means none
+    // Number of answered packets of all queues when the check of this policy began.
+    uint64_t decided;
+    // Number of packets without a state of all queues when the check of this policy began.
+    uint64_t without;
+    enum tracked tracked; // result of the last call of tracked_look
 };
 
 /// Updates the check with the current counters of all queues. Returns the check's result.

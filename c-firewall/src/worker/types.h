@@ -18,12 +18,14 @@
 /// Worker: a queue, its state and its thread. The memory of this struct must be aligned to
 /// STATS_ALIGN, as struct stats requires.
 struct worker {
-    struct stats stats; // counters of the worker; first, for their alignment
+    // Counters of the worker. The first member, because of its alignment.
+    struct stats stats;
     // Settings of the queue that are in effect. receive_buffer is the size that the kernel granted;
     // gso is false if the kernel does not support it. Constant while the thread runs, so that other
     // threads may read them.
     struct queue_settings settings;
-    struct queue queue; // used by the thread only
+    // Queue. Only the worker's thread uses it.
+    struct queue queue;
     // Socket and kernel configuration of the queue, which another process needs to adopt the queue.
     struct queue_handover handover;
     struct evaluation evaluation;
@@ -32,42 +34,47 @@ struct worker {
     // Number of packets in the batch for each verdict. It is added to stats after the kernel has
     // accepted the batch.
     uint64_t verdicts[VERDICT_COUNT];
-    uint32_t tries;    // number of failed attempts to send the batch
+    uint32_t tries;    // number of failed attempts to send the current batch
     enum verdict gaps; // verdict for packet ids without a readable message (--fail malformed)
     // True for --profile paper: a busy loop that accepts every packet without parsing it.
     bool paper;
-    uint32_t spin_us;     // --spin
-    uint32_t coalesce_us; // --coalesce
-    uint32_t last_id;     // id of the packet received last; atomic
-    uint32_t stalled_to;  // id of the last packet that the guard answered; atomic
-    uint64_t stalled;     // packets that the guard answered; atomic
+    uint32_t spin_us;     // value of --spin in microseconds
+    uint32_t coalesce_us; // value of --coalesce in microseconds
+    uint32_t last_id;     // packet id of the last received packet; atomic
+    uint32_t stalled_to;  // packet id of the last packet that the guard answered; atomic
+    uint64_t stalled;     // number of packets that the guard answered; atomic
     uint32_t followed;    // number of followed connections after the last batch; atomic
     // CPU of the thread (--pin), as an index into the list of allowed CPUs, modulo the list's
     // length; -1 = any CPU.
     int cpu;
     // Policy that the main thread last gave to the worker, with the worker's counters.
     struct evaluation_source *source;
-    int wake_fd;    // eventfd that wakes the worker's thread from poll; -1 = none
-    bool stop;      // request to end the loop, set by worker_stop; atomic
-    bool keep_open; // valid with stop: the thread leaves the queue bound and open when it ends
+    int wake_fd; // eventfd that wakes the worker's thread from poll; -1 = none
+    bool stop;   // request to end the loop, set by worker_stop; atomic
+    // Valid with stop: true if the thread must leave the queue bound and open when it ends.
+    bool keep_open;
     // Request to decide by the policy in next: set by worker_swap, cleared when the thread uses
     // that policy; atomic.
     bool swap;
-    struct evaluation_source *next; // policy to adopt, valid with swap
+    // New policy, valid with swap. The lock is free whenever the worker acquires it.
+    struct evaluation_source *next;
     // Request to fill in page with connections: set by worker_list, cleared when the thread has
     // filled in the page; atomic.
     bool lists;
-    struct listing_page page; // page of the connection listing, valid with lists
+    // Page of the connection listing, valid with lists. The lock is free whenever the worker
+    // acquires it.
+    struct listing_page page;
     // Request for a sign of life: set by worker_ask_turn, cleared in the next turn of the thread's
     // loop; atomic.
     bool asked;
-    bool started; // true while there is a thread to join
+    bool started; // true if the thread runs and must be joined
     pthread_t thread;
     // True if the thread has ended. Then error, failed_call and ledger are valid. Atomic.
     bool ended;
     int error;               // errno that ended the loop; 0 = the thread was stopped
     const char *failed_call; // name of the system call that failed with error
-    struct ledger ledger;    // last ledger of the worker, read before the queue was unbound
+    // Last ledger of the worker. It was read before the queue was unbound.
+    struct ledger ledger;
 };
 
 #endif

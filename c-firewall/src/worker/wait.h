@@ -15,14 +15,15 @@
 #include <stdint.h>
 
 enum {
-    WAIT_FLOOD_PPS = 100000,   // rate of packets per second above which traffic is a flood
-    WAIT_WINDOW_MESSAGES = 64, // number of messages after which the rate is computed
-    WAIT_SPIN_LEAST_NS = 1000, // smallest spin budget, in nanoseconds: a smaller one becomes 0
+    WAIT_FLOOD_PPS = 100000, // rate in packets per second above which traffic counts as a flood
+    // Number of messages in a rate window, after which the rate is computed.
+    WAIT_WINDOW_MESSAGES = 64,
+    WAIT_SPIN_LEAST_NS = 1000, // minimum spin budget in nanoseconds; a smaller budget becomes 0
 };
 
 /// Action of a worker before its next receive call.
 enum wait_action {
-    WAIT_AGAIN, // receive again at once
+    WAIT_AGAIN, // receive again immediately
     // Call sched_yield, then receive again: the program for which the packets are may need this
     // CPU.
     WAIT_YIELD,
@@ -33,7 +34,7 @@ enum wait_action {
 /// State of a worker for choosing how to wait. All times are in nanoseconds of CLOCK_MONOTONIC.
 struct wait {
     uint32_t batch;           // maximum number of messages of a receive call
-    uint64_t spin_ns;         // maximum spin budget (--spin)
+    uint64_t spin_ns;         // maximum spin budget (--spin), in nanoseconds
     uint64_t coalesce_ns;     // duration of the timed sleep during a flood (--coalesce)
     uint64_t budget_ns;       // current spin budget, 0..spin_ns
     uint64_t last_ns;         // time at which messages were last received
@@ -41,8 +42,8 @@ struct wait {
     uint64_t window_messages; // number of messages in the current rate window
     uint64_t poll_ns;         // time at which wait_next last returned WAIT_POLL
     bool flood;    // true if the rate of the last complete window was above WAIT_FLOOD_PPS
-    bool slept;    // true if WAIT_SLEEP was returned and no message has come since
-    bool spinning; // true if WAIT_YIELD was returned and no message has come since
+    bool slept;    // true if WAIT_SLEEP was returned and no message has arrived since then
+    bool spinning; // true if WAIT_YIELD was returned and no message has arrived since then
 };
 
 /// Fills in the state at the start of the loop.

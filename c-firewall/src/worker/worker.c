@@ -33,7 +33,7 @@ static int open_queue(struct worker *worker, struct worker_handover *taken,
 
     if (taken) {
         result = queue_adopt(&worker->queue, &worker->settings, &taken->handover, failure);
-        taken->handover.fd = -1; // owned by the queue now, or closed
+        taken->handover.fd = -1; // the queue owns it now, or it is closed
     } else {
         result = queue_open(&worker->queue, &worker->settings, failure);
     }

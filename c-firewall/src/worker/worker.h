@@ -16,8 +16,9 @@
 
 /// Queue that is handed over to another process, with the counters of the queue's worker.
 struct worker_handover {
-    struct stats stats; // first, for its alignment
-    uint16_t number;    // number of the queue
+    // Counters of the queue's worker. The first member, because of its alignment.
+    struct stats stats;
+    uint16_t number; // number of the queue
     struct queue_handover handover;
     uint64_t stalled; // number of packets that the guard answered
 };
@@ -25,9 +26,10 @@ struct worker_handover {
 /// Parameters for opening workers.
 struct worker_setup {
     const struct options *options;
-    struct loaded *loaded;       // policy; it, reject and rings must outlive the workers
+    // Policy of the workers. It, reject and rings must outlive the workers.
+    struct loaded *loaded;
     const struct reject *reject; // sockets for the replies of `reject`, if the policy can reject
-    struct event_ring *rings;    // rings of events, one for each worker
+    struct event_ring *rings;    // event rings, one for each worker
     // Queues to adopt, one per worker; NULL = the workers open their queues.
     struct worker_handover *taken;
 };

@@ -21,7 +21,7 @@ struct listing {
     uint16_t number; // number of the worker's queue
     const struct listing_page *page;
     bool has_next; // false = this is the last page
-    uint64_t next; // position of the next page, with has_next
+    uint64_t next; // position of the next page, if has_next
 };
 
 /// Opens or adopts all queues, in the order of their numbers.

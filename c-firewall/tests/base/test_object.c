@@ -5,7 +5,7 @@
 
 #include "test.h"
 
-/// Checks the line of a JSON object with one text.
+/// Checks the line of a JSON object whose only member is `text`.
 static void check_text(const char *text, const char *expected) {
     json_t *object = json_object();
     char *line;

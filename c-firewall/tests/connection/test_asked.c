@@ -9,8 +9,8 @@
 #include "test.h"
 
 enum {
-    QUESTIONS = 10000, // more than there is room for
-    NEWEST = 500,      // of which none can have made room
+    QUESTIONS = 10000, // number of questions, larger than the table
+    NEWEST = 500,      // number of newest questions, none of which can have been replaced
     PACKET_BYTES = 28,
 };
 
@@ -59,7 +59,7 @@ static void a_question_is_answered_once(void **state) {
     (void)state;
     assert_false(asked_take(asked, &told, &right, &AT(1)));
     asked_note(asked, &query, &asks, &AT(1));
-    asked_note(asked, &query, &asks, &AT(2)); // sent again
+    asked_note(asked, &query, &asks, &AT(2)); // the client sends its query again
     others[0].id = 8;
     others[1].dns_type = 28;
     others[2].class = 3;

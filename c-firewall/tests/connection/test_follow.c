@@ -18,7 +18,7 @@
 #include "vectors.h"
 
 enum {
-    DATA_MAX = 96, // named pieces of data
+    DATA_MAX = 96, // maximum number of named pieces of data
     NAME_BYTES = 32,
     PACKET_BYTES = 65536,
     TEXT_BYTES = 1024,
@@ -54,10 +54,11 @@ struct play {
     struct connections connections;
     bool is_made;
     struct followed last;
-    bool is_expected; // expected is known: what the receiver of the last packet expects
+    // True if expected is known: the sequence number that the receiver of the last packet expects.
+    bool is_expected;
     uint32_t expected;
     struct connection_input input;
-    bool is_upgraded; // another firewall takes over before each packet
+    bool is_upgraded; // true if another firewall takes over before each packet
 };
 
 static uint32_t option(const struct step *step, const char *key, uint32_t otherwise) {
@@ -70,8 +71,8 @@ static uint32_t option(const struct step *step, const char *key, uint32_t otherw
     return otherwise;
 }
 
-/// Returns the interface that a step's option names: a number, or INTERFACE_UNKNOWN for `?`.
-/// Returns INTERFACE_HOST if the step does not have the option.
+/// Returns the interface that a step's option names: a number, or CONNECTION_INTERFACE_UNKNOWN for
+/// `?`. Returns CONNECTION_INTERFACE_HOST if the step does not have the option.
 static uint32_t interface(const struct step *step, const char *key) {
     for (size_t i = 0; i < step->option_count; i++) {
         const size_t length = strlen(key);

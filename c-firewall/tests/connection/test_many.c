@@ -9,7 +9,7 @@
 
 enum {
     CLIENTS = 100000,
-    MEMORY_BYTES = 300 << 20, // what all of it may take
+    MEMORY_BYTES = 300 << 20, // limit of the memory for all connections, in bytes
     PACKET_BYTES = 128,
     HEADER_BYTES = 40,
     SECOND_NS = 1000000000,

@@ -11,13 +11,14 @@
 
 enum {
     HEADER_BYTES = 40,
-    QUERY_BYTES = 34, // with its length
+    QUERY_BYTES = 34, // size of a query with its length field, in bytes
     QUERIES = 2000,
-    PART_BYTES = 100,  // of a packet
-    LATE_BYTES = 9000, // of these the server has not said yet that it has them
+    PART_BYTES = 100,  // number of bytes of the stream in each packet
+    LATE_BYTES = 9000, // number of latest bytes that the server has not acknowledged
     PACKET_BYTES = HEADER_BYTES + (QUERIES_MAX + 1) * QUERY_BYTES,
     SECOND_NS = 1000000000,
-    FIRST = 1000, // sequence numbers of the client's first byte, and of the server's
+    // Sequence number of the client's first byte; below it, that of the server's first byte.
+    FIRST = 1000,
     ANSWER = 5000,
     SYN = 0x02,
     ACK = 0x10,

@@ -17,7 +17,7 @@ enum {
 /// Returns the byte of the test data at an offset.
 static uint8_t byte_at(uint32_t place) { return (uint8_t)(place * 2654435761U >> 24); }
 
-/// Returns the number of runs of stored bytes.
+/// Returns the number of runs of stored bytes. A run has no gap.
 /// - there: true for each offset whose byte is stored.
 static uint32_t runs(const bool *there) {
     uint32_t count = 0;

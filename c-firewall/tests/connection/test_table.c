@@ -16,7 +16,8 @@ enum {
 
 #define SECOND_NS 1000000000ULL
 
-/// Expected numbers of the keys in a list, the oldest first.
+/// Expected contents of a list of connections: the numbers of their keys (see key_of), the oldest
+/// first.
 struct expected {
     uint32_t numbers[ROOM];
     uint32_t count;
@@ -93,8 +94,8 @@ static void connections_are_found_and_stand_in_their_order(void **state) {
     connection_table_free(&table);
 }
 
-/// Returns the number of keys in a range that the table reports as forgotten.
-/// - low, high: first number of the range, and the number after it.
+/// Returns how many of some keys the table reports as forgotten.
+/// - low, high: number of the first key, and the number after that of the last key.
 static uint32_t count_buried(const struct connection_table *table, uint32_t low, uint32_t high,
                              uint64_t now_ns) {
     uint32_t count = 0;
@@ -107,8 +108,8 @@ static uint32_t count_buried(const struct connection_table *table, uint32_t low,
     return count;
 }
 
-/// The table records a forgotten connection for 120 s. If many connections share few places, the
-/// table reports every key as forgotten.
+/// The table records a forgotten connection for 120 s. If far more connections are forgotten than
+/// it has room to record, it reports every key as forgotten.
 static void what_was_forgotten_is_remembered_for_a_while(void **state) {
     const uint64_t now_ns = 5 * SECOND_NS;
     struct connection_key key = key_of(1);

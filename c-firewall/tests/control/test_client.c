@@ -10,7 +10,8 @@
 
 #include "test.h"
 
-enum { LARGE_BYTES = 4 << 20 }; // more than both ends of a socket hold
+/// Number of bytes that the buffers of both ends of a socket can't hold.
+enum { LARGE_BYTES = 4 << 20 };
 
 /// A client, and the other end of its connection.
 struct both {
@@ -131,7 +132,7 @@ static void tells_a_line_that_is_too_long(void **state) {
 
     say_long(both, CONTROL_LINE_BYTES - 1, "x");
     assert_no_line(both, CONTROL_LINE_TOO_LONG);
-    say(both, "\n"); // there is no room for it
+    say(both, "\n"); // there is no room for this line
     assert_no_line(both, CONTROL_LINE_TOO_LONG);
 }
 

@@ -11,7 +11,7 @@
 static const char *const names[] = {"status", "stats", "rules", "reload",      "log",
                                     "drain",  "tail",  "proof", "connections", "upgrade"};
 
-/// Returns the result of parsing a line, in the format of the vectors.
+/// Writes the result of parsing a line to `text`, in the format of the vectors.
 static void describe(const char *line, size_t length, char *text, size_t size) {
     struct control_request request;
     struct failure failure;

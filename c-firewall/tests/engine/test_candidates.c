@@ -12,8 +12,8 @@ enum {
     ROUNDS = 2000,
 };
 
-/// Checks that the list of a value has, in order, the IDs whose ranges contain the value, except
-/// for the IDs that were left out.
+/// Checks the list of candidates for a value: it has the IDs of all ranges that contain the value,
+/// in order, but not the IDs in left_out.
 static void check(const struct candidates *candidates, const struct lookup_range *ranges,
                   uint32_t count, const bool *left_out, uint32_t value, uint32_t bits) {
     const uint32_t list = bits == 32 ? lookup_find(&candidates->lookup, value)

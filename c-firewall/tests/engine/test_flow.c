@@ -144,7 +144,7 @@ static const struct flow_limit shared_limit = {
 };
 static const struct flow_quota shared_quota = {.bytes = 3 + 2000, .used = 3};
 
-/// Input and results of one thread.
+/// Argument of a thread: the shared state. Results: how often its limit and its quota held.
 struct share {
     struct flow *flow;
     int limited;

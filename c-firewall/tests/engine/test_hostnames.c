@@ -18,13 +18,13 @@ enum {
     PATTERNS_MAX = 12,
     TEXT_BYTES = 64,
     POLICY_BYTES = 4096,
-    WORDS = 8, // of a packet of the vectors
+    WORDS = 8, // maximum number of words of a packet in the vectors
 };
 
 /// IPv4 packet with a TCP segment from port 40000 to port 443.
 static const uint8_t packet_bytes[40] = {
-    0x45, 0, 0, 40,   0, 0, 0x40, 0, 64, 6, 0, 0, 10,   0,    0,    1,    10, 0, 0, 2,
-    0,    0, 1, 0xbb, 0, 0, 0,    0, 0,  0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0,  0, 0, 0};
+    0x45, 0,    0, 40,   0, 0, 0x40, 0, 64, 6, 0, 0, 10,   0,    0,    1,    10, 0, 0, 2,
+    0x9c, 0x40, 1, 0xbb, 0, 0, 0,    0, 0,  0, 0, 0, 0x50, 0x10, 0xff, 0xff, 0,  0, 0, 0};
 
 static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
                                                 .undecided_verdict = VERDICT_ACCEPT};
@@ -44,7 +44,7 @@ static uint32_t add(struct hostnames *all, const char *pattern) {
     return id;
 }
 
-/// Returns true if the number of a name is that of the expected pattern; "-" = no pattern.
+/// Returns true if the search for a name finds the expected pattern; "-" = no pattern.
 static bool is_found(const struct host_numbers *numbers, const char *name, const char *expected) {
     const uint32_t number = hostnames_find(numbers, (const uint8_t *)name, strlen(name));
     bool wildcard;
@@ -58,7 +58,7 @@ static bool is_found(const struct host_numbers *numbers, const char *name, const
     return hostnames_interval(numbers, id).low == number;
 }
 
-/// Creates the numbers of patterns, which are separated by blanks.
+/// Creates the search table of some patterns, which are separated by blanks.
 static void make(struct host_numbers *numbers, char *patterns) {
     struct hostnames *all = hostname_make();
 

@@ -23,10 +23,10 @@ static void an_address_is_known_until_its_end(void **state) {
     learned_add(learned, 1, 7, 100, 0);
     assert_true(learned_find(learned, 1, 7, 99));
     assert_false(learned_find(learned, 1, 7, 100));
-    assert_false(learned_find(learned, 2, 7, 99));        // of another set
+    assert_false(learned_find(learned, 2, 7, 99));        // another set
     assert_false(learned_find(learned, 1, of(1, 7), 99)); // another address
     learned_add(learned, 1, 7, 50, 0);
-    assert_true(learned_find(learned, 1, 7, 99)); // nothing shortens it
+    assert_true(learned_find(learned, 1, 7, 99)); // no answer shortens the time
     assert_int_equal(learned_end(learned, 1, 7), 100);
     assert_int_equal(learned_end(learned, 2, 7), 0);
     learned_add(learned, 1, 7, 200, 0);
@@ -36,7 +36,7 @@ static void an_address_is_known_until_its_end(void **state) {
     assert_int_equal(learned_count(learned, 150), 1);
     assert_int_equal(learned_count(learned, 200), 0);
     learned_add(learned, 1, 7, 300, 250);
-    assert_true(learned_find(learned, 1, 7, 299)); // learnt again
+    assert_true(learned_find(learned, 1, 7, 299)); // learned again
     learned_free(learned);
 }
 

@@ -11,7 +11,8 @@
 
 enum {
     CHOSEN = 50000,
-    SLOTS = 1 << 17, // at least twice as many
+    // Number of slots for CHOSEN values: a power of 2 that is at least twice as large.
+    SLOTS = 1 << 17,
 };
 
 /// 2^32 and 2^64 divided by the golden ratio: multipliers of a usual hash without a key.
@@ -68,10 +69,10 @@ static void chosen_words_do_not_meet(void **state) {
 static void chosen_values_do_not_meet(void **state) {
     struct lookup_slot *entries = malloc(CHOSEN * sizeof *entries);
     struct lookup_table table;
-    uint32_t inverse = 1; // what is multiplied with MULTIPLIER_32 to 1
+    uint32_t inverse = 1; // inverse * MULTIPLIER_32 becomes 1 modulo 2^32
 
     (void)state;
-    for (int i = 0; i < 5; i++) // Newton's way doubles the bits that are right
+    for (int i = 0; i < 5; i++) // Newton's method: each step doubles the number of correct bits
         inverse *= 2 - MULTIPLIER_32 * inverse;
     for (uint32_t i = 0; i < CHOSEN; i++)
         entries[i] = (struct lookup_slot){.tag = i * inverse, .value = i};

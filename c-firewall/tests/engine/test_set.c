@@ -21,8 +21,8 @@ static const struct policy_key key = {
 static const bool wide[] = {false, true, false};
 static const enum policy_type types[] = {POLICY_IPV4_ADDR, POLICY_IPV6_ADDR, POLICY_INET_SERVICE};
 
-/// Returns a field's value for a small number. The value of the wide field has the number in both
-/// halves.
+/// Returns a number as a field's value. A wide field has the number in its low half and in its high
+/// half.
 static policy_value widen(uint32_t field, uint32_t value) {
     return wide[field] ? (policy_value)value << 100 | value : value;
 }

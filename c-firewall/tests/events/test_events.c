@@ -40,7 +40,7 @@ static int make(void **state) {
 static int clean(void **state) {
     (void)state;
     if (events)
-        events_stop(events); // a test that failed may have left it
+        events_stop(events); // a failed test may have left the thread running
     events_close(events);
     unlink(path);
     return rmdir(folder);
@@ -131,7 +131,8 @@ static void records_are_told_by_the_policy_that_decided(void **state) {
     note(1, VERDICT_DROP, 0, 2);
     events_drain(events);
     free_rules(&one);
-    note(1, VERDICT_DROP, 0, 1); // can't be: then no rule is told
+    // The policy of this generation is no longer known: the event has no rule.
+    note(1, VERDICT_DROP, 0, 1);
     note(2, VERDICT_DROP, 0, 4);
     start();
     events_stop(events);
@@ -198,7 +199,7 @@ static void a_sleeping_thread_is_woken(void **state) {
     start();
     events_tell(events, EVENTS_STARTED, NULL);
     await("started");
-    poll(NULL, 0, 50); // it sleeps by then
+    poll(NULL, 0, 50); // the thread sleeps now
     note(0, VERDICT_DROP, 0, 1);
     await("\"drop\":{");
     events_stop(events);
@@ -233,7 +234,7 @@ static void clients_get_what_they_asked_for(void **state) {
     options.events = NULL;
     open_events();
     start();
-    note(0, VERDICT_ACCEPT, 0, 1); // nobody wants it
+    note(0, VERDICT_ACCEPT, 0, 1); // no sink requests this event
     for (int i = 0; i <= EVENTS_TAILS_MAX; i++) {
         assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pairs[i]), 0);
         assert_int_equal(events_tail(events, pairs[i][0], EVENT_ACCEPT, i == 0),

@@ -42,9 +42,8 @@ static int remove_folder(void **state) {
 }
 
 static void open_sink(const char *prefix) {
-    // The user has no effect here: events_sink_open does not change the owner of a file.
     static char where[160];
-    const struct options options = {.events = where, .user = "root"};
+    const struct options options = {.events = where};
     struct failure failure;
 
     snprintf(where, sizeof where, "%s%s", prefix, path);
@@ -143,7 +142,7 @@ static void a_full_pipe_is_waited_for_and_then_counted(void **state) {
 
     (void)state;
     assert_int_equal(mkfifo(path, 0600), 0);
-    open_sink(""); // nobody reads yet
+    open_sink(""); // no process reads yet
     assert_true(sink.troubled);
     reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);

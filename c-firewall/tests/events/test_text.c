@@ -34,8 +34,8 @@ struct block {
     bool no_policy;
     uint32_t line_count;
     char *lines[LINES_MAX];
-    char *full;         // with the packet
-    struct names names; // what the packet's client has shown
+    char *full;         // block with the packet
+    struct names names; // names that the packet's client has sent
 };
 
 /// Policy of the tests, its compiled form and its state.

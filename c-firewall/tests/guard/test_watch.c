@@ -85,9 +85,9 @@ static void after_progress_it_is_another_stall(void **state) {
     (void)state;
     assert_true(due_at_last(&watch, &found, GUARD_WATCH_LOOKS + 1, &id));
     guard_watch_settled(&watch, &found, &after, &begins);
-    found = figures(8, 2); // one of three was answered by the firewall
+    found = figures(8, 2); // the firewall answered one of three packets
     assert_true(due_at_last(&watch, &found, GUARD_WATCH_LOOKS + 1, &id));
-    after = figures(9, 0); // one came meanwhile, and was answered as well
+    after = figures(9, 0); // one packet arrived meanwhile, and was answered as well
     assert_int_equal(guard_watch_settled(&watch, &found, &after, &begins), 3);
     assert_true(begins);
 }

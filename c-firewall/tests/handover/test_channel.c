@@ -15,7 +15,7 @@
 enum {
     LONG_MS = 10000,
     SHORT_MS = 50,
-    MUCH = 250000, // bytes: more than a socket's buffer holds
+    MUCH = 250000, // number of bytes, larger than a socket's buffer
 };
 
 static const char *const ended = "the old firewall ended the upgrade: see its log, and try again";

@@ -25,9 +25,9 @@
 
 enum {
     FOUND_BYTES = 128,
-    MUCH = 200000, // bytes: more than is written at a time
+    MUCH = 200000, // number of bytes, larger than a single write
     LIMITS_MAX = 8,
-    LEARNED_MAX = 8, // addresses that the sets know at once
+    LEARNED_MAX = 8, // maximum number of learned addresses of all sets
 };
 
 #define NOW_NS UINT64_C(1000000000000)

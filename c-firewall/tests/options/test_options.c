@@ -240,7 +240,8 @@ static void the_last_value_wins(void **state) {
 static void prefixes_are_taken_if_unambiguous(void **state) {
     (void)state;
     assert_int_equal(good("--bat 7 --rec=5").batch, 7);
-    assert_int_equal(good("--queue 5").queue_first, 5); // a whole name, and a prefix of another
+    // A complete name, and a prefix of another name.
+    assert_int_equal(good("--queue 5").queue_first, 5);
     assert_true(good("--j").json);
     assert_bad("--p", "unknown or ambiguous option --p: see --help");
     assert_bad("--qu 1", "unknown or ambiguous option --qu: see --help");

@@ -11,7 +11,7 @@
 /// Writes a capture to a file without a name. Returns a path by which it can be opened.
 static const char *file_of(const uint8_t *bytes, size_t length) {
     static char path[64];
-    FILE *file = tmpfile(); // stays open: it goes with the test program
+    FILE *file = tmpfile(); // stays open until the test program ends
 
     assert_non_null(file);
     assert_int_equal(fwrite(bytes, 1, length, file), length);
@@ -166,7 +166,8 @@ static void link_types_have_their_headers(void **state) {
     assert_int_equal(packet.captured, 21); // without the padding
     assert_int_equal(packet.original, 21);
     assert_int_equal(packet.version, 4);
-    // Raw IP: the frame states no version, and has bytes after the length in the IP header.
+    // The link type raw IP does not state the IP version. The frame is longer than the length in
+    // the IP header.
     assert_true(pcap_link_find_ip(PCAP_LINK_RAW, ethernet + 18, 42, 62, &packet));
     assert_int_equal(packet.captured, 21);
     assert_int_equal(packet.original, 21);

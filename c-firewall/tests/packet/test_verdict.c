@@ -113,8 +113,8 @@ static void ids_wrap_within_a_run(void **state) {
     assert_run(&batch->runs[0], NF_ACCEPT, UINT32_MAX, 1, 3);
 }
 
-/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID before the last ID
-/// begins a run.
+/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID that is lower than
+/// the previous ID begins another run (IDs with a common batch verdict).
 static void an_earlier_id_begins_a_run(void **state) {
     struct verdict_batch *batch = *state;
 
@@ -185,7 +185,7 @@ static void gaps_are_explained_by_messages_and_overruns(void **state) {
     verdict_batch_overrun(batch);
     verdict_batch_add(batch, 900, VERDICT_ACCEPT, 0);
     assert_int_equal(batch->gap_ids, 1);
-    verdict_batch_add(batch, 902, VERDICT_ACCEPT, 0); // an overrun explains one
+    verdict_batch_add(batch, 902, VERDICT_ACCEPT, 0); // an overrun explains a gap
     assert_int_equal(batch->gap_ids, 2);
     assert_int_equal(batch->count, 8);
 }

@@ -10,8 +10,8 @@
 #include "vectors.h"
 
 enum {
-    WORDS = 200000, // that are made up
-    NAMES = 100000, // of a table that grows often, at last to huge pages
+    WORDS = 200000, // number of random words
+    NAMES = 100000, // number of names in a table, which grows often, at last to huge pages
     TEXT_BYTES = 300,
 };
 

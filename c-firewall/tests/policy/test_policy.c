@@ -14,7 +14,7 @@
 #define CHAIN(rules) "table ip t {\nchain c {\n" rules "\n}\n}\n"
 
 enum {
-    POLICIES_MAX = 128, // of the vectors
+    POLICIES_MAX = 128, // maximum number of policies in the vectors
 };
 
 /// Returns true if two texts parse to equal policies.

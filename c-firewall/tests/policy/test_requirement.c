@@ -19,7 +19,7 @@ enum {
     "set cdn { type ipv4_addr; learn dns \"cdn.example\"; }\n"                                     \
     " set six { type ipv6_addr; learn dns \"cdn.example\"; }"
 
-/// Returns a requirement in the format of requirement.txt.
+/// Writes a requirement to `text`, in the format of requirement.txt.
 static void describe(const struct requirement *requirement, char text[static WORDS_BYTES]) {
     const struct {
         bool is_set;

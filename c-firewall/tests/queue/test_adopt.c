@@ -116,7 +116,7 @@ static void the_old_one_asks_anew_if_it_goes_on(void **state) {
     assert_int_equal(queue_adopt(&new, &new_settings, &handover, &failure), 0);
     assert_int_equal(queue_resume(&new, batch, &received), 0);
     assert_mode("1 0");
-    queue_close(&new); // as when the process ends
+    queue_close(&new); // as at the end of the process
     assert_mode("1 0");
     assert_int_equal(queue_resume(&old, batch, &received), 0);
     assert_mode("2 64");

@@ -15,8 +15,8 @@
 #include "test.h"
 
 enum {
-    SUBSYSTEM_AT = 5,     // the high byte of nlmsg_type
-    QUEUE_NUMBER_AT = 18, // two bytes of nfgenmsg
+    SUBSYSTEM_AT = 5,     // offset of the high byte of nlmsg_type
+    QUEUE_NUMBER_AT = 18, // offset of res_id (two bytes) of nfgenmsg
 };
 
 static struct queue queue;

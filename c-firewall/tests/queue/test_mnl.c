@@ -31,7 +31,7 @@ static void verdicts_are_those_of_the_raw_backend(void **state) {
     verdict_batch_add(batch, 5, VERDICT_MARK, 77);
     verdict_batch_add(batch, 6, VERDICT_REQUEUE, 9);
     verdict_batch_add(batch, UINT32_MAX / 2, VERDICT_REPEAT, 0);
-    assert_int_equal(batch->count, 6); // the gap before the last one, too
+    assert_int_equal(batch->count, 6); // the gap before the last packet, too
     length = queue_raw_build_verdicts(65535, batch->runs, batch->count, raw);
     assert_int_equal(length, 5 * 32 + 40);
     assert_int_equal(queue_mnl_build_verdicts(65535, batch->runs, batch->count, mnl), length);

@@ -71,7 +71,7 @@ static void finds_the_inode_of_a_netfilter_socket(void **state) {
 
     (void)state;
     assert_int_equal(queue_proc_parse_inode(netlink, 28310, &inode), 0);
-    assert_int_equal(inode, 90210); // and not that of another protocol
+    assert_int_equal(inode, 90210); // not the inode of another protocol's socket
     assert_int_equal(queue_proc_parse_inode(netlink, 3123456789, &inode), 0);
     assert_true(inode == UINT64_MAX);
 }

@@ -10,7 +10,7 @@
 #include "test.h"
 
 enum {
-    TYPE_AT = 4, // where things stand in messages_full
+    TYPE_AT = 4, // offsets in messages_full
     FIRST_LENGTH_AT = 20,
     FIRST_TYPE_AT = 22,
 };
@@ -46,10 +46,10 @@ static void truncated_takes_the_first_attribute_only(void **state) {
     memcpy(message, messages_full, sizeof message);
     message[FIRST_LENGTH_AT] = 10;
     assert_int_equal(queue_truncated(message, sizeof message, &packet), QUEUE_PARSED_MALFORMED);
-    message[FIRST_LENGTH_AT] = sizeof message - 19; // beyond the end
+    message[FIRST_LENGTH_AT] = sizeof message - 19; // after the end
     assert_int_equal(queue_truncated(message, sizeof message, &packet), QUEUE_PARSED_MALFORMED);
     memcpy(message, messages_full, sizeof message);
-    message[TYPE_AT] = 1; // a verdict, no packet
+    message[TYPE_AT] = 1; // a verdict, not a packet
     assert_int_equal(queue_truncated(message, sizeof message, &packet), QUEUE_PARSED_MALFORMED);
 }
 
@@ -93,11 +93,11 @@ static void bad_attributes_leave_it(void **state) {
 
     (void)state;
     memcpy(message, messages_full, sizeof message);
-    message[sizeof message - 8] = 9; // the last attribute: beyond the end by a byte
+    message[sizeof message - 8] = 9; // the last attribute ends one byte after the message
     assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
-    message[sizeof message - 8] = 3; // shorter than its header
+    message[sizeof message - 8] = 3; // length smaller than the attribute's header
     assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
-    message[sizeof message - 8] = 4; // leaves bytes that begin no attribute
+    message[sizeof message - 8] = 4; // then a length of 0, which is no attribute
     message[sizeof message - 4] = 0;
     assert_int_equal(queue_check_attributes(message, &extras), -EBADMSG);
     memcpy(message, messages_full, sizeof message);
@@ -118,7 +118,7 @@ static void values_of_fixed_size_have_just_that(void **state) {
     assert_false(queue_attribute_fits(13, 5));
     assert_true(queue_attribute_fits(10, 0));
     assert_true(queue_attribute_fits(10, 65531));
-    assert_true(queue_attribute_fits(22, 3)); // newer than the headers
+    assert_true(queue_attribute_fits(22, 3)); // an attribute that the headers don't have yet
     assert_true(queue_attribute_fits(0x3fff, 0));
 }
 

@@ -135,7 +135,7 @@ static void the_buffer_is_told_in_the_measure_it_was_asked_in(void **state) {
     assert_int_equal(handover, 8192);
     handover = 0;
     assert_int_equal(queue_socket_set_buffer(&fixture.socket, 0, &handover), 0);
-    assert_int_equal(handover, 8192); // left as it was
+    assert_int_equal(handover, 8192); // unchanged
     fixture.socket.fd = -1;
     assert_int_equal(queue_socket_set_buffer(&fixture.socket, 8192, &untouched), -EBADF);
     assert_int_equal(untouched, 5);

@@ -40,7 +40,7 @@ static void unload(struct loaded *loaded) {
     free(loaded);
 }
 
-/// Returns a table with one chain of these rules.
+/// Writes a table with one chain of these rules to `text`.
 static void print_chain(char text[static TEXT_BYTES], const char *rules) {
     snprintf(text, TEXT_BYTES, "table inet t {\n chain c {\n%s }\n}\n", rules);
 }
@@ -93,7 +93,7 @@ static void assert_texts(const char *old_text, const char *new_text, uint32_t co
     unload(new);
 }
 
-/// Returns the same as `counters`, for policies with one chain of these rules.
+/// Checks the same as assert_texts, for policies with one chain of these rules.
 static void assert_rules(const char *old, const char *new, uint32_t count,
                          const uint64_t *expected) {
     char old_text[TEXT_BYTES], new_text[TEXT_BYTES];
@@ -211,8 +211,8 @@ static void a_quota_goes_on_while_both_policies_decide(void **state) {
     exchange(old, new);
     assert_true(quota_holds(new, 0, 60));
     assert_true(quota_holds(old, 0, 40));
-    assert_false(quota_holds(new, 0, 1));  // what the old policy let through counts
-    assert_false(quota_holds(new, 1, 11)); // a new rule is as its text says
+    assert_false(quota_holds(new, 0, 1));  // packets that the old policy accepted count
+    assert_false(quota_holds(new, 1, 11)); // a new rule begins as its text says
     unload(old);
     unload(new);
 }
@@ -234,7 +234,7 @@ static void a_limit_goes_on_while_both_policies_decide(void **state) {
     exchange(old, new);
     assert_int_equal(limit_holds(old, 1), 1);
     assert_int_equal(limit_holds(new, 1), 1);
-    assert_int_equal(limit_holds(old, 1), 0); // two packets, for both together
+    assert_int_equal(limit_holds(old, 1), 0); // two packets, for both rules together
     assert_int_equal(limit_holds(new, 1), 0);
     unload(old);
     unload(new);

@@ -12,7 +12,7 @@ static struct options make_options(void) {
 
 static const struct contract_facts facts = {.receive_buffer = 4096, .figures = true, .guard = true};
 
-/// Checks the effect in a contract's row.
+/// Checks the row of a situation in a failure contract: its mode, and the effect in `really`.
 static void assert_row(const struct options *options, const struct queue_rules *queue_rules,
                        const struct contract_facts *kernel, enum options_situation situation,
                        const char *expected) {

@@ -11,7 +11,7 @@
 
 enum {
     NESTED = 0x8000,
-    MINUTE = 60000, // in milliseconds
+    MINUTE = 60000, // milliseconds of a minute
 };
 
 static const uint8_t ipv4[] = {10, 0, 0, 1};
@@ -117,7 +117,7 @@ static void a_batch_adds_elements_that_may_be_there(void **state) {
     assert_int_equal(elements_build(&ip6, &address, 1, MINUTE, bytes), expected.length);
     assert_memory_equal(bytes, expected.bytes, expected.length);
     elements_build(&ip, numbers, 1, MINUTE, bytes);
-    assert_int_equal(bytes[20 + 16], 2); // the family of the table
+    assert_int_equal(bytes[20 + 16], 2); // family of the table
 }
 
 static void the_largest_answer_fits(void **state) {
@@ -136,7 +136,8 @@ static void the_largest_answer_fits(void **state) {
     assert_memory_equal(bytes + length - expected.length, expected.bytes, expected.length);
 }
 
-/// Returns the remaining time that is read from a message about an element with more attributes.
+/// Returns the remaining time that elements_left_of reads from a message about an element.
+/// - more: attributes of the element after its address.
 static uint64_t left(const struct expected *more) {
     struct expected message = {0};
 
@@ -156,7 +157,7 @@ static void the_remaining_time_of_an_element(void **state) {
     add_attribute(&times, 4, ones, sizeof ones);
     add_attribute(&times, 5, timeout, sizeof timeout);
     assert_int_equal(left(&times), MINUTE);
-    assert_true(left(&none) == UINT64_MAX); // it does not expire
+    assert_true(left(&none) == UINT64_MAX); // the element does not expire
     add_attribute(&cut, 5, timeout, sizeof timeout - 1);
     assert_int_equal(left(&cut), 0);
     memcpy(message + 4, &kind, sizeof kind);
@@ -189,7 +190,7 @@ static void transactions_in_a_second_are_limited(void **state) {
     assert_int_equal(in_time(&batches, 5000000000), ELEMENTS_BATCHES_MAX);
     assert_int_equal(in_time(&batches, 5999999999), 0);
     assert_int_equal(in_time(&batches, 6000000000), ELEMENTS_BATCHES_MAX);
-    assert_int_equal(in_time(&batches, 5999999999), 0); // another worker's clock
+    assert_int_equal(in_time(&batches, 5999999999), 0); // the clock of another worker
 }
 
 static int result(uint16_t kind, int error) {

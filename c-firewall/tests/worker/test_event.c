@@ -201,7 +201,7 @@ static void only_a_sleeper_is_woken_and_once(void **state) {
 
     (void)state;
     atomic_store(&bell.asleep, true);
-    event_flush(&ring); // nothing was noted since
+    event_flush(&ring); // no event was stored since the last flush
     note(1);
     assert_int_equal(eventfd_read(bell.fd, &woken), -1);
     event_flush(&ring);

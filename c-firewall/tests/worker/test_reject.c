@@ -44,7 +44,7 @@ static void a_reset_acknowledges_a_syn(void **state) {
     assert_memory_equal(reply + 12, ((uint8_t[]){10, 0, 0, 2, 10, 0, 0, 1}), 8);
     assert_memory_equal(reply + 20, expected, 16);
     assert_int_equal(reply[8], 64);
-    assert_int_equal(reply[6], 0x40); // not to be fragmented
+    assert_int_equal(reply[6], 0x40); // flag "don't fragment"
 }
 
 /// A RST to a segment with ACK has the acknowledgement number as its sequence number, and
@@ -95,7 +95,7 @@ static void a_reset_to_the_receiver(void **state) {
     memcpy(bytes, syn, sizeof bytes);
     bytes[33] |= 4;
     packet_parse(bytes, sizeof bytes, sizeof bytes, &packet);
-    assert_int_equal(reject_build_onward(&packet, 0, resets[0]), 0); // to a RST
+    assert_int_equal(reject_build_onward(&packet, 0, resets[0]), 0); // answer to a RST
     packet_parse(datagram6, sizeof datagram6, sizeof datagram6, &packet);
     assert_int_equal(reject_build_onward(&packet, 0, resets[0]), 0);
 }
@@ -165,7 +165,8 @@ static void icmpx_has_a_code_of_each_family(void **state) {
     assert_int_equal(reject_code(&host, 4), 1);
 }
 
-/// Checks that a packet gets a reply, and gets none after a byte has changed.
+/// Checks that a packet gets a reply, but gets none after the byte at the offset `at` was changed
+/// to `byte`.
 static void assert_not_due(const struct policy_reject *how, const uint8_t *bytes, uint32_t length,
                            size_t at, uint8_t byte) {
     uint8_t reply[REJECT_IPV6_MAX], changed[64];

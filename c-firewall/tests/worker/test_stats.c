@@ -156,7 +156,7 @@ static void more_verdicts_than_packets_are_a_difference_at_exit(void **state) {
     reading.after.verdicts[VERDICT_DROP] = 2;
     ledger = make_ledger(&reading, 0, false);
     assert_difference(&ledger, 2);
-    ledger = make_ledger(&reading, 64, false); // answered after received was read
+    ledger = make_ledger(&reading, 64, false); // answered after `received` was read
     assert_difference(&ledger, 0);
 }
 
@@ -168,7 +168,7 @@ static void more_received_before_than_offered_is_a_difference(void **state) {
     ledger = make_ledger(&reading, 0, false);
     assert_difference(&ledger, 10);
     assert_int_equal(ledger.offered, 990);
-    reading.received_before = 990; // the others came while the kernel's figures were read
+    reading.received_before = 990; // the other packets came while the kernel's figures were read
     ledger = make_ledger(&reading, 0, false);
     assert_difference(&ledger, 0);
 }
@@ -179,7 +179,7 @@ static void messages_without_an_id_were_received(void **state) {
 
     (void)state;
     reading.after.without_id = 3;
-    reading.after.netlink = 9; // of which six have one
+    reading.after.netlink = 9; // six of them have a packet
     reading.received_before = 1003;
     ledger = make_ledger(&reading, 0, false);
     assert_difference(&ledger, 0);

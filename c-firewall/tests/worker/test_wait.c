@@ -74,7 +74,7 @@ static void long_sleeps_halve_the_budget_down_to_none(void **state) {
         now_ns = poll_for(&wait, now_ns, SPIN_US * US + 1);
         assert_int_equal(wait.budget_ns, budgets_ns[i]);
     }
-    assert_int_equal(wait_next(&wait, now_ns, 1), WAIT_POLL); // no spin at all
+    assert_int_equal(wait_next(&wait, now_ns, 1), WAIT_POLL); // the worker does not spin
 }
 
 static void a_short_sleep_brings_the_budget_back(void **state) {
@@ -159,7 +159,7 @@ static void a_sleep_without_messages_ends_the_flood(void **state) {
     (void)state;
     assert_int_equal(wait_next(&wait, now_ns, 0), WAIT_SLEEP);
     now_ns += COALESCE_US * US;
-    assert_int_equal(wait_next(&wait, now_ns, 0), WAIT_POLL); // 60 us are more than the spin budget
+    assert_int_equal(wait_next(&wait, now_ns, 0), WAIT_POLL); // 60 us exceed the spin budget
     now_ns += 10 * US;
     wait_woken(&wait, now_ns);
     assert_int_equal(wait_next(&wait, now_ns, 1), WAIT_YIELD);

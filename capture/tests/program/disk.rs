@@ -35,7 +35,7 @@ impl Disk {
         command
     }
 
-    /// Returns a file's path as seen from outside.
+    /// Returns the path of a file for programs outside the disk's mount namespace.
     fn outside(&self, file: &str) -> PathBuf {
         format!("/proc/{}/root{file}", self.0.id()).into()
     }

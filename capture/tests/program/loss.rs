@@ -43,7 +43,7 @@ fn the_ledger_is_told_while_it_runs() {
     run.end();
 }
 
-/// Packets older than a second are in the file, and the file ends at a whole block.
+/// After a kill, packets that are older than a second are in the file, and the file ends at a whole block.
 #[test]
 fn after_a_kill_the_file_is_whole() {
     let place = Place::new();
@@ -57,7 +57,7 @@ fn after_a_kill_the_file_is_whole() {
     assert_eq!(gaps(&file), (0, None));
 }
 
-/// Packets that arrive singly without a pause are written, too.
+/// Packets arrive one at a time, every 20 ms. A kill loses at most the packets of the last second.
 #[test]
 fn a_kill_amid_packets_takes_a_second_of_them_at_most() {
     for backend in BACKENDS {

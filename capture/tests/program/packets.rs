@@ -53,7 +53,7 @@ fn packets_are_cut_and_their_length_is_told() {
     }
 }
 
-/// The kernel removes the tag from incoming frames.
+/// The kernel removes the VLAN tag from incoming frames.
 #[test]
 fn a_tag_is_put_back_and_a_filter_finds_it() {
     let place = Place::new();

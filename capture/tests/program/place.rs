@@ -22,7 +22,7 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 /// EtherType for experiments (IEEE 802): no stack sends it on its own.
 pub const PROTOCOL: u16 = 0x88b5;
 pub const OURS: &str = "ether proto 0x88b5";
-/// All backends.
+/// Command-line words that select each backend.
 pub const BACKENDS: [&[&str]; 4] = [
     &["--backend", "tpacket3"],
     &["--backend", "recvmmsg"],
@@ -92,7 +92,7 @@ impl Drop for Folder {
 pub struct Run {
     pub child: Child,
     lines: Receiver<String>,
-    /// Output so far.
+    /// Output of the program so far.
     pub said: String,
 }
 

@@ -58,7 +58,8 @@ fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
     }
 }
 
-/// Turns each wait of the program's main thread into a forbidden call, before the kernel's filter checks it.
+/// Attaches strace, which replaces each poll(2) of the program's main thread by getpgrp(2). The sandbox forbids
+/// getpgrp(2).
 fn strangely(run: &Run) -> Tracer {
     let pid = run.child.id().to_string();
     let child = Command::new("strace")

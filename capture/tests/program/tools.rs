@@ -140,7 +140,7 @@ fn bench(words: &str) -> (String, u64) {
     })
 }
 
-/// Returns a number of a line of JSON.
+/// Returns the number under a key in a line of JSON.
 fn number(line: &str, key: &str) -> f64 {
     let (_, rest) = line.split_once(&format!("\"{key}\":")).expect(key);
     let end = rest.find([',', '}']).unwrap();

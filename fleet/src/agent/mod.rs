@@ -285,6 +285,7 @@ impl Agent {
                 pointer.generation, self.report.local.generation
             )));
         }
+        self.report.wanted = pointer.generation;
         if !self.concerns(&pointer, &value) {
             return Ok(());
         }
@@ -310,7 +311,6 @@ impl Agent {
             let _ = self.ask(&Request::State {}, &[]);
             return Err(failure);
         }
-        self.report.wanted = pointer.generation;
         self.report.error = None;
         // The report is not written first: the policy may cut off the store, and the time for the confirmation has
         // begun.

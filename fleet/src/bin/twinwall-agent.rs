@@ -12,9 +12,9 @@ use fleet::local::protocol::SOCKET;
 use fleet::options::StoreOptions;
 use fleet::pointer::is_name;
 
-/// Bring the policy of a channel to this host
+/// Fetch the policy of a channel, and have it applied on this host
 ///
-/// It needs no rights: root's service (twinwall-fleet.socket) verifies the
+/// It needs no rights: a service of root (twinwall-fleet.socket) verifies the
 /// signatures, and runs fwctl apply, confirm and revert.
 #[derive(Parser)]
 #[command(version, term_width = 80)]
@@ -24,16 +24,16 @@ use fleet::pointer::is_name;
 struct Options {
     #[command(flatten)]
     store: StoreOptions,
-    /// The channel whose policy this host takes
+    /// The channel whose policy this host applies
     #[arg(long, value_name = "NAME", env = "TWINWALL_FLEET_CHANNEL")]
     channel: String,
-    /// The name of this host (default: the machine's)
+    /// The name of this host (default: the machine's hostname)
     #[arg(long, value_name = "ID", env = "TWINWALL_FLEET_HOST")]
     host: Option<String>,
     /// The folder for bundles
     #[arg(long, value_name = "FOLDER", default_value = "/var/lib/twinwall-agent")]
     staging: PathBuf,
-    /// The socket of root's service
+    /// The socket of the service of root
     #[arg(long, value_name = "PATH", default_value = SOCKET)]
     local: PathBuf,
     /// Address of the firewall's metrics, for `fwctl fleet targets`
@@ -42,7 +42,7 @@ struct Options {
     /// A file for the node exporter's textfile collector
     #[arg(long, value_name = "FILE", env = "TWINWALL_FLEET_TEXTFILE")]
     textfile: Option<PathBuf>,
-    /// Seconds between two looks at the store (default: about 24)
+    /// Seconds between two reads of the store (default: about 24)
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..=3600))]
     look: Option<u64>,
 }

@@ -16,18 +16,18 @@ use fleet::pointer::is_name;
 /// Serve one request of twinwall-agent, on stdin and stdout
 ///
 /// systemd starts it for each connection to its socket. It verifies signature,
-/// digest and generation itself, asks the store itself before it confirms, and
-/// runs fwctl.
+/// digest and generation itself, connects to the store itself before it confirms,
+/// and runs fwctl.
 #[derive(Parser)]
 #[command(version, term_width = 80)]
 #[command(
     after_help = "Exit status: 0 the answer was written, a refusal too; 1 it could not be written; 2 bad command line."
 )]
 struct Options {
-    /// The name of this host, as the agent has it
+    /// The name of this host, the same as for the agent
     #[arg(long, value_name = "ID", env = "TWINWALL_FLEET_HOST", value_parser = name)]
     host: Option<String>,
-    /// The channel whose policy this host takes
+    /// The channel whose policy this host applies
     #[arg(long, value_name = "NAME", env = "TWINWALL_FLEET_CHANNEL", value_parser = name)]
     channel: String,
     /// The public keys that must have signed
@@ -42,15 +42,15 @@ struct Options {
     /// The program fwctl
     #[arg(long, value_name = "FILE", default_value = "/usr/bin/fwctl")]
     fwctl: PathBuf,
-    /// The control socket of the firewall whose ledger must be green
+    /// The control socket of the firewall whose ledger must reconcile
     #[arg(long, value_name = "PATH", env = "TWINWALL_CONTROL")]
     control: Option<PathBuf>,
     /// The folder of the record that the unit twinwall-record keeps
-    #[arg(long, value_name = "FOLDER", default_value = "/run/twinwall-record")]
+    #[arg(long, value_name = "FOLDER", default_value = fleet::local::past::RECORD)]
     record: PathBuf,
     #[command(flatten)]
     store: StoreOptions,
-    /// Ask the store, for the service itself
+    /// Connect to the store, for the service itself
     #[arg(long, hide = true)]
     reach: bool,
 }

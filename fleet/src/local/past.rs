@@ -19,6 +19,8 @@ use crate::clock::unix_seconds;
 use crate::failure::{at, request, system, Result};
 use crate::report::{Flip, Trial};
 
+/// Folder of the record that the unit twinwall-record keeps.
+pub const RECORD: &str = "/run/twinwall-record";
 /// Maximum number of bytes that are read of the record (the capture files of the unit twinwall-record), newest files
 /// first.
 const RECORD_MAX: u64 = 128 << 20;

@@ -163,7 +163,7 @@ impl Host {
         let record = &folder.record;
         if pointer.channel != self.channel {
             return Err(untrusted(format_args!(
-                "the pointer is of channel {}, this host of {}: is the store another one's?",
+                "the pointer belongs to channel {}, this host to {}: check the address of the store",
                 pointer.channel, self.channel
             )));
         }

@@ -43,7 +43,7 @@ pub fn reads_names(policy: &Path) -> Result<bool> {
 fn list(policy: &Path) -> Result<(Value, String)> {
     if reads_names(policy)? {
         return Err(request(
-            "the policy can't be tried: it reads names, which the kernel does not see: have the host keep a record: systemctl enable --now twinwall-record",
+            "the policy can't be tried: it reads names, which the kernel can't read: keep a record on the host: systemctl enable --now twinwall-record",
         ));
     }
     let path = policy.to_string_lossy();

@@ -43,13 +43,14 @@ pub struct Apply {
 
 #[derive(Args)]
 pub struct Revert {
-    /// The generation to apply again (default: revert the one that waits)
+    /// The generation to apply again (default: revert the policy that waits
+    /// for `confirm`)
     #[arg(value_name = "N")]
     pub generation: Option<u64>,
-    /// Seconds until this is reverted unless it is confirmed
+    /// Seconds until the generation is reverted unless it is confirmed
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
     pub confirm: u32,
-    /// Keep it without a confirmation
+    /// Keep the generation without a confirmation
     #[arg(long, conflicts_with = "confirm", requires = "generation")]
     pub now: bool,
     /// Run by the timer at the deadline

@@ -112,7 +112,7 @@ fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failur
     let bypass = is_open(OptionsSituation::Crash);
     if bypass != is_open(OptionsSituation::Overload) {
         return Err(refused(
-            "OPTIONS= has another --fail for overload than for crash, and the kernel does the same in both: say open or closed for both",
+            "OPTIONS= has different --fail for overload and crash, but the kernel treats both alike: set both to open or both to closed",
         ));
     }
     Ok(stage::Options {
@@ -183,7 +183,7 @@ mod tests {
             ("MARKS=x", "a number of 32 bits"),
             ("OPTIONS=--monster", "--monster"),
             ("OPTIONS=--policy a", "which fwctl apply sets"),
-            ("OPTIONS=--fail crash=open", "for both"),
+            ("OPTIONS=--fail crash=open", "set both to open or both to closed"),
         ] {
             let wanted = parse("t.conf", text).and_then(|config| config.wanted());
             let said = wanted.unwrap_err().text;

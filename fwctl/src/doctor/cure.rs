@@ -22,7 +22,7 @@ impl Queues {
         self.joined(":")
     }
 
-    fn joined(self, by: &str) -> String {
+    pub fn joined(self, by: &str) -> String {
         match self.0 == self.1 {
             true => self.0.to_string(),
             false => format!("{}{by}{}", self.0, self.1),

@@ -2,12 +2,11 @@
 //! Checks the queue rules: whether they exist, and which rules prevent packets from reaching them.
 
 use rust_firewall::queue;
-use rust_firewall::state::queue_rules::MS_MAX;
 
 use super::cure::{self, Queues};
 use super::finding::Findings;
 use super::rights;
-use super::ruleset::{self, QueueRule, Table};
+use super::ruleset::{self, QueueRule, Table, ANY_QUEUE};
 use super::{before, boot, tools, Patient};
 
 /// Returns a command that lists the rules around a rule.
@@ -59,6 +58,9 @@ fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
             );
         }
     }
+    if (rule.first, rule.last) == ANY_QUEUE {
+        return;
+    }
     let others = |queue: &u16| !patient.queues.contains(queue) || !patient.is_running();
     let unserved: Vec<u16> = (rule.first..=rule.last)
         .filter(|queue| others(queue) && !is_served(*queue))
@@ -74,7 +76,7 @@ fn is_served(queue: u16) -> bool {
 }
 
 /// Groups queues in ascending order into ranges.
-fn ranges(queues: &[u16]) -> Vec<Queues> {
+pub fn ranges(queues: &[u16]) -> Vec<Queues> {
     let mut ranges: Vec<Queues> = Vec::new();
     for queue in queues {
         match ranges.last_mut() {
@@ -210,13 +212,9 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         findings.unseen("the rules that lead packets to queues: that needs root");
         return;
     }
-    let (tables, missing) = tools::gather();
-    if !missing.is_empty() {
-        findings.unseen(format!(
-            "rules of {}: it is not installed, fails, or does not end in {} s",
-            missing.join(", "),
-            MS_MAX / 1000
-        ));
+    let (tables, unread) = tools::gather();
+    for (tool, why) in &unread {
+        findings.unseen(format!("rules of {tool}: it {why}"));
     }
     check_backends(&tables, findings);
     let queue_rules: Vec<QueueRule> = tables.iter().flat_map(ruleset::queue_rules).collect();
@@ -238,7 +236,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
     }
     let bypass = patient.crash_open() == Some(true);
     let add = |hooks: &[&str]| cure::add(cure::has_nft_queue(), all_queues(patient), bypass, hooks);
-    if missing.contains(&"nft") {
+    if unread.iter().any(|(tool, _)| *tool == "nft") {
         // A rule for queues that have one already would divide their packets.
         for queues in ranges(&uncovered) {
             findings.unseen(format!(

@@ -3,6 +3,18 @@
 
 use super::ruleset::{Chain, Rule, Table, Target};
 
+/// Splits a line into words, which end at a blank outside quotes. Quotes stay, so that a quoted word equals no keyword.
+fn words(line: &str) -> Vec<&str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let is_end = |next: char| {
+        is_quoted ^= next == '"' && !is_escaped;
+        is_escaped = is_quoted && next == '\\' && !is_escaped;
+        next == ' ' && !is_quoted
+    };
+    let words = line.split(is_end);
+    words.filter(|word| !word.is_empty()).collect()
+}
+
 /// Parses the number or range after an option: "0", "0:3".
 fn numbers(words: &[&str], option: &str) -> Option<(u16, u16)> {
     let at = words.iter().position(|word| *word == option)?;
@@ -36,7 +48,6 @@ fn target_of(words: &[&str], at: usize, chains: &[Chain]) -> Target {
 /// Returns true if a rule has a match besides its comment.
 fn is_conditional(words: &[&str]) -> bool {
     let comment: [&str; 3] = ["-m", "comment", "--comment"];
-    // A comment of several words is quoted and counts as a match: a missing finding is better than a false one.
     match words {
         [] => false,
         [first, second, third, _] => [*first, *second, *third] != comment,
@@ -59,7 +70,7 @@ fn split_counters(line: &str) -> (Option<u64>, &str) {
 /// Parses a line "[PACKETS:BYTES] -A CHAIN … -j TARGET …".
 fn rule_of(line: &str, table: &Table) -> Option<(String, Rule)> {
     let (packets, line) = split_counters(line);
-    let words: Vec<&str> = line.split_whitespace().collect();
+    let words = words(line);
     let ["-A", chain, ..] = words[..] else {
         return None;
     };

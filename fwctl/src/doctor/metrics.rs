@@ -101,7 +101,7 @@ fn check_one(pid: &str, findings: &mut Findings) {
     match listeners(pid).into_iter().find(is_its) {
         Some(one) => findings.warning(
             format!(
-                "twinwall-exporter (pid {pid}) serves metrics at {}: who reaches this host can read rules and counters",
+                "twinwall-exporter (pid {pid}) serves metrics at {}: every client that reaches this host can read rules and counters",
                 one.shown
             ),
             cure(pid, one.port),

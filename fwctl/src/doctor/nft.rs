@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Parses rules in the format of `nft --json list ruleset`. Tables of iptables are left to iptables-save, which prints
-//! their matches.
+//! Parses rules in the format of `nft --json list ruleset`. iptables-save prints the matches in tables of iptables,
+//! which nft can't express.
 
 use serde_json::Value;
 
-use super::ruleset::{Chain, Rule, Table, Target};
+use super::ruleset::{Chain, Rule, Table, Target, ANY_QUEUE};
 
 fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
@@ -15,6 +15,7 @@ fn table_name(object: &Value) -> String {
     format!("{} {}", text(object, "family"), text(object, "table"))
 }
 
+/// Parses a queue statement. If the queue is an expression, the rule may send packets to any queue.
 fn queue_of(queue: &Value) -> Target {
     let number = |value: &Value| value.as_u64().and_then(|number| u16::try_from(number).ok());
     let num = &queue["num"];
@@ -22,7 +23,8 @@ fn queue_of(queue: &Value) -> Target {
     let (first, last) = match (number(num), number(&range[0]), number(&range[1])) {
         (Some(one), ..) => (one, one),
         (_, Some(first), Some(last)) => (first, last),
-        _ => (0, 0),
+        _ if num.is_null() => (0, 0),
+        _ => ANY_QUEUE,
     };
     let flags = &queue["flags"];
     let is_bypass = |flag: &Value| flag == "bypass";
@@ -74,7 +76,7 @@ fn packets_of(statements: &[Value]) -> Option<u64> {
 fn rule_of(object: &Value) -> Rule {
     let none = Vec::new();
     let statements = object["expr"].as_array().unwrap_or(&none);
-    let target = statements.iter().rev().find_map(target_of);
+    let target = statements.iter().find_map(target_of);
     Rule {
         text: format!(
             "{} {} handle {}",
@@ -93,11 +95,11 @@ fn is_xt(object: &Value) -> bool {
     statements.is_some_and(|all| all.iter().any(|statement| statement.get("xt").is_some()))
 }
 
-/// Parses the output of nft.
-pub fn parse(printed: &str) -> Option<Vec<Table>> {
+/// Parses the output of nft. Returns true as well if it lists rules that it can't express, and iptables-save can.
+pub fn parse(printed: &str) -> Option<(Vec<Table>, bool)> {
     let value: Value = serde_json::from_str(printed).ok()?;
     let mut tables: Vec<Table> = Vec::new();
-    let mut of_iptables = Vec::new();
+    let mut has_xt = false;
     for entry in value["nftables"].as_array()? {
         if let Some(table) = entry.get("table") {
             tables.push(Table {
@@ -119,10 +121,7 @@ pub fn parse(printed: &str) -> Option<Vec<Table>> {
                 });
                 continue;
             }
-            if is_xt(object) {
-                of_iptables.push(name);
-                continue;
-            }
+            has_xt |= is_xt(object);
             let mut chains = table.chains.iter_mut();
             let chain = chains.find(|chain| chain.name == text(object, "chain"));
             if let Some(chain) = chain {
@@ -130,8 +129,7 @@ pub fn parse(printed: &str) -> Option<Vec<Table>> {
             }
         }
     }
-    tables.retain(|table| !of_iptables.contains(&table.name));
-    Some(tables)
+    Some((tables, has_xt))
 }
 
 #[cfg(test)]
@@ -148,7 +146,7 @@ mod tests {
             {"rule":{"family":"inet","table":"t","chain":"c","handle":4,"expr":[
             {"counter":{"packets":7,"bytes":420}},
             {"queue":{"num":{"range":[4,5]},"flags":["bypass","fanout"]}}]}}]}"#;
-        let tables = parse(printed).unwrap();
+        let (tables, _) = parse(printed).unwrap();
         let found = queue_rules(&tables[0]);
         assert_eq!(
             (found[0].first, found[0].last, found[0].bypass),

@@ -22,7 +22,9 @@ fn check_owner(patient: &Patient, queue: u16, owner: &QueueOwner, findings: &mut
         findings.ok(format!("queue {queue} is owned by {comm}"));
     } else {
         findings.note(
-            format!("queue {queue} is owned by pid {pid} ({comm}), which was not asked"),
+            format!(
+                "queue {queue} is owned by pid {pid} ({comm}), to which fwctl is not connected"
+            ),
             format!("tr '\\0' ' ' </proc/{pid}/cmdline  # then: fwctl --socket its --control"),
         );
     }

@@ -77,7 +77,9 @@ fn check_program(program: &Path, is_running: bool, findings: &mut Findings) {
         }
         return;
     }
-    findings.ok(format!("{shown} gives CAP_NET_ADMIN to who runs it"));
+    findings.ok(format!(
+        "{shown} gives CAP_NET_ADMIN to every user who runs it"
+    ));
     if given & 1 << CAP_NET_RAW == 0 {
         findings.note(
             format!(

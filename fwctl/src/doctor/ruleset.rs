@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The machine's packet rules, as far as they queue packets or prevent it.
 
+/// First and last queue of a rule that computes the queue.
+pub const ANY_QUEUE: (u16, u16) = (0, u16::MAX);
+
 /// Target of a rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {

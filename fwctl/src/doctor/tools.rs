@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reads the machine's rules from the output of the tools.
 
-use std::io::Read;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc;
-use std::thread;
-use std::time::Duration;
+use std::process::Command;
+use std::time::{Duration, Instant};
 
-use rust_firewall::state::queue_rules::MS_MAX;
+use rust_firewall::state::queue_rules::{run_tool, MISSING, MS_MAX};
 
 use super::ruleset::{self, QueueRule, Table};
 use super::{iptables, nft};
+
+/// Time limit of all tools together. A firewall waits a second longer for `queue-rules`.
+const LIMIT: Duration = Duration::from_millis(MS_MAX - 1000);
 
 /// The tools, and the file in which the kernel lists the tables of the legacy tools: running these without such tables
 /// would load their modules.
@@ -31,38 +31,18 @@ const SAVES: [(&str, &str, Option<&str>); 4] = [
 /// Tables that iptables creates in nf_tables.
 const OF_IPTABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
 
-/// Starts a program whose output is read.
-fn start(program: &str, arguments: &[&str]) -> Option<Child> {
+/// Returns the output of a program, or the reason why there is none.
+fn run(program: &str, arguments: &[&str], due: Instant) -> Result<String, &'static str> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(program);
-    command
-        .args(arguments)
-        // The PATH of other users lacks these folders.
-        .env("PATH", format!("{path}:/usr/sbin:/sbin"))
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    command.spawn().ok()
+    // The PATH of other users lacks these folders.
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    run_tool(command.args(arguments), due)
 }
 
-/// Returns the output of a program; None if it is missing, fails or does not end in time.
+/// Returns the output of a program; None if it is missing or fails.
 pub fn printed(program: &str, arguments: &[&str]) -> Option<String> {
-    let mut child = start(program, arguments)?;
-    let mut stdout = child.stdout.take()?;
-    let (sender, receiver) = mpsc::channel();
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        let read = stdout.read_to_end(&mut bytes);
-        let _ = sender.send(read.map(|_| bytes));
-    });
-    let read = receiver.recv_timeout(Duration::from_millis(MS_MAX));
-    if read.is_err() {
-        let _ = child.kill();
-    }
-    let status = child.wait().ok()?;
-    let bytes = read.ok()?.ok()?;
-    let text = String::from_utf8_lossy(&bytes).into_owned();
-    status.success().then_some(text)
+    run(program, arguments, Instant::now() + LIMIT).ok()
 }
 
 fn is_of_iptables(table: &Table, others: &[Table]) -> bool {
@@ -78,28 +58,31 @@ fn is_of_iptables(table: &Table, others: &[Table]) -> bool {
     OF_IPTABLES.contains(&name) && same.any(|other| other.name == name)
 }
 
-/// Returns all rules, and the tools that could not be run.
-pub fn gather() -> (Vec<Table>, Vec<&'static str>) {
-    let mut tables = Vec::new();
-    let mut missing = Vec::new();
+/// Returns all rules, and the tools that could not be read, with the reasons.
+pub fn gather() -> (Vec<Table>, Vec<(&'static str, &'static str)>) {
+    let due = Instant::now() + LIMIT;
+    let (mut tables, mut unread) = (Vec::new(), Vec::new());
+    let printed = run("nft", &["--json", "list", "ruleset"], due);
+    let parsed = printed.and_then(|text| nft::parse(&text).ok_or("failed"));
+    let (mut own, has_xt) = parsed.unwrap_or_else(|why| {
+        unread.push(("nft", why));
+        (Vec::new(), true)
+    });
     for (tool, program, made) in SAVES {
         let names = made.map(|path| std::fs::read_to_string(path).unwrap_or_default());
         if names.is_some_and(|names| names.is_empty()) {
             continue;
         }
-        match printed(program, &["--counters"]) {
-            Some(text) => tables.extend(iptables::parse(tool, &text)),
-            None => missing.push(program),
+        match run(program, &["--counters"], due) {
+            Ok(text) => tables.extend(iptables::parse(tool, &text)),
+            // If nft has listed all rules, and none is of iptables, a missing iptables has no rules either.
+            Err(MISSING) if !has_xt && made.is_none() => {}
+            Err(why) => unread.push((program, why)),
         }
     }
-    match printed("nft", &["--json", "list", "ruleset"]).and_then(|text| nft::parse(&text)) {
-        Some(mut own) => {
-            own.retain(|table| !is_of_iptables(table, &tables));
-            tables.extend(own);
-        }
-        None => missing.push("nft"),
-    }
-    (tables, missing)
+    own.retain(|table| !is_of_iptables(table, &tables));
+    tables.extend(own);
+    (tables, unread)
 }
 
 /// Returns the current queue rules.

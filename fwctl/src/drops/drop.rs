@@ -91,9 +91,10 @@ pub fn function_of(symbol: &str) -> &str {
 #[derive(Default)]
 pub struct Drops {
     rows: BTreeMap<(Culprit, String, String, String), Row>,
-    /// Losses because drops came faster than they were read. From the drop monitor: number of socket overruns, each
-    /// with an unknown number of drops. From the tracepoint: number of lost drops.
-    pub untold: u64,
+    /// Number of times that the drop monitor's socket was full; each time an unknown number of drops was lost.
+    pub overruns: u64,
+    /// Number of lost drops of the tracepoint.
+    pub lost: u64,
 }
 
 struct Row {

@@ -80,12 +80,12 @@ impl Source {
         match self {
             Source::Monitor(monitor) => {
                 let waited = monitor.wait(LOOK, |drop| drops.add(drop));
-                drops.untold = monitor.overruns;
+                drops.overruns = monitor.overruns;
                 waited.map_err(|error| refused("the drop monitor", error))
             }
             Source::Trace(trace) => {
                 thread::sleep(LOOK);
-                drops.untold += trace.read(|drop| drops.add(drop));
+                drops.lost += trace.read(|drop| drops.add(drop));
                 Ok(())
             }
         }
@@ -141,7 +141,7 @@ fn objects(drops: &Drops, source: &str, took: Duration) -> Vec<String> {
     let mut lines: Vec<String> = drops.objects().iter().map(|row| row.to_string()).collect();
     let sum = |culprit| drops.packets(culprit);
     let total = json!({
-        "source": source, "seconds": took.as_secs_f64(), "untold": drops.untold,
+        "source": source, "seconds": took.as_secs_f64(), "untold": drops.overruns + drops.lost,
         "rule": sum(Culprit::Rule), "queue": sum(Culprit::Queue),
         "verdict": sum(Culprit::Verdict), "kernel": sum(Culprit::Kernel),
     });
@@ -157,11 +157,38 @@ fn text(drops: &Drops) -> Vec<String> {
         1 => vec!["no packet was dropped".to_owned()],
         _ => table::lines(SIDES, &rows),
     };
-    if drops.untold > 0 {
-        lines.push(format!(
+    lines.extend(unreported(drops));
+    lines
+}
+
+/// Returns a line about drops that the kernel did not report because they came too fast. Only one of both sources is in
+/// use.
+fn unreported(drops: &Drops) -> Option<String> {
+    if drops.overruns > 0 {
+        return Some(format!(
             "an unknown number of drops was not reported: {} times",
-            units::thousands(drops.untold)
+            units::thousands(drops.overruns)
         ));
     }
-    lines
+    let lost = units::thousands(drops.lost);
+    (drops.lost > 0).then(|| format!("drops that were not reported: {lost}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loss_has_the_unit_of_its_source() {
+        let last = |overruns, lost| {
+            let mut drops = Drops::default();
+            (drops.overruns, drops.lost) = (overruns, lost);
+            text(&drops).pop()
+        };
+        assert_eq!(last(0, 0).as_deref(), Some("no packet was dropped"));
+        let times = "an unknown number of drops was not reported: 3 times";
+        assert_eq!(last(3, 0).as_deref(), Some(times));
+        let drops = "drops that were not reported: 3";
+        assert_eq!(last(0, 3).as_deref(), Some(drops));
+    }
 }

@@ -15,25 +15,25 @@ pub enum Fleet {
     /// Writes into a new folder: the operator's login, a key pair for signatures, and for each host its configuration
     /// and its login.
     Init(Init),
-    /// Sign a policy and have the hosts of a channel apply it, wave by wave
+    /// Sign a policy and distribute it to the hosts of a channel, wave by wave
     ///
-    /// A host reverts by itself unless it reaches etcd through the new policy, its ledger is green and its drops stay
-    /// within bounds. The exit status is 1 if the rollout stopped.
+    /// A host keeps the policy only if it still reaches etcd, its ledger reconciles, and its drops are within the
+    /// limit; otherwise it reverts by itself. The exit status is 1 if the rollout stopped.
     Push(Push),
     /// Continue an interrupted rollout
     Advance(Advance),
     /// Show the hosts: confirmed, applying, reverted, behind, waiting, silent
     ///
     /// The exit status is 1 if a host is reverted, behind or silent, or its
-    /// ledger is red.
+    /// ledger does not reconcile.
     Status(Status),
     /// Show what a policy would newly drop on each host, before it is applied
     ///
-    /// Each host decides its last minute again, if it keeps a record (the unit twinwall-record); otherwise its kernel
-    /// counts the packets of the minute that follows, for policies without names. Nothing is dropped or changed. The
-    /// exit status is 1 if a host would drop more, or did not answer.
+    /// A host that keeps a record (the unit twinwall-record) decides the packets of its last minute again. On other
+    /// hosts the kernel counts the packets of the following minute, for policies without names. The policy drops and
+    /// changes nothing. The exit status is 1 if a host would drop more packets, or did not answer.
     Diff(Diff),
-    /// Have the hosts apply an earlier generation again, all at once
+    /// Distribute an earlier generation again, to all hosts at once
     Rollback(Rollback),
     /// Replace the keys that hosts trust; the old keys sign the new ones
     Rotate(Rotate),
@@ -51,7 +51,7 @@ pub enum Fleet {
 /// The servers of etcd.
 #[derive(Args)]
 pub struct Servers {
-    /// The servers of etcd: https://HOST:PORT, with commas between
+    /// The servers of etcd: https://HOST:PORT, separated by commas
     #[arg(
         long,
         value_name = "URLS",
@@ -74,7 +74,7 @@ pub struct Signing {
     /// A secret key of minisign; may be repeated. Its password, if it has one, is in TWINWALL_KEY_PASSWORD
     #[arg(long, value_name = "KEY", required = true)]
     pub sign: Vec<PathBuf>,
-    /// The hosts' keys file, for verifying the content of the store (default: the keys that sign)
+    /// The file of keys that the hosts trust, to verify the content of the store (default: the keys that sign)
     #[arg(long, value_name = "FILE")]
     pub keys: Option<PathBuf>,
 }
@@ -82,7 +82,7 @@ pub struct Signing {
 /// Rules of a rollout.
 #[derive(Args)]
 pub struct Waiting {
-    /// Publish, and leave the waves to `fwctl fleet advance`
+    /// Begin the first wave and end; `fwctl fleet advance` continues
     #[arg(long)]
     pub no_wait: bool,
     /// Number of hosts that may revert before the rollout stops
@@ -99,11 +99,11 @@ pub struct Waiting {
 /// Conditions for keeping a policy on a host.
 #[derive(Args)]
 pub struct Careful {
-    /// Seconds after which a host reverts unless it has confirmed itself
+    /// Seconds after which a host reverts unless it has confirmed the policy
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     #[arg(value_parser = clap::value_parser!(u32).range(2..=86400))]
     pub confirm: u32,
-    /// Seconds that a host watches the policy before it confirms itself
+    /// Seconds for which a host observes the policy before it confirms
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     pub observe: u32,
     /// Seconds for which a host evaluates the policy on its traffic before it applies it; --max-drops limits what a
@@ -119,10 +119,10 @@ pub struct Careful {
     /// Packets per second that any rule with a counter may drop during this time
     #[arg(long, value_name = "N")]
     pub max_drops: Option<u64>,
-    /// Earliest time for hosts to apply it: seconds since 1970, or 2026-11-24T18:00:00Z
+    /// Earliest time for hosts to apply the policy: seconds since 1970, or 2026-11-24T18:00:00Z
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub not_before: Option<u64>,
-    /// Time after which hosts no longer apply it; hosts that have it keep it
+    /// Time after which hosts no longer apply the policy; hosts that have applied it keep it
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub expires: Option<u64>,
     /// Minimum version of a host
@@ -140,7 +140,7 @@ pub struct Init {
     /// The folder to write, which must not exist yet
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
-    /// Make etcd require passwords from now on; root's password is written too
+    /// Make etcd require passwords from now on; the password of etcd's user root is written to the folder, too
     #[arg(long)]
     pub enable_auth: bool,
     #[command(flatten)]
@@ -153,7 +153,7 @@ pub struct Push {
     pub channel: String,
     #[arg(value_name = "POLICY")]
     pub policy: PathBuf,
-    /// Shares of the hosts, the last 100%
+    /// Shares of the hosts in each wave; the last is 100%
     #[arg(
         long,
         value_name = "SHARES",
@@ -162,7 +162,7 @@ pub struct Push {
     )]
     #[arg(value_parser = share)]
     pub waves: Vec<u16>,
-    /// Write into a folder that is served over https or mounted, in place of etcd; there are no waves then
+    /// Write into a folder that is served over https or mounted, instead of etcd; there are then no waves
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["waves", "bundle"])]
     pub into: Option<PathBuf>,
     /// Write a bundle that is too large for etcd into this file, to be served at --url
@@ -197,7 +197,7 @@ pub struct Advance {
 pub struct Status {
     #[arg(value_name = "CHANNEL", value_parser = name)]
     pub channel: String,
-    /// Show it again after each change, until Ctrl-C
+    /// Show the hosts again after each change, until Ctrl-C
     #[arg(long)]
     pub watch: bool,
     #[command(flatten)]
@@ -224,7 +224,7 @@ pub struct Diff {
 pub struct Rollback {
     #[arg(value_name = "CHANNEL", value_parser = name)]
     pub channel: String,
-    /// Default: the previous generation
+    /// The generation to distribute (default: the previous one)
     #[arg(value_name = "GENERATION")]
     pub generation: Option<u64>,
     #[command(flatten)]

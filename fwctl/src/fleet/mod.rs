@@ -113,6 +113,9 @@ fn follow(
                 Step::Wait(confirmed, wanted) => {
                     output::line(&format!("{confirmed} of {wanted} hosts have confirmed"))
                 }
+                Step::Nobody => output::line(&format!(
+                    "waiting for hosts: none that generation {generation} reaches has reported"
+                )),
                 Step::Next(next) => output::line(&format!(
                     "wave {}: {}% of the hosts",
                     next.wave + 1,

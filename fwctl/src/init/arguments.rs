@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use cage::allow::{Allowed, Host};
 use clap::Args;
+use fleet::local::past::RECORD;
 
 use crate::applied::arguments::{confirm_seconds, StatePlace};
 use crate::paths::POLICY;
@@ -19,31 +20,35 @@ pub struct Init {
     /// The file of the policy
     #[arg(value_name = "POLICY", default_value = POLICY)]
     pub policy: PathBuf,
-    /// Ports that are open to everybody: 80, 443/udp, 8000-8100; with commas
-    /// between, or repeated
+    /// Ports that are open from everywhere: 80, 443/udp, 8000-8100; separated by
+    /// commas, or repeated
     #[arg(long, value_name = "PORT", value_delimiter = ',')]
     pub open: Vec<Ports>,
-    /// Addresses and prefixes that SSH may come from, or any; with commas
-    /// between, or repeated (default: any)
+    /// Addresses and prefixes from which SSH is allowed, or any; separated by
+    /// commas, or repeated (default: any)
     #[arg(long, value_name = "ADDRESS", value_delimiter = ',')]
     pub ssh_from: Vec<Origin>,
     /// Destinations of this host: a name (example.org, *.example.org: TLS and
-    /// QUIC at port 443, HTTP at 80), an address, a prefix, perhaps with :PORT; with
-    /// commas between, or repeated (default: everything)
+    /// QUIC at port 443, HTTP at 80), or an address or prefix, also with :PORT;
+    /// separated by commas, or repeated (default: everything)
     #[arg(long, value_name = "WHAT", value_delimiter = ',', value_parser = destination)]
     pub allow: Vec<Allowed>,
-    /// Ask nothing: what no option says has its default
+    /// Ask no questions: use the defaults for all options that are not given
     #[arg(long)]
     pub yes: bool,
-    /// Print the policy, write and load nothing
+    /// Print the policy; write and load nothing
     #[arg(long)]
     pub print: bool,
-    /// Replace a policy that is there; the old one is kept as POLICY.old
+    /// Replace an existing policy; the old one is kept as POLICY.old
     #[arg(long)]
     pub force: bool,
     /// Seconds until the policy is reverted unless it is confirmed
     #[arg(long, value_name = "SECONDS", default_value_t = 120, value_parser = confirm_seconds())]
     pub confirm: u32,
+    /// Folder with the last minute's packets, which the unit twinwall-record
+    /// keeps; the policy is tried on them
+    #[arg(long, value_name = "FOLDER", default_value = RECORD)]
+    pub record: PathBuf,
     #[command(flatten)]
     pub place: StatePlace,
 }

@@ -10,6 +10,7 @@ mod policy;
 mod resolvers;
 mod session;
 mod sockets;
+mod trial;
 mod wish;
 
 use std::io::{stderr, stdin, IsTerminal, Stdin, StdinLock};
@@ -18,13 +19,10 @@ use std::path::Path;
 use self::arguments::Init;
 use self::ask::Dialog;
 use self::wish::{Host, Offer, Wish};
-use crate::applied::{self, trust};
+use crate::applied;
 use crate::arguments::Arguments;
 use crate::failure::{tell, Exit, Failure};
-use crate::{diff, instance, output};
-
-/// Time in seconds for which the policy is tried on the packets of a running firewall.
-const TRIAL_SECONDS: u32 = 10;
+use crate::output;
 
 /// Terminal for the questions. They go to stderr, because stdout has the policy.
 type Terminal<'a> = Dialog<StdinLock<'a>, std::io::Stderr>;
@@ -55,11 +53,8 @@ fn is_reached(wish: &Wish, host: &Host, offer: &Offer) -> bool {
 
 /// Prints notes on effects of the policy that an administrator may not expect.
 fn note(wish: &Wish, host: &Host) {
-    if host.ssh.is_claim_false {
-        tell(
-            "warning",
-            "SSH_CONNECTION is not believed: no SSH server of this host has that connection",
-        );
+    if let Some(why) = host.ssh.disbelief() {
+        tell("warning", format!("SSH_CONNECTION is not believed: {why}"));
     }
     let closed = host
         .offers
@@ -79,31 +74,6 @@ fn note(wish: &Wish, host: &Host) {
     if !wish.names().is_empty() {
         tell("note", "connections to the ports 80 and 443 of other hosts that are open now show no name any more, and end");
     }
-}
-
-/// Tries the policy on the packets that a running firewall decides meanwhile. Does nothing if no firewall runs.
-fn try_on_packets(arguments: &Arguments, text: &str) -> Result<(), Failure> {
-    let Some(socket) = instance::socket(arguments)
-        .ok()
-        .filter(|socket| socket.exists())
-    else {
-        return Ok(());
-    };
-    let file = tempfile::Builder::new().suffix(".nft").tempfile();
-    let file = file.map_err(trust::at(&std::env::temp_dir()))?;
-    std::fs::write(file.path(), text).map_err(trust::at(file.path()))?;
-    tell(
-        "note",
-        format_args!("trying the policy on {TRIAL_SECONDS} s of the running firewall's packets"),
-    );
-    match diff::live(&socket, file.path(), TRIAL_SECONDS) {
-        Ok(lines) => drop(output::lines(&lines)),
-        Err(failure) => tell(
-            "note",
-            format_args!("it was not tried on packets: {}", failure.text),
-        ),
-    }
-    Ok(())
 }
 
 /// Writes the policy and applies it. If it can't be applied, restores the previous file.
@@ -149,7 +119,7 @@ pub fn run(arguments: &Arguments, asked: &Init) -> Result<Exit, Failure> {
     if asked.print {
         return Ok(Exit::Fine);
     }
-    try_on_packets(arguments, &text)?;
+    trial::run(arguments, &asked, &text)?;
     if let Some(terminal) = &mut terminal {
         let question = format!(
             "Load it, and go back in {} s unless fwctl confirm keeps it?",

@@ -35,6 +35,17 @@ pub struct Found {
     pub is_claim_false: bool,
 }
 
+impl Found {
+    /// Returns the reason why SSH_CONNECTION is not believed; None if it is believed or missing.
+    pub fn disbelief(&self) -> Option<&'static str> {
+        match (self.is_claim_false, self.session) {
+            (false, _) => None,
+            (true, Some(_)) => Some("this session has another connection"),
+            (true, None) => Some("no SSH server of this host has that connection"),
+        }
+    }
+}
+
 fn is_server(owner: &Owner) -> bool {
     owner.uid == 0 && SERVERS.iter().any(|name| owner.name.starts_with(name))
 }
@@ -174,6 +185,25 @@ mod tests {
         // A claim of another session of this host is not believed.
         let other = "198.51.100.8 6000 192.0.2.1 2222";
         assert_eq!(client(&[20], Some(other)), (seven, true));
+    }
+
+    #[test]
+    fn the_reason_of_disbelief_is_true() {
+        let why = |ancestors, claimed| find(&sockets(), ancestors, Some(claimed)).disbelief();
+        let (seven, eight) = (
+            "198.51.100.7 5000 192.0.2.1 2222",
+            "198.51.100.8 6000 192.0.2.1 2222",
+        );
+        assert_eq!(why(&[20], seven), None);
+        assert_eq!(
+            why(&[20], eight),
+            Some("this session has another connection")
+        );
+        let unknown = "198.51.100.8 6001 192.0.2.1 2222";
+        assert_eq!(
+            why(&[1], unknown),
+            Some("no SSH server of this host has that connection")
+        );
     }
 
     #[test]

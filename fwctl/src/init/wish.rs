@@ -126,7 +126,7 @@ impl Wish {
         };
         match self.ssh_ports.iter().find(is_open) {
             Some(port) if !self.ssh_from.is_empty() => Err(refused(format_args!(
-                "--open {port} opens SSH to everybody, against --ssh-from: leave one of the two out"
+                "--open {port} opens SSH from everywhere, which contradicts --ssh-from: leave out one of the two"
             ))),
             _ => Ok(()),
         }

@@ -126,7 +126,7 @@ pub fn run(orphan: Option<i32>, is_to_detach: bool) -> Result<Exit, Failure> {
         let words = words(&error);
         Failure::new(
             Exit::Usage,
-            format_args!("launch: {words}: it is upgrade's"),
+            format_args!("launch: {words}: only fwctl upgrade starts it"),
         )
     };
     if is_to_detach {

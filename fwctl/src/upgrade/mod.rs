@@ -74,8 +74,8 @@ fn claimed(peer: &Peer) -> Result<Vec<String>, Failure> {
         _ => return Ok(peer.status.arguments.clone()),
     };
     Err(refused(format_args!(
-        "the firewall {why}, so its arguments are not taken on its word: look at them, and give them \
-         behind BINARY --: {}",
+        "the firewall {why}, so fwctl does not trust the arguments that it reports: check them, and \
+         give them after BINARY --: {}",
         quoted(&peer.status.arguments)
     )))
 }
@@ -88,8 +88,8 @@ fn read(arguments: &[String]) -> Result<Options, Failure> {
         OptionsAction::Run(options) if options.take_over.is_none() => Ok(options),
         _ => Err(Failure::new(
             Exit::Usage,
-            "the arguments behind -- are those of no firewall that goes on: leave --take-over and \
-             commands out",
+            "the arguments after -- do not start a firewall: leave out --take-over, --help, --version and \
+             commands",
         )),
     }
 }

@@ -56,14 +56,14 @@ impl Peer {
         if pid <= 0 {
             let shown = socket.display();
             return Err(refused(format_args!(
-                "{shown}: its process is not to be seen from here: run fwctl where the firewall runs"
+                "{shown}: its process is in another PID namespace: run fwctl where the firewall runs"
             )));
         }
         let process = open_process(pid)?;
         let status = client.status()?;
         let Some(writer) = client.writer().filter(|writer| writer.pid() == pid) else {
             return Err(refused(format_args!(
-                "{}: pid {pid} listens, and another process answers: this is no firewall",
+                "{}: pid {pid} listens, but another process answers: this is no firewall",
                 socket.display()
             )));
         };
@@ -122,7 +122,7 @@ impl Peer {
         let pid = self.pid;
         Err(refused(format_args!(
             "the firewall (pid {pid}) is in another {what} namespace, which fwctl does not enter by \
-             itself: run it there, by ip netns exec NAME or nsenter --target {pid} --{kind}"
+             itself: run fwctl there, by ip netns exec NAME or nsenter --target {pid} --{kind}"
         )))
     }
 

@@ -109,7 +109,7 @@ pub fn run(program: &Program, orders: &mut Orders, socket: &Path) -> Result<(), 
     let fail = |error: io::Error| {
         let words = words(&error);
         refused(format!(
-            "{shown} can't be tried beside {}: {words}",
+            "{shown} can't be rehearsed with {}: {words}",
             socket.display()
         ))
     };

@@ -117,9 +117,9 @@ impl Unit {
         let expected = format!(" unit-reload {name} -- {start}");
         if !words("ExecReload").is_some_and(|reload| reload.ends_with(&expected)) {
             return Err(refused(format_args!(
-                "{name} can't start another firewall in its place: let its ExecReload be fwctl \
-                 --socket PATH unit-reload %n -- and the words of its ExecStart, as in the unit that \
-                 is shipped"
+                "{name} can't start another firewall in its place: set its ExecReload to fwctl \
+                 --socket PATH unit-reload %n -- and the command of its ExecStart, as in the unit of \
+                 the package"
             )));
         }
         let path = property(&shown, "ExecStart").and_then(|start| part(start, "path=", " ; "));

@@ -43,7 +43,7 @@ struct Workload {
     name: &'static str,
     targets: &'static str,
     port: u16,
-    /// Number of open targets.
+    /// Number of targets that are open.
     truth: u64,
     kind: Kind,
 }
@@ -56,7 +56,7 @@ enum Kind {
     Silent,
     /// Over veth, including SYN scans.
     Veth,
-    /// Version lines, on one CPU.
+    /// Reads SSH version lines over loopback, on one CPU.
     Ssh,
 }
 

@@ -33,9 +33,9 @@ pub struct Slices {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Order {
-    /// A B C, then C B A.
+    /// Order A B C in one round, C B A in the next.
     Turned,
-    /// A B C, then B C A, then C A B.
+    /// Order A B C in the first round, B C A in the second, C A B in the third.
     Rotated,
 }
 

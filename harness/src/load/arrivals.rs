@@ -51,7 +51,8 @@ impl Arrivals {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Waits until `wanted` units have arrived in total. Fails if nothing arrives for [`STALLED`].
+    /// Waits until `wanted` units (datagrams, bytes, requests or connections) have arrived in total. Fails if nothing
+    /// arrives for [`STALLED`].
     /// - emptied: returns true if no packet waits any more. Units that are missing then, and for [`QUIET`], are lost,
     ///   and the wait ends. None: waits for all units.
     pub fn wait(&self, wanted: u64, emptied: Option<&super::Emptied>) -> Result<()> {

@@ -17,7 +17,7 @@ use crate::runner::Place;
 /// Longest latency of the histogram, in nanoseconds (range 1 ns to 1000 s, 3 significant digits).
 const LONGEST_NS: u64 = 1_000_000_000_000;
 const SIGNIFICANT_DIGITS: u8 = 3;
-/// Points of the percentile curve per factor of ten of 100 / (100 - percentile).
+/// Number of points of the percentile curve in each decade, e.g. from 90 % to 99 %, or from 99 % to 99.9 %.
 const POINTS_PER_DECADE: u32 = 10;
 
 pub struct Requests {

@@ -34,7 +34,7 @@ pub use latency::{curve, histogram};
 pub use neighbour::neighbour;
 pub use probe::{serve_arguments, ProbeServer, READY};
 
-/// `harness load`
+/// Generators of `harness load`.
 #[derive(Subcommand)]
 pub enum Load {
     /// The server that the scanner connects to; started by a run

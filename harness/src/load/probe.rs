@@ -96,7 +96,8 @@ fn lines_of_input() -> Receiver<String> {
     told
 }
 
-/// Returns true if the client has ended. Fails if the starter is gone.
+/// Returns true if the process that started this server reports that the client has ended. Fails if that process is
+/// gone.
 fn ended(told: &Receiver<String>) -> Result<bool> {
     match told.try_recv() {
         Ok(_) => Ok(true),

@@ -34,8 +34,9 @@ fn nothing_waits() -> Result<bool> {
     Ok(true)
 }
 
-/// Runs `bursts` bursts of one load. Each burst sends for the requested time. Its packets arrive within the burst, on a
-/// busy machine within a small part of the burst.
+/// Runs `bursts` bursts of one load, and returns their results. Checks that each burst takes at least the requested
+/// time, and that its measured seconds are at most its duration. There is no lower bound for these seconds: on a busy
+/// machine, all packets may arrive within a small part of the burst.
 fn bursts(aim: &Aim, place: &Place, bursts: u32) -> Vec<Burst> {
     let mut traffic = open(aim, place).unwrap();
     let burst = |_| {

@@ -47,7 +47,8 @@ impl Handshakes {
 }
 
 impl Traffic for Handshakes {
-    /// Connects from threads in the client's namespace, because each connection is a new socket.
+    /// Connects from threads in the client's namespace: each connection has a new socket, which belongs to the
+    /// namespace of its thread.
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let (to, config) = (self.to, &self.config);
         place.client.enter(|| {

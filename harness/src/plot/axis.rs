@@ -7,16 +7,16 @@ use super::scene::{Anchor, Scene, Text};
 
 pub const TICK_SIZE: f64 = 13.0;
 pub const LABEL_SIZE: f64 = 13.5;
-/// Approximate pixels between two numbers of a linear axis, and its minimum and maximum number of steps.
+/// Approximate pixels between two tick labels of a linear axis, and its minimum and maximum number of steps.
 const STEP_PIXELS: f64 = 50.0;
 const STEPS: (f64, f64) = (2.0, 7.0);
-/// Number of decades from which a logarithmic axis has numbers only at powers of ten.
+/// Number of decades from which a logarithmic axis has tick labels only at powers of ten.
 const FEW_DECADES: f64 = 2.2;
-/// Pixels per decade from which a logarithmic axis of any length has all numbers.
+/// Pixels per decade from which a logarithmic axis of any length has all its tick labels.
 const WIDE_DECADE: f64 = 55.0;
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const WIDE: f64 = 30.0;
-/// Percentiles with a number on the axis.
+/// Percentiles with a tick label.
 const PERCENTILES: [f64; 6] = [0.0, 50.0, 90.0, 99.0, 99.9, 99.99];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ enum Kind {
     Percentile,
 }
 
-/// One axis. Values are in the unit of its numbers.
+/// Axis of a chart. Values have the unit of the tick labels; only `low` and `high` are transformed.
 #[derive(Clone, Debug)]
 pub struct Axis {
     kind: Kind,
@@ -40,7 +40,7 @@ pub struct Axis {
     ticks: Vec<Tick>,
 }
 
-/// A value with a grid line, and with a number if it has a label.
+/// Tick of an axis: a value with a grid line, and a tick label unless `label` is empty.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Tick {
     pub value: f64,
@@ -136,7 +136,7 @@ impl Axis {
         self.from
     }
 
-    /// Returns a logarithmic axis with numbers at exactly these values.
+    /// Returns a logarithmic axis with tick labels at exactly these values.
     pub fn at_values(values: &[f64], (from, to): (f64, f64)) -> Axis {
         let (first, last) = (values[0].log2(), values[values.len() - 1].log2());
         // Room on both sides, so that markers don't touch the frame.
@@ -190,7 +190,8 @@ impl Axis {
         self.from + (transformed - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// Removes numbers that would be closer than `room` to the next number. The largest stays.
+    /// Removes tick labels that would be closer than `room` to the next tick label. The label of the largest value
+    /// stays.
     pub fn thin_out(&mut self, room: f64) {
         let (from, to) = (self.from.min(self.to), self.from.max(self.to));
         let mut free_up_to = to + (to - from);
@@ -208,7 +209,7 @@ impl Axis {
         }
     }
 
-    /// Draws the axis's line and grid over the area between `top` and `bottom`, without numbers.
+    /// Draws the axis's line and grid over the area between `top` and `bottom`, without tick labels.
     pub fn draw_upright(&self, scene: &mut Scene, (top, bottom): (f64, f64)) {
         for tick in &self.ticks {
             let x = self.at(tick.value);

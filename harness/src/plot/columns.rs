@@ -14,23 +14,23 @@ pub const HEAD_SIZE: f64 = 12.0;
 pub const MAIN_HEAD: &str = "median [interval]";
 /// Metrics beside a workload's main metric, where they were measured.
 const SIDE: [&str; 3] = ["lost_percent", "p99", "cpu_per_packet"];
-/// Pixels between an axis and its numbers.
+/// Pixels between a column's axis and the text of its values.
 const GAP: f64 = 18.0;
 /// Pixels between two columns.
 const WIDE_GAP: f64 = 30.0;
 /// Width of the first column's axis, relative to the axes of other columns.
 const MAIN_SHARE: f64 = 2.6;
 
-/// One metric with its axis and its numbers.
+/// Column for one metric: an axis, and the values as text.
 pub struct Column<'a> {
     pub metric: &'a str,
     pub unit: &'a str,
     /// True if this is the first column, which has intervals, ratios in numbers, and reference lines.
     pub main: bool,
     pub axis: Axis,
-    /// Right end of the numbers.
+    /// Right end of the text of the values, in pixels.
     pub value_right: f64,
-    /// Right end of the ratios to the baseline; None without ratios.
+    /// Right end of the text of the ratios to the baseline, in pixels; None without ratios.
     pub ratio_right: Option<f64>,
     pub values: Vec<Value<'a>>,
 }
@@ -124,7 +124,7 @@ fn values<'a>(data: &'a Data, cell: &CellName, metric: &str, subjects: &[&str]) 
     subjects.iter().map(value).collect()
 }
 
-/// Widths of a column's numbers.
+/// Widths of the texts in a column.
 struct Widths {
     value: f64,
     ratio: f64,

@@ -26,7 +26,7 @@ pub struct Data {
     pub summaries: Vec<Summary>,
 }
 
-/// One subject's line through all rounds.
+/// Line of one subject; it combines all rounds.
 pub struct Line {
     pub subject: String,
     pub points: Vec<LinePoint>,
@@ -121,7 +121,7 @@ impl Data {
             .collect()
     }
 
-    /// Returns the main metric over the seconds of a load, and its unit.
+    /// Returns each subject's line of the main metric over the seconds of a load, and the metric's unit.
     pub fn series_lines(&self, cell: &CellName) -> (Vec<Line>, String) {
         let rows = self.series.iter().filter(|row| row.cell() == *cell);
         let unit = rows
@@ -134,7 +134,7 @@ impl Data {
         (self.lines(&values), unit)
     }
 
-    /// Returns the latency over the percentile, and its unit.
+    /// Returns each subject's line of the latency over the percentile, and the latency's unit.
     pub fn percentile_lines(&self, cell: &CellName) -> (Vec<Line>, String) {
         let rows = self.percentiles.iter().filter(|row| row.cell() == *cell);
         let unit = rows
@@ -161,7 +161,8 @@ impl Data {
     }
 }
 
-/// Combines the rounds at each x. Points that fewer than half of the rounds reached are omitted.
+/// Combines the values of all rounds at each x. Omits each x for which fewer than half of the rounds have a value.
+/// - values: (x, value) of all rounds.
 fn points(values: impl Iterator<Item = (f64, f64)>) -> Vec<LinePoint> {
     let mut by_x: BTreeMap<i64, Vec<f64>> = BTreeMap::new();
     for (x, value) in values {
@@ -191,7 +192,7 @@ fn band(rounds: usize) -> (f64, f64) {
     }
 }
 
-/// Describes lines without bands, for a reader.
+/// Returns a note for the figure's reader that explains lines without bands.
 pub fn lines_in_words(rounds: usize) -> String {
     match rounds {
         0 | 1 => "Lines: the only round.".into(),
@@ -199,7 +200,7 @@ pub fn lines_in_words(rounds: usize) -> String {
     }
 }
 
-/// Describes lines and bands, for a reader.
+/// Returns a note for the figure's reader that explains lines and bands.
 pub fn band_in_words(rounds: usize) -> String {
     match rounds {
         0 | 1 => "Lines: the only round.".into(),

@@ -25,7 +25,7 @@ const STRIPE: Rgb = (246, 246, 246);
 /// Space left of a name and right of the last number.
 const INSET: f64 = 10.0;
 const GAP: f64 = 22.0;
-/// Height below the rows, for the numbers and label of an axis.
+/// Height below the rows, for an axis's tick labels and title.
 const BELOW: f64 = 52.0;
 /// Height of the row with the reference lines' names.
 const KEY: f64 = 24.0;
@@ -118,7 +118,7 @@ fn is_faster_with_a_queue(data: &Data, cell: &CellName, metric: &str) -> bool {
     better(metric) == Better::Higher && data.metadata.subjects.iter().any(faster)
 }
 
-/// Returns the references of the main column: value and legend entry.
+/// Returns the reference values of the main column, each with its legend entry.
 fn references(data: &Data, cell: &CellName, column: &Column) -> Vec<(f64, Entry)> {
     let references = data.references(&cell.workload, column.metric).into_iter();
     let entry = |(index, reference): (usize, &crate::experiment::Reference)| {

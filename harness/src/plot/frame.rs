@@ -11,7 +11,7 @@ use crate::table::number;
 
 /// Space between the edge of a figure and its contents.
 pub const MARGIN: f64 = 16.0;
-/// Vertical start of a figure's content.
+/// Distance of a figure's content from the top.
 pub const TOP: f64 = 76.0;
 /// Height of a one-line note with the machine's name at the bottom, and of each further line.
 pub const BOTTOM: f64 = 50.0;
@@ -21,7 +21,8 @@ const SUBTITLE_SIZE: f64 = 13.0;
 const NOTE_SIZE: f64 = 11.5;
 const NAME_SIZE: f64 = 13.5;
 const DETAIL_SIZE: f64 = 12.0;
-/// Width factor for a viewer's other font; DejaVu Sans is the widest likely one.
+/// Factor on the width of a legend's text, which is measured in Noto Sans. A viewer without Noto Sans uses another
+/// font; the widest likely one is DejaVu Sans.
 const WIDER_FONTS: f64 = 1.14;
 /// Length of a line sample in a legend.
 const SAMPLE: f64 = 34.0;

@@ -9,9 +9,9 @@ use super::scene::{Point, Scene};
 
 const WIDTH: f64 = 1060.0;
 const HEIGHT: f64 = 500.0;
-/// Width left of an area, for its numbers and the axis label.
+/// Width left of an area, for the tick labels and title of its vertical axis.
 const LEFT: f64 = 82.0;
-/// Height below an area, for its numbers and the axis label.
+/// Height below an area, for the tick labels and title of its horizontal axis.
 const BELOW: f64 = 48.0;
 /// Widths of the lowest and of the uppermost line.
 const LINE_WIDTHS: (f64, f64) = (3.2, 1.7);

@@ -30,7 +30,7 @@ use crate::summary::main_metric;
 use data::Data;
 use scene::Scene;
 
-/// One planned figure.
+/// Plan of one figure.
 #[derive(Clone, Debug, PartialEq)]
 struct Plan {
     name: String,

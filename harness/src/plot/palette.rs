@@ -8,7 +8,7 @@ pub type Rgb = (u8, u8, u8);
 
 pub const BLACK: Rgb = (0, 0, 0);
 pub const WHITE: Rgb = (255, 255, 255);
-/// Colour of axes and their numbers.
+/// Colour of axes and tick labels.
 pub const AXIS: Rgb = (68, 68, 68);
 /// Colour of small print.
 pub const FAINT: Rgb = (102, 102, 102);

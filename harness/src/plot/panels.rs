@@ -16,10 +16,10 @@ const HEIGHT: f64 = 140.0;
 const NAME: f64 = 30.0;
 const NAME_SIZE: f64 = 13.5;
 const VALUE_SIZE: f64 = 12.5;
-/// Width left of the areas, for the numbers and the axis label.
+/// Width left of the areas, for the tick labels and title of the vertical axis.
 const LEFT: f64 = 82.0;
 const GAP: f64 = 26.0;
-/// Height below the last row of areas, for the numbers and the axis label.
+/// Height below the last row of areas, for the tick labels and title of the horizontal axis.
 const BELOW: f64 = 52.0;
 const BAND_ALPHA: f64 = 0.22;
 /// Number of points above which they are so close that their line looks like a band.

@@ -11,9 +11,9 @@ use crate::store::{CellName, Summary};
 const WIDTH: f64 = 1060.0;
 const BY_SIZE_HEIGHT: f64 = 300.0;
 const BY_QUEUES_HEIGHT: f64 = 190.0;
-/// Width left of an area, for its numbers and the axis label.
+/// Width left of an area, for the tick labels and title of its vertical axis.
 const LEFT: f64 = 82.0;
-/// Height below an area, for its numbers and the axis label.
+/// Height below an area, for the tick labels and title of its horizontal axis.
 const BELOW: f64 = 52.0;
 /// Height above an area of the lower row, for its name.
 const NAME: f64 = 24.0;
@@ -31,7 +31,7 @@ struct Line<'a> {
 /// Contents of one figure.
 struct Figure<'a> {
     data: &'a Data,
-    /// Loads, smallest first.
+    /// Loads in the figure, smallest first.
     cells: Vec<&'a CellName>,
     subjects: Vec<&'a str>,
     metric: &'a str,

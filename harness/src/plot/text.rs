@@ -19,7 +19,7 @@ pub struct Text {
     pub text: String,
     /// Position of the text's start, middle or end, at half the height of its capitals.
     pub at: Point,
-    /// Size of the em.
+    /// Size of the font's em in pixels.
     pub size: f64,
     pub anchor: Anchor,
     pub bold: bool,

@@ -12,7 +12,7 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use testbed::netns::Namespace;
 
-/// Polling interval for states that report no changes.
+/// Interval at which a state is checked if nothing signals its changes.
 const LOOK_UP: Duration = Duration::from_millis(10);
 /// Number of characters of a program's output that an error quotes.
 const QUOTED: usize = 300;

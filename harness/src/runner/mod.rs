@@ -39,10 +39,11 @@ pub enum Workload {
     /// Exchanges over generic netlink: a request for a family to nlctrl. FamilyConnect opens a new socket each time.
     Family,
     FamilyConnect,
-    /// Exchanges with the lab's module: bytes to the module and back. EchoConnect opens a new socket each time.
+    /// Exchanges with a module of the kernel lab: bytes to the module and back. EchoConnect opens a new socket each
+    /// time.
     Echo,
     EchoConnect,
-    /// A dump, read to its end. The size is the number of parts.
+    /// A netlink dump, read to its end. The size is the number of parts.
     Dump,
     /// Incomplete dumps: DumpSlow is an echo while a reader of a dump pauses, DumpGone has a reader that leaves,
     /// DumpInterrupted is an interrupted dump.
@@ -69,14 +70,15 @@ pub enum Workload {
     Request,
     Download,
     Upload,
-    /// Frames of 700 bytes up to the size, as fast as the sender can, to a ring of capture.
+    /// Frames of random sizes, from 700 bytes to the size, sent at maximum speed to a ring of capture.
     Frames,
     /// Frames of 700 to 1500 bytes at a fixed rate. The reader is delayed after each tenth frame; the size is the
     /// factor of that delay.
     FramesDelayed,
     /// Frames like `Frames`, up to 1500 bytes; the size is that of the ring, in MiB.
     FramesRing,
-    /// Frames up to the size at a fixed rate, while another program on the reader's CPU accesses memory at random.
+    /// Frames of random sizes, from 700 bytes to the size, at a fixed rate, while another program on the reader's CPU
+    /// accesses memory at random.
     FramesNeighbour,
     /// Frames like `Frames`, recorded to a file. FramesFilePaced has frames of exactly the size at a fixed rate.
     FramesFile,

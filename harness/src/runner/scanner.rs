@@ -41,7 +41,8 @@ pub struct Scanner {
 }
 
 impl Scanner {
-    /// Returns the scanner of a folder, with this program's file. Fails if the scanner is missing.
+    /// Finds the scanner in a folder, and reads its version. Fails if the scanner is missing.
+    /// - harness: file of this program, which also serves the scanner.
     pub fn find(folder: &Path, harness: PathBuf) -> anyhow::Result<Scanner> {
         let program = folder.join(PROGRAM);
         if !program.is_file() {

@@ -23,7 +23,7 @@ pub struct Lane<'a> {
     ground: Ground,
 }
 
-/// The subject's program and its method of resting.
+/// The subject's program, and the method by which it uses no CPU between its slices.
 struct Guest {
     program: Program,
     rest: Rest,

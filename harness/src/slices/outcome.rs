@@ -8,7 +8,7 @@ use super::metric;
 use crate::load::{curve, Burst};
 use crate::runner::{Metric, Workload};
 
-/// One slice of one subject.
+/// Results of one slice of a subject.
 #[derive(Debug)]
 pub struct Slice {
     pub burst: Burst,
@@ -18,7 +18,7 @@ pub struct Slice {
     pub cpu_us: Option<f64>,
 }
 
-/// The values of a slice and its place.
+/// Measured values of a slice, with the slice's round, position and subject.
 pub struct Placed {
     pub round: u32,
     /// Position of the slice within its round, from 1.
@@ -49,7 +49,7 @@ pub struct SlicedOutcome {
     /// Results by the subject's index.
     pub wholes: Vec<Whole>,
     pub incidents: Vec<String>,
-    /// (subject, name, contents)
+    /// Raw output to store: (index of the subject, name, contents).
     pub raw: Vec<(usize, String, String)>,
 }
 

@@ -40,14 +40,14 @@ impl fmt::Display for CellName {
     }
 }
 
-/// A kind of row and its file.
+/// Kind of rows: the rows of one CSV file.
 pub trait Row: Serialize + DeserializeOwned {
     const FILE: &'static str;
     /// Column names, as in the first line.
     const COLUMNS: &'static [&'static str];
 }
 
-/// A row that belongs to a round; files of such rows grow.
+/// Kind of rows that belong to a round: each round appends rows to the file.
 pub trait RoundRow: Row {
     fn round(&self) -> u32;
     fn cell(&self) -> CellName;
@@ -90,7 +90,7 @@ row! {
 }
 
 row! {
-    /// The main metric within one run.
+    /// One value of the main metric in the course of a run.
     SeriesRow in "series.csv" {
         round: u32,
         subject: String,
@@ -106,7 +106,7 @@ row! {
 }
 
 row! {
-    /// The distribution of latencies of one run.
+    /// One point of the distribution of latencies in a run.
     PercentileRow in "percentiles.csv" {
         round: u32,
         subject: String,

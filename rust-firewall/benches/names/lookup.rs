@@ -64,7 +64,7 @@ pub fn make() -> Lookups {
     }
 }
 
-/// Searches the next names. Returns the number of names that were found.
+/// Searches the next PACKETS names. Returns the number of names that were found.
 pub fn round(lookups: &mut Lookups) -> u32 {
     let names = lookups.asked.iter().skip(lookups.next).take(PACKETS);
     let is_found = |name: &String| hostnames::find(&lookups.numbers, black_box(name.as_bytes()));

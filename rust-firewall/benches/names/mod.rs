@@ -165,7 +165,7 @@ fn show(segments: &[Vec<u8>]) -> Vec<Step> {
     steps
 }
 
-/// Creates the packets of a connection up to its ClientHello, which has as many packets as necessary.
+/// Creates the packets of a connection up to its ClientHello, which is split into segments of at most SEGMENT_BYTES.
 fn hello(share_bytes: usize) -> Vec<Step> {
     let bytes = client::record(&client::hello(share_bytes));
     let segments: Vec<Vec<u8>> = bytes.chunks(SEGMENT_BYTES).map(<[u8]>::to_vec).collect();

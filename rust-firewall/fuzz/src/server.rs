@@ -14,7 +14,7 @@ pub const ACK: u8 = 16;
 pub const URG: u8 = 32;
 const BYTES: usize = 2 * content::BYTES;
 
-// Properties of a server, in one byte. The two lowest bits are the kind of content.
+// Flags in the byte that describes a server. The byte's two lowest bits are the kind of content.
 /// If several segments have bytes for the same sequence number, the bytes that arrived last are kept.
 const LAST_WINS: u8 = 4;
 /// A SYN with another sequence number restarts a connection whose handshake is not complete.
@@ -67,7 +67,8 @@ pub fn make(properties: u8) -> Server {
     }
 }
 
-/// Receives data. Bytes before `next` have been read, and are not replaced.
+/// Stores the data of a segment. Bytes before `next` have been read, and are not replaced.
+/// - sequence: sequence number of the first data byte.
 fn take(server: &mut Server, sent: &Sent, sequence: u32) {
     let first = sequence.wrapping_sub(server.base.wrapping_add(1));
     for (offset, byte) in (0..).map(|place| first.wrapping_add(place)).zip(&sent.data) {
@@ -102,6 +103,7 @@ fn say(server: &Server, flags: u8) -> Option<Sent> {
 }
 
 /// Begins a connection.
+/// - base, own: sequence numbers of the client's and of the server's SYN.
 fn begin(server: &mut Server, base: u32, own: u32) {
     server.state = ServerState::Asked;
     server.base = base;
@@ -110,7 +112,8 @@ fn begin(server: &mut Server, base: u32, own: u32) {
     server.has = [false; BYTES];
 }
 
-/// Receives a SYN for a connection that has begun.
+/// Answers a SYN for a connection that has begun: with a SYN-ACK if the SYN is the same or replaces the earlier one,
+/// otherwise with an ACK. Returns the answer.
 fn take_syn(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
     let is_asked = server.state == ServerState::Asked;
     if is_asked && sent.sequence == server.base {

@@ -8,7 +8,7 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::table;
-use crate::connection::types::{ConnectionKey, Table, SLOT_NONE};
+use crate::connection::types::{Connection, ConnectionKey, Table, SLOT_NONE};
 use crate::names::quic::CONNECTION_BYTES_MAX;
 
 const WORD_BYTES: usize = 8;
@@ -32,13 +32,18 @@ fn bucket_of(table: &Table, id: &[u8]) -> u32 {
     table::bucket(table, &key_of(id))
 }
 
+/// Returns true if a connection has this id.
+fn has(connection: &Connection, id: &[u8]) -> bool {
+    connection.has_id && connection.id.get(..connection.id_bytes.into()) == Some(id)
+}
+
 /// Returns the connection with an id, or SLOT_NONE.
 pub fn find(table: &Table, id: &[u8]) -> u32 {
     let bucket = bucket_of(table, id);
     let first = table.id_buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut slot = first.wrapping_sub(1);
     while let Some(connection) = table.slots.get(slot as usize) {
-        if connection.id.get(..connection.id_bytes.into()) == Some(id) {
+        if has(connection, id) {
             return slot;
         }
         slot = connection.id_chained;
@@ -46,13 +51,16 @@ pub fn find(table: &Table, id: &[u8]) -> u32 {
     SLOT_NONE
 }
 
-/// Returns true if an id belongs to another connection than that in `slot`, or if a connection gave it up recently.
+/// Returns true if a connection gave up an id recently, or if the id belongs to other connections but not to that in
+/// `slot`.
 pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     let owner = find(table, id);
-    match owner {
-        SLOT_NONE => table::is_buried(table, &key_of(id), now_ns),
-        owner => owner != slot,
+    if owner == SLOT_NONE {
+        return table::is_buried(table, &key_of(id), now_ns);
     }
+    let own = table.slots.get(slot as usize);
+    // Ends whose earlier connection was forgotten may have the same id; they stay unreadable.
+    owner != slot && !own.is_some_and(|connection| has(connection, id))
 }
 
 /// Assigns an id of at most CONNECTION_BYTES_MAX bytes to a connection without an id.

@@ -201,7 +201,7 @@ fn keep_giving(daemon: &mut Daemon) {
 fn take_signal(daemon: &mut Daemon, signal: u32) {
     match Signal::try_from(signal as i32) {
         Ok(Signal::SIGHUP) => {
-            let _ = daemon.reload(); // the outcome is logged there
+            let _ = daemon.reload(); // `reload` logs the outcome
         }
         Ok(Signal::SIGUSR1) => {
             print_ledgers(daemon, ReportReason::Signal);

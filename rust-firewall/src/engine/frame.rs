@@ -5,7 +5,7 @@
 use arrayvec::ArrayVec;
 
 use crate::engine::candidates;
-use crate::engine::compiled::{CompileIndex, CompileReach, INDEXES_MAX};
+use crate::engine::compiled::{CompileIndex, CompileReach, Compiled, INDEXES_MAX};
 use crate::engine::fields::{self, Fields};
 use crate::engine::flow::DecidePolicy;
 use crate::engine::lookup;
@@ -32,6 +32,16 @@ pub struct Waiting {
     pub fork: Fork,
 }
 
+/// Mark of a packet at a place where ways meet.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Mark {
+    /// No way has come there yet.
+    None,
+    /// All ways that have come there have this mark.
+    Known(u32),
+    Unknown,
+}
+
 /// State of a walk along several ways, for a rule that led to another chain.
 #[derive(Clone, Copy)]
 pub struct Fork {
@@ -43,6 +53,8 @@ pub struct Fork {
     pub aside: bool,
     /// Index of the next possible target of the rule's verdict map; 0 = none.
     pub next: u32,
+    /// Mark on the ways that continue after the rule, apart from the way through the end of the other chain.
+    pub mark: Mark,
 }
 
 /// Value for a rule that certainly leads to one chain.
@@ -51,7 +63,17 @@ pub const NO_FORK: Fork = Fork {
     is_goto: false,
     aside: false,
     next: 0,
+    mark: Mark::None,
 };
+
+/// Returns the mark where two ways meet.
+pub fn join_marks(one: Mark, other: Mark) -> Mark {
+    match (one, other) {
+        (Mark::None, mark) | (mark, Mark::None) => mark,
+        _ if one == other => one,
+        _ => Mark::Unknown,
+    }
+}
 
 /// State of a packet's evaluation by the policy.
 pub struct Walk<'a, R> {
@@ -188,9 +210,14 @@ pub fn end_by_rule<R>(walk: &mut Walk<R>, verdict: Leads, rule: u32) -> Leads {
     verdict
 }
 
+/// Returns the verdict at the end of a base chain.
+pub fn policy(compiled: &Compiled, base: u32) -> Leads {
+    let chain = compiled.chains.get(base as usize);
+    chain.map_or(Leads::Drop, |chain| chain.policy)
+}
+
 pub fn end_by_policy<R>(walk: &mut Walk<R>, base: u32) -> Leads {
     walk.outcome.by = DecideBy::Policy;
     walk.outcome.chain = base;
-    let chain = walk.policy.compiled.chains.get(base as usize);
-    chain.map_or(Leads::Drop, |chain| chain.policy)
+    policy(walk.policy.compiled, base)
 }

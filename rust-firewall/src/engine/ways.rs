@@ -10,7 +10,7 @@
 
 use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
 use crate::engine::fields;
-use crate::engine::frame::{self, Fork, Waiting, Walk, NO_FORK};
+use crate::engine::frame::{self, join_marks, Fork, Mark, Waiting, Walk, NO_FORK};
 use crate::engine::matches::{self, Match};
 use crate::engine::set::SetTarget;
 use crate::engine::statement;
@@ -58,6 +58,11 @@ struct Ways<'w, 'a, R> {
     returns: bool,
     /// True until the current chain ends, if the packet may be accepted on another way.
     aside: bool,
+    /// Mark on the ways that the base chain accepts, and on those that reach its end before the last one.
+    accepted: Mark,
+    returned: Mark,
+    /// Mark before the first statement that sets it only if the current rule holds.
+    before: Mark,
     /// Unknown values that the rules so far have read.
     read: Read,
     /// First statement of the current rule whose result is unknown, and the reason.
@@ -99,11 +104,32 @@ fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
     (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
 }
 
-/// Makes the mark unknown: a rule sets it on some ways only.
-fn forget_mark<R>(ways: &mut Ways<R>) {
-    let mark = fields::bit(Field::MetaMark);
-    ways.walk.fields.present &= !mark;
-    ways.walk.fields.unknown |= mark;
+/// Returns the mark on the current way.
+fn mark<R>(ways: &Ways<R>) -> Mark {
+    match fields::is_present(&ways.walk.fields, Field::MetaMark) {
+        true => Mark::Known(fields::narrow(&ways.walk.fields, Field::MetaMark)),
+        false => Mark::Unknown,
+    }
+}
+
+/// Sets the mark on the current way, but not the packet's.
+fn set_mark<R>(ways: &mut Ways<R>, mark: Mark) {
+    let fields = &mut ways.walk.fields;
+    match mark {
+        Mark::Known(value) => fields::set(fields, Field::MetaMark, value),
+        Mark::None | Mark::Unknown => {
+            fields.present &= !fields::bit(Field::MetaMark);
+            fields.unknown |= fields::bit(Field::MetaMark);
+        }
+    }
+}
+
+/// Sets the mark on the current way by a statement that is executed on some ways only.
+fn set_aside<R>(ways: &mut Ways<R>, may: bool, to: Mark) {
+    if may && ways.before == Mark::None {
+        ways.before = mark(ways);
+    }
+    set_mark(ways, to);
 }
 
 /// Records that it is unknown whether the current rule holds, because of one of its statements.
@@ -120,12 +146,28 @@ fn note_open<R>(ways: &mut Ways<R>, read: &mut Read, statement: u32, why: Decide
 }
 
 /// Evaluates a map that sets the mark on some ways only. Returns the reason why the rule ends there.
-fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk) -> DecideWhy {
-    let found = matches::find(ways.walk.policy.compiled, &ways.walk.fields, set, ask);
-    if matches!(found, Match::Found(_)) {
-        forget_mark(ways);
+fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk, may: bool) -> DecideWhy {
+    let compiled = ways.walk.policy.compiled;
+    let found = matches::find(compiled, &ways.walk.fields, set, ask);
+    if let Match::Found(element) = found {
+        let marks = compiled.sets.get(set as usize).map(|set| &set.marks);
+        let value = marks.and_then(|marks| marks.get(element as usize));
+        set_aside(
+            ways,
+            may,
+            value.map_or(Mark::Unknown, |&value| Mark::Known(value)),
+        );
     }
     matches::why_not(found)
+}
+
+/// Returns the mark after a statement that keeps some of its bits and toggles others.
+fn changed_mark<R>(ways: &Ways<R>, keep: u32, toggle: u32) -> Mark {
+    match mark(ways) {
+        Mark::Known(value) => Mark::Known((value & keep) ^ toggle),
+        _ if keep == 0 => Mark::Known(toggle),
+        _ => Mark::Unknown,
+    }
 }
 
 /// Executes a statement that is no verdict. Returns the reason why the rule ends there.
@@ -139,19 +181,15 @@ fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> Deci
             *may = true;
             DecideWhy::Held
         }
-        CompileOp::Mark { .. } if aside => {
-            forget_mark(ways);
+        CompileOp::Mark { keep, toggle } => {
+            let changed = changed_mark(ways, *keep, *toggle);
+            if !aside {
+                statement::walk(ways.walk, op, &mut none);
+            }
+            set_aside(ways, *may, changed);
             DecideWhy::Held
         }
-        CompileOp::Mark { keep, .. } => {
-            let is_known = *keep == 0 || fields::is_present(&ways.walk.fields, Field::MetaMark);
-            let why = statement::walk(ways.walk, op, &mut none);
-            if !is_known {
-                forget_mark(ways);
-            }
-            why
-        }
-        CompileOp::MarkMap { set, ask } if aside => mark_map(ways, *set, *ask),
+        CompileOp::MarkMap { set, ask } if aside => mark_map(ways, *set, *ask, *may),
         _ => statement::walk(ways.walk, op, &mut none),
     }
 }
@@ -162,7 +200,7 @@ fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Rea
     let compiled = ways.walk.policy.compiled;
     let needs = statement::meets(ways.walk, rule.needs);
     let mut may = needs == DecideWhy::Beyond;
-    (ways.statement, ways.why) = (0, needs);
+    (ways.statement, ways.why, ways.before) = (0, needs, Mark::None);
     match needs {
         DecideWhy::Held => ways.statement = rule.count,
         DecideWhy::Beyond => read.beyond = true,
@@ -183,7 +221,7 @@ fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Rea
                 may = true;
                 note_open(ways, read, number, why, matches::looks_at(compiled, op));
                 if matches!(op, CompileOp::MarkMap { .. }) {
-                    forget_mark(ways);
+                    set_aside(ways, true, Mark::Unknown);
                 }
             }
             other => {
@@ -227,34 +265,55 @@ fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     }
 }
 
-/// Records that a way reaches the end of the current chain before the others do.
-fn note_return<R>(ways: &mut Ways<R>) {
-    for waiting in ways.walk.stack.iter_mut().rev() {
-        waiting.fork.joins = true;
-        if !waiting.fork.is_goto {
-            return;
-        }
-        waiting.fork.aside = true;
+/// Records that a way reaches the end of the current chain before the others do. Returns true if the packet may be
+/// accepted from there on: a rule follows, or the policy of the base chain accepts.
+fn note_return<R>(ways: &mut Ways<R>) -> bool {
+    let mark = mark(ways);
+    let policy = frame::policy(ways.walk.policy.compiled, ways.base);
+    let stack = &mut ways.walk.stack;
+    let jump = stack.iter().rposition(|waiting| !waiting.fork.is_goto);
+    let accepts = jump.is_some() || policy == Leads::Accept;
+    for waiting in stack.iter_mut().skip(jump.unwrap_or(0)) {
+        let fork = &mut waiting.fork;
+        fork.joins = true;
+        fork.aside |= fork.is_goto && accepts;
     }
-    ways.returns = true;
+    let end = match jump.and_then(|jump| stack.get_mut(jump)) {
+        Some(waiting) => &mut waiting.fork.mark,
+        None => &mut ways.returned,
+    };
+    *end = join_marks(*end, mark);
+    ways.returns |= jump.is_none();
+    accepts
+}
+
+/// Records that a way through the base chain accepts the packet.
+fn note_accept<R>(ways: &mut Ways<R>) {
+    ways.accepted = join_marks(ways.accepted, mark(ways));
+    ways.accepts = true;
 }
 
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
 /// - next: index of the verdict map's next possible target, to be recorded after that chain; 0 = none.
-fn note_lead<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, lead: SetTarget, next: u32) -> bool {
+/// - past: mark on the way that does not lead there.
+fn note_lead<R: DecideRecorder>(
+    ways: &mut Ways<R>,
+    rule: u32,
+    lead: SetTarget,
+    next: u32,
+    past: Mark,
+) -> bool {
     match lead.verdict {
-        Leads::Accept => ways.accepts = true,
+        Leads::Accept => note_accept(ways),
         Leads::Drop | Leads::Continue => {}
-        Leads::Return => {
-            note_return(ways);
-            ways.aside = true;
-        }
+        Leads::Return => ways.aside |= note_return(ways),
         Leads::Jump | Leads::Goto => {
             let fork = Fork {
                 joins: true,
                 is_goto: lead.verdict == Leads::Goto,
                 aside: ways.aside,
                 next,
+                mark: past,
             };
             frame::remember(ways.walk, rule, fork);
             ways.aside = true;
@@ -270,7 +329,7 @@ fn note_lead<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, lead: SetTarget, 
 /// enters it.
 fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, n: u32) {
     for (lead, next) in leads(ways, rule).iter().zip(1..).skip(n as usize) {
-        if note_lead(ways, number, *lead, next) {
+        if note_lead(ways, number, *lead, next, mark(ways)) {
             return;
         }
     }
@@ -279,10 +338,10 @@ fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &Compile
 /// Returns to the chain of a rule that led to another chain.
 /// - came: true if a way reaches the end of that other chain.
 fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) {
-    let passes = came && waiting.fork.is_goto;
-    if passes {
-        note_return(ways);
-    }
+    let passes = came && waiting.fork.is_goto && note_return(ways);
+    let came = came && !waiting.fork.is_goto;
+    let end = if came { mark(ways) } else { Mark::None };
+    set_mark(ways, join_marks(waiting.fork.mark, end));
     ways.aside = waiting.fork.aside || passes;
     frame::go_back(ways.walk, waiting);
     if waiting.fork.next > 0 {
@@ -293,16 +352,19 @@ fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) 
     }
 }
 
-/// Records that a way has reached the end of the base chain.
-fn note_policy<R>(ways: &mut Ways<R>) {
+/// Records that ways have reached the end of the base chain, with a mark.
+fn note_policy<R>(ways: &mut Ways<R>, mark: Mark) {
     clear_end(ways);
-    ways.accepts |= frame::end_by_policy(ways.walk, ways.base) == Leads::Accept;
+    if frame::end_by_policy(ways.walk, ways.base) == Leads::Accept {
+        ways.accepted = join_marks(ways.accepted, mark);
+        ways.accepts = true;
+    }
 }
 
 /// Ends a way at the end of the current chain. Returns false if the base chain is finished.
 fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     let Some(waiting) = ways.walk.stack.pop() else {
-        note_policy(ways);
+        note_policy(ways, join_marks(ways.returned, mark(ways)));
         return false;
     };
     resume(ways, &waiting, true);
@@ -318,7 +380,7 @@ fn end_way<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
         }
     }
     if ways.returns {
-        note_policy(ways);
+        note_policy(ways, ways.returned);
     }
     false
 }
@@ -335,7 +397,9 @@ fn end_by<R: DecideRecorder>(
     if let Some(op @ CompileOp::Reject(_)) = statement::ops(ways.walk, rule).last() {
         statement::walk(ways.walk, op, &mut { NOWHERE });
     }
-    ways.accepts |= verdict == Leads::Accept;
+    if verdict == Leads::Accept {
+        note_accept(ways);
+    }
     end_way(ways)
 }
 
@@ -375,6 +439,21 @@ fn record<R: DecideRecorder>(
     statement::record(ways.walk, number, ways.statement, ways.why, &target, may);
 }
 
+/// Records the possible targets of a rule that may hold, and continues after the rule, or in a chain to which it may lead.
+fn go_past<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) {
+    let target = target(ways, rule);
+    let past = match ways.before {
+        Mark::None => mark(ways),
+        before => before,
+    };
+    if target.verdict == Leads::Continue {
+        set_mark(ways, join_marks(past, mark(ways)));
+        note_leads(ways, number, rule, 0);
+    } else if !note_lead(ways, number, target, 0, past) {
+        set_mark(ways, past);
+    }
+}
+
 /// Evaluates a rule from a statement on. Returns false if the base chain is finished.
 /// - is_new: true if it has not been reported.
 fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_new: bool) -> bool {
@@ -388,7 +467,10 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
         record(ways, number, rule, holds, aside);
     }
     match holds {
-        Holds::No => true,
+        Holds::No => {
+            set_mark(ways, join_marks(ways.before, mark(ways)));
+            true
+        }
         Holds::Yes => follow(ways, number, rule),
         Holds::Closed => {
             end_open(ways, read, false);
@@ -397,10 +479,7 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
         Holds::May => {
             ways.read.beyond |= read.beyond;
             ways.read.names |= read.names;
-            let target = target(ways, rule);
-            if !note_lead(ways, number, target, 0) {
-                note_leads(ways, number, rule, 0);
-            }
+            go_past(ways, number, rule);
             true
         }
     }
@@ -411,6 +490,7 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
 fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32>) -> bool {
     ways.base = base;
     (ways.accepts, ways.returns, ways.aside) = (false, false, false);
+    (ways.accepted, ways.returned) = (Mark::None, Mark::None);
     let mut goes_on = true;
     match stuck {
         Some(rule) => {
@@ -429,6 +509,7 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
             None => end_chain(ways),
         };
     }
+    set_mark(ways, ways.accepted);
     ways.accepts
 }
 
@@ -455,6 +536,9 @@ pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, b
         accepts: false,
         returns: false,
         aside: false,
+        accepted: Mark::None,
+        returned: Mark::None,
+        before: Mark::None,
         read: Read::default(),
         statement: 0,
         why: DecideWhy::Held,

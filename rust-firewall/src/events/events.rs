@@ -297,7 +297,7 @@ fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
         rest(shared, &sinks, rest_ms);
     }
     let until_ns = wait::clock() + STOP_NS;
-    lock::lock(&shared.inner).gather.told_ns = 0; // missed events are reported now
+    lock::lock(&shared.inner).gather.told_ns = 0; // the loop below reports missed events at once
     loop {
         work(shared, &mut sinks);
         if left(&lock::lock(&shared.inner), &sinks) == 0 || wait::clock() >= until_ns {

@@ -450,7 +450,7 @@ fn explain_policy(options: &Options, policy: Policy) -> Result<(), Failure> {
     learned_of(&mut explain);
     let mut out = BufWriter::new(io::stdout().lock());
     let result = explain_capture(&mut explain, &mut out);
-    let _ = out.flush(); // explanations come before the error
+    let _ = out.flush(); // the output comes before the error
     match options.explain.expect {
         true => result.and_then(|()| check_expected(&explain)),
         false => result,

@@ -200,7 +200,7 @@ fn listen_until(due_ns: u64) -> Word {
                     _ => Word::HangsUp,
                 };
             }
-            Err(_) => {} // interrupted by a signal
+            Err(_) => {} // a signal interrupted the call
         }
     }
 }

@@ -164,7 +164,7 @@ fn parse_udp(packet: &mut Packet) -> PacketStatus {
     };
     let length = u32::from(be16(udp[4], udp[5]));
     if length == 0 && available > LENGTH_MAX {
-        return PacketStatus::Ok; // a GSO packet or a jumbogram, which is too long for the field
+        return PacketStatus::Ok; // a GSO packet or a jumbogram, whose length does not fit into the field
     }
     if length < UDP_HEADER_BYTES {
         return PacketStatus::UdpLength;
@@ -250,7 +250,7 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
     }
     let mut total_bytes = u32::from(be16(ip[2], ip[3]));
     if total_bytes == 0 && packet.original > LENGTH_MAX {
-        total_bytes = packet.original; // a GSO packet, which is too long for the field
+        total_bytes = packet.original; // a GSO packet, whose length does not fit into the field
     }
     if total_bytes < header_bytes || total_bytes > packet.original {
         return PacketStatus::Ipv4TotalLength;

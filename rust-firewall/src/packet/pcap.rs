@@ -237,7 +237,7 @@ fn open_pcap(pcap: &mut Pcap, magic: u32) -> Result<(), Failure> {
 /// Reads the rest of a Section Header Block, after the block's type.
 fn open_section(pcap: &mut Pcap) -> Result<(), Failure> {
     let at = pcap.at - size_of::<u32>() as u64;
-    let mut head = [0; 8]; // its length and its byte order
+    let mut head = [0; 8]; // block's length and byte-order magic
     read_bytes(pcap, &mut head, false)?;
     let order = u32::from_ne_bytes(array_at(&head, 4));
     pcap.swapped = order == MAGIC_NG_ORDER.swap_bytes();

@@ -80,7 +80,7 @@ fn parents_end() -> PrivilegeEnd {
 fn restore_parents_end(end: &PrivilegeEnd) {
     let _ = set_pdeathsig(end.signal); // can't fail with a valid signal
     if let Some(signal) = end.signal.filter(|_| getppid() != end.parent) {
-        let _ = signal::raise(signal); // the parent ended in between
+        let _ = signal::raise(signal); // the parent ended before prctl
     }
 }
 

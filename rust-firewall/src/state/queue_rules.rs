@@ -1,178 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rules of the kernel that send packets to this firewall's queues, and their effect while no process owns the queue.
-//! They are read from nft and the iptables-save family, as child processes that may take MS_MAX together; therefore
-//! this is done before any queue is open.
+//! `fwctl queue-rules` reads them, as a child process that may take MS_MAX; therefore this is done before any queue is
+//! open.
 
-use std::fs::File;
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use crate::base::log;
 use crate::options::Options;
 
 pub const MS_MAX: u64 = 10_000;
+/// Reason for a tool that does not exist.
+pub const MISSING: &str = "is not there";
 /// Step by which a tool's output is read, in bytes.
 const READ_STEP_BYTES: usize = 65536;
+/// Size that suffices for nft, whose output fwctl reads by the same functions.
 const OUTPUT_BYTES_MAX: usize = 1 << 26;
+const EXECUTABLE: &str = "/proc/self/exe";
+/// Places of fwctl, from the folder of this program.
+const PLACES: [&str; 2] = ["fwctl", "../bin/fwctl"];
+/// Permission bits of a file's mode.
+const OTHERS_WRITE: u32 = 0o022;
+const STICKY: u32 = 0o1000;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Object that `fwctl queue-rules` prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
-    /// First and last queue of this firewall.
-    pub first: u16,
-    pub last: u16,
-    /// For each queue, from the first one: true if a rule sends packets to it.
-    pub reached: Vec<bool>,
+    /// Numbers of the queues that no rule sends packets to: "0, 2-3".
+    pub unfed: String,
     /// True if a rule has no bypass: it drops packets while no process owns the queue.
     pub plain: bool,
     /// True if a rule has a bypass: it lets packets pass while no process owns the queue.
     pub bypass: bool,
-    /// True if nft lists rules that it can't express, and iptables-save can.
-    pub of_iptables: bool,
     /// First tool that could not be read, with the reason: "nft is not there"; empty = all could be read.
     pub unknown: String,
 }
 
-/// Returns an empty set of rules for these queues.
-pub fn begin(first: u16, last: u16) -> QueueRules {
-    QueueRules {
-        first,
-        last,
-        reached: vec![false; usize::from(last - first) + 1],
-        ..QueueRules::default()
+/// Returns true if only root and the owner of this program can change a file: the file itself, and its path. In a sticky
+/// folder, users can't replace files of other users.
+fn is_private(path: &Path, owner: u32) -> bool {
+    path.ancestors().all(|part| {
+        fs::metadata(part).is_ok_and(|data| {
+            let is_sticky = data.is_dir() && data.mode() & STICKY != 0;
+            [0, owner].contains(&data.uid()) && (data.mode() & OTHERS_WRITE == 0 || is_sticky)
+        })
+    })
+}
+
+/// Returns the path of fwctl, or the reason why there is none to run.
+fn find_fwctl() -> Result<PathBuf, &'static str> {
+    let link = fs::read_link(EXECUTABLE).map_err(|_| MISSING)?;
+    let own = fs::metadata(EXECUTABLE).map_err(|_| MISSING)?;
+    let paths = PLACES.iter().map(|place| link.with_file_name(place));
+    let mut found = paths.filter_map(|path| fs::canonicalize(path).ok());
+    match found.next() {
+        None => Err(MISSING),
+        Some(path) if is_private(&path, own.uid()) => Ok(path),
+        Some(_) => Err("can be changed by other users"),
     }
 }
 
-/// Adds a rule that sends packets to these queues, if this firewall has any of them.
-fn add_rule(queue_rules: &mut QueueRules, first: u64, last: u64, bypass: bool) {
-    if last < u64::from(queue_rules.first) || first > u64::from(queue_rules.last) {
-        return;
-    }
-    for (number, reached) in (u64::from(queue_rules.first)..).zip(&mut queue_rules.reached) {
-        *reached |= (first..=last).contains(&number);
-    }
-    match bypass {
-        true => queue_rules.bypass = true,
-        false => queue_rules.plain = true,
-    }
-}
-
-/// Stores the tool that could not be read, with the reason; the first one stays.
-fn set_unknown(queue_rules: &mut QueueRules, tool: &str, why: &str) {
-    if queue_rules.unknown.is_empty() {
-        queue_rules.unknown = format!("{tool} {why}");
-    }
-}
-
-/// Removes a word from a line; it ends at a blank outside quotes. None at the line's end.
-fn take_word(at: &mut &str) -> Option<String> {
-    let mut rest = at.trim_start_matches(' ').chars();
-    let mut word = String::new();
-    let mut quoted = false;
-    while let Some(next) = rest.clone().next() {
-        if next == ' ' && !quoted {
-            break;
-        }
-        rest.next();
-        // The quote stays in the word, so that a quoted word equals no keyword.
-        match next {
-            '\\' if quoted => word.extend(rest.next()),
-            '"' => {
-                quoted = !quoted;
-                word.push(next);
-            }
-            _ => word.push(next),
-        }
-    }
-    *at = rest.as_str();
-    (!word.is_empty()).then_some(word)
-}
-
-/// Parses the queues of "N" or "N:M".
-fn read_queues(word: &str) -> Option<(u64, u64)> {
-    let (first, last) = word.split_once(':').unwrap_or((word, word));
-    Some((first.parse().ok()?, last.parse().ok()?))
-}
-
-/// Parses a line "-A CHAIN …", and adds its rule if the target is NFQUEUE.
-fn take_save_line(queue_rules: &mut QueueRules, mut at: &str) {
-    let mut before = String::new();
-    let (mut queues, mut queue, mut bypass) = ((0, 0), false, false);
-    while let Some(word) = take_word(&mut at) {
-        match before.as_str() {
-            "-j" => queue = word == "NFQUEUE",
-            "--queue-num" | "--queue-balance" => queues = read_queues(&word).unwrap_or(queues),
-            _ => {}
-        }
-        bypass |= word == "--queue-bypass";
-        before = word;
-    }
-    if queue {
-        add_rule(queue_rules, queues.0, queues.1, bypass);
-    }
-}
-
-/// Parses the output of iptables-save.
-pub fn take_save(queue_rules: &mut QueueRules, text: &str) {
-    for line in text.lines().filter(|line| line.starts_with("-A ")) {
-        take_save_line(queue_rules, line);
-    }
-}
-
-/// Returns true if the flags of a queue statement (a string, or an array of strings) contain bypass.
-fn has_bypass(flags: &Value) -> bool {
-    match flags {
-        Value::String(flag) => flag == "bypass",
-        Value::Array(flags) => flags.iter().any(has_bypass),
-        _ => false,
-    }
-}
-
-/// Parses a queue statement. If the queue is an expression, the rule may send packets to any queue.
-fn take_queue(queue_rules: &mut QueueRules, queue: &Value) {
-    let num = &queue["num"];
-    let bypass = has_bypass(&queue["flags"]);
-    let range = num["range"].as_array().map(Vec::as_slice);
-    match (num, range) {
-        (Value::Null, _) => add_rule(queue_rules, 0, 0, bypass),
-        (Value::Number(number), _) => {
-            let number = number.as_u64().unwrap_or(u64::MAX);
-            add_rule(queue_rules, number, number, bypass);
-        }
-        (_, Some([first, last])) => {
-            let number = |value: &Value| value.as_u64().unwrap_or(0);
-            add_rule(queue_rules, number(first), number(last), bypass);
-        }
-        _ => add_rule(queue_rules, 0, u16::MAX.into(), bypass),
-    }
-}
-
-/// Parses the output of `nft -j list ruleset`. Returns false if the text is no such output; queue_rules is unchanged
-/// then.
-pub fn take_nft(queue_rules: &mut QueueRules, text: &str) -> bool {
-    let root: Value = serde_json::from_str(text).unwrap_or_default();
-    let Some(items) = root["nftables"].as_array() else {
-        return false;
-    };
-    let rules = items
-        .iter()
-        .filter_map(|item| item["rule"]["expr"].as_array());
-    for statement in rules.flatten() {
-        if let Some(queue) = statement.get("queue") {
-            take_queue(queue_rules, queue);
-        }
-        queue_rules.of_iptables |= statement.get("xt").is_some();
-    }
-    true
-}
-
-fn start_tool(argv: &[&str]) -> std::io::Result<Child> {
-    Command::new(argv[0])
-        .args(&argv[1..])
+fn start_tool(command: &mut Command) -> std::io::Result<Child> {
+    command
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -202,106 +99,60 @@ fn read_output(child: &mut Child, due: Instant) -> Option<String> {
     }
 }
 
-/// Runs a tool and returns its output. If the tool fails it returns None and stores the reason, except for a tool that
-/// may be missing.
-fn run_tool(
-    queue_rules: &mut QueueRules,
-    argv: &[&str],
-    may_miss: bool,
-    due: Instant,
-) -> Option<String> {
-    let mut child = match start_tool(argv) {
-        Ok(child) => child,
-        Err(error) if may_miss && error.kind() == ErrorKind::NotFound => return None,
-        Err(error) => {
-            set_unknown(
-                queue_rules,
-                argv[0],
-                match error.kind() {
-                    ErrorKind::NotFound => "is not there",
-                    _ => "can't be started",
-                },
-            );
-            return None;
-        }
-    };
+/// Runs a tool and returns its output. Returns the reason if the tool fails.
+pub fn run_tool(command: &mut Command, due: Instant) -> Result<String, &'static str> {
+    let mut child = start_tool(command).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => MISSING,
+        _ => "can't be started",
+    })?;
     let text = read_output(&mut child, due);
     if text.is_none() {
         let _ = child.kill(); // fails if the tool has ended
     }
     let ended_well = child.wait().is_ok_and(|status| status.success());
-    match (&text, ended_well) {
-        (None, _) => set_unknown(queue_rules, argv[0], "did not end in time"),
-        (_, false) => set_unknown(queue_rules, argv[0], "failed"),
-        _ => {}
-    }
-    text.filter(|_| ended_well)
-}
-
-fn run_save(queue_rules: &mut QueueRules, tool: &str, may_miss: bool, due: Instant) {
-    if let Some(text) = run_tool(queue_rules, &[tool], may_miss, due) {
-        take_save(queue_rules, &text);
+    match text {
+        None => Err("did not end in time"),
+        Some(_) if !ended_well => Err("failed"),
+        Some(text) => Ok(text),
     }
 }
 
-fn run_nft(queue_rules: &mut QueueRules, due: Instant) {
-    let argv = ["nft", "-j", "list", "ruleset"];
-    if let Some(text) = run_tool(queue_rules, &argv, false, due) {
-        if !take_nft(queue_rules, &text) {
-            set_unknown(queue_rules, argv[0], "failed");
-        }
-    }
+/// Parses the output of `fwctl queue-rules`. None if the text is no such output.
+pub fn parse(text: &str) -> Option<QueueRules> {
+    serde_json::from_str(text).ok()
 }
 
-/// Returns true if a file has any text. It is used on the kernel's list of tables of the old iptables: while there are
-/// none, starting the tool would load its modules.
-fn has_text(path: &str) -> bool {
-    File::open(path).is_ok_and(|mut file| file.read(&mut [0]).is_ok_and(|got| got == 1))
-}
-
-/// Reads the rules with all tools. Never fails: missing facts are named in queue_rules.unknown.
-pub fn read(options: &Options) -> QueueRules {
+/// Runs fwctl. Returns the reason if it fails.
+fn run_fwctl(queues: &str) -> Result<QueueRules, &'static str> {
     let due = Instant::now() + Duration::from_millis(MS_MAX);
-    let mut queue_rules = begin(options.queue_first, options.queue_last);
-    run_nft(&mut queue_rules, due);
-    // If nft has listed all rules, and none is of iptables, a missing iptables has no rules either.
-    let may_miss = queue_rules.unknown.is_empty() && !queue_rules.of_iptables;
-    run_save(&mut queue_rules, "iptables-save", may_miss, due);
-    run_save(&mut queue_rules, "ip6tables-save", may_miss, due);
-    if has_text("/proc/net/ip_tables_names") {
-        run_save(&mut queue_rules, "iptables-legacy-save", false, due);
-    }
-    if has_text("/proc/net/ip6_tables_names") {
-        run_save(&mut queue_rules, "ip6tables-legacy-save", false, due);
-    }
-    queue_rules
+    let mut command = Command::new(find_fwctl()?);
+    let text = run_tool(command.args(["queue-rules", queues]), due)?;
+    parse(&text).ok_or("failed")
+}
+
+/// Reads the rules. Never fails: missing facts are named in queue_rules.unknown.
+pub fn read(options: &Options) -> QueueRules {
+    let (first, last) = (options.queue_first, options.queue_last);
+    run_fwctl(&format!("{first}:{last}")).unwrap_or_else(|why| QueueRules {
+        unfed: match first == last {
+            true => first.to_string(),
+            false => format!("{first}-{last}"),
+        },
+        unknown: format!("fwctl {why}"),
+        ..QueueRules::default()
+    })
 }
 
 /// Logs a warning for queues that no rule sends packets to, as far as rules could be read.
 pub fn warn(queue_rules: &QueueRules) {
-    let mut numbers = String::new();
-    let mut first = usize::from(queue_rules.first);
-    for run in queue_rules.reached.split(|&reached| reached) {
-        let last = first + run.len();
-        if !run.is_empty() {
-            let comma = if numbers.is_empty() { "" } else { ", " };
-            numbers.push_str(&format!("{comma}{first}"));
-        }
-        if run.len() > 1 {
-            numbers.push_str(&format!("-{}", last - 1));
-        }
-        first = last + 1;
-    }
-    if numbers.is_empty() {
-        return;
-    }
-    match queue_rules.unknown.as_str() {
-        "" => log::warn(format_args!(
-            "no rule leads packets to queue {numbers}: until one does the firewall sees none of \
+    match (queue_rules.unfed.as_str(), queue_rules.unknown.as_str()) {
+        ("", _) => {}
+        (unfed, "") => log::warn(format_args!(
+            "no rule leads packets to queue {unfed}: until one does the firewall sees none of \
              them (`fwctl doctor` names one)"
         )),
-        unknown => log::warn(format_args!(
-            "it is not known whether a rule leads packets to queue {numbers}: {unknown}: `fwctl \
+        (unfed, unknown) => log::warn(format_args!(
+            "it is not known whether a rule leads packets to queue {unfed}: {unknown}: `fwctl \
              doctor` looks again"
         )),
     }

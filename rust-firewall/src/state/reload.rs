@@ -136,7 +136,7 @@ fn exchange(state: &State) -> Result<ReloadResult, Failure> {
         removed: migration.removed,
         milliseconds: (wait::clock() - began_ns) / NS_PER_MS,
     };
-    events::drain(&state.events); // after this no event needs the old policy
+    events::drain(&state.events); // after `drain` no event needs the old policy
     Ok(result)
 }
 

@@ -295,8 +295,7 @@ fn connection_input(
     }
 }
 
-/// Updates the state of a packet's connection, and reads the connection's names. Returns None if the policy reads no
-/// names.
+/// Updates the state of a packet's connection, and reads its names. Returns None if the policy reads no names.
 fn follow_names(
     connections: Option<&mut Box<Connections>>,
     source: Option<&EvaluationSource>,
@@ -405,8 +404,7 @@ fn learn_only(
     }
 }
 
-/// Increments the counters without_ct_state, undecidable and undecided if they apply to a packet. The verdict is not
-/// counted here.
+/// Increments the counters without_ct_state, undecidable and undecided if they apply to a packet.
 fn count(
     stats: &LiveStats,
     source: Option<&EvaluationSource>,
@@ -439,8 +437,7 @@ fn told<'a>(
     told
 }
 
-/// Returns true if the names of a packet's connection are final, and the server has acknowledged the bytes that they
-/// were read from.
+/// Returns true if a connection's names are final, and the server has acknowledged the bytes with the names.
 fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     let (Some(named), Some(connections)) = (named, connections) else {
         return false;

@@ -247,7 +247,7 @@ fn wake(ring: &mut EventRing) {
     fence(Ordering::SeqCst);
     let bell = &ring.bell;
     if bell.asleep.load(Ordering::Relaxed) && bell.asleep.swap(false, Ordering::Relaxed) {
-        let _ = bell.event.write(1); // it can't fail: it never comes near its limit
+        let _ = bell.event.write(1); // it can't fail: the counter is far from its limit
     }
 }
 

@@ -196,7 +196,7 @@ fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
     }
     for index in 0..packets as usize {
         let Some(packet) = own.queue.packets.get(index).copied() else {
-            break; // can't be: the queue said how many there are
+            break; // not reached: the queue has returned the number of packets
         };
         give_verdict(own, &packet);
     }
@@ -262,7 +262,7 @@ fn sleep_in_poll(own: &mut Own) -> Result<(), WorkerError> {
         Err(error) => return Err(fail("poll", error)),
     }
     if sources[1].any() == Some(true) {
-        let _ = wake_event.read(); // reset, so that it does not wake the thread again
+        let _ = wake_event.read(); // reset, so that the eventfd does not wake the thread again
     }
     wait::woken(&mut own.wait, wait::clock());
     Ok(())

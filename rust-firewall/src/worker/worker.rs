@@ -188,7 +188,7 @@ pub fn start(worker: &mut Worker) -> Result<(), Failure> {
 }
 
 fn wake(shared: &Shared) {
-    let _ = shared.wake_event.write(1); // it can't fail: it never comes near its limit
+    let _ = shared.wake_event.write(1); // it can't fail: the counter is far from its limit
 }
 
 /// Requests the thread to switch to another policy before its next batch.

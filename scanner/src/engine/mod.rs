@@ -44,16 +44,16 @@ pub enum Operation {
 pub struct Completion {
     pub slot: u32,
     pub operation: Operation,
-    /// Number of bytes or 0, or -errno.
+    /// Number of received or sent bytes, 0 for other operations, or -errno.
     pub result: i32,
 }
 
 pub trait Engine {
-    /// Begins a connection of a slot without an operation. Result 0: connected; -EALREADY: an ICMP error of unknown kind
-    /// arrived.
+    /// Begins a connection of a slot that has no pending operation. The completion's result is 0 if the socket is
+    /// connected, -EALREADY if an ICMP error of unknown kind arrived.
     fn connect(&mut self, slot: usize, to: &Sockaddr, before: Before);
 
-    /// Resets (RST) the connection of a slot without an operation. Completes only on failure.
+    /// Resets (RST) the connection of a slot that has no pending operation. Only a failure has a completion.
     fn abort(&mut self, slot: usize);
 
     /// Reads into the slot's input, after the `filled` bytes.

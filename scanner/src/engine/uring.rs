@@ -42,7 +42,7 @@ static TO_NOBODY: Sockaddr = Sockaddr::NOBODY;
 
 pub struct Uring {
     ring: IoUring,
-    /// Freed only if all operations have ended.
+    /// Memory that the kernel uses; it is freed only if all operations have ended.
     held: ManuallyDrop<Held>,
     /// Completions that were read to make room for a submission.
     early: Vec<Completion>,
@@ -62,7 +62,7 @@ struct Held {
     addresses: Vec<Sockaddr>,
     /// SO_ERROR values, written by the kernel.
     errors: Vec<i32>,
-    /// Pending operation by slot: CONNECT and the like.
+    /// Kind of the pending operation of each slot, e.g. CONNECT; None without an operation.
     busy: Vec<Option<u64>>,
 }
 
@@ -102,7 +102,7 @@ impl Uring {
         })
     }
 
-    /// Queues a whole chain: a link does not span two submissions.
+    /// Queues all entries of a chain for the same submission: the links between them would not span two submissions.
     fn push(&mut self, chain: &[Entry]) {
         let mut queue = self.ring.submission();
         if queue.capacity() - queue.len() < CHAIN {

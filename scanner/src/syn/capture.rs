@@ -7,7 +7,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const BLOCK_BYTES: usize = 1 << 16;
-/// Number of blocks. A block passed on early is used up, so many small blocks bridge a longer pause of the listener.
+/// Number of blocks. The kernel passes on a block after BLOCK_TIMEOUT_MS even if the block is nearly empty. So many
+/// small blocks bridge a longer pause of the listener than a few large ones.
 pub const BLOCKS: usize = 512;
 /// Time after which the kernel passes on a block that is not full.
 const BLOCK_TIMEOUT_MS: u32 = 5;

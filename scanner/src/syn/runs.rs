@@ -40,8 +40,8 @@ impl Runs {
         Runs(bits.end())
     }
 
-    /// Passes each run of numbers inside to `take`. Returns None if the text does not encode a set below `len`; some
-    /// runs may have been passed before.
+    /// Passes each run of successive numbers in the set to `take`. Returns None if the text does not encode a set below
+    /// `len`; some runs may have been passed before.
     pub fn each(&self, len: u64, mut take: impl FnMut(Range<u64>)) -> Option<()> {
         let mut bits = Reader {
             letters: self.0.as_bytes().iter(),

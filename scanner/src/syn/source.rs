@@ -14,7 +14,7 @@ const FEWEST_TOGETHER: u64 = 256;
 
 pub struct Sources {
     together: u64,
-    /// Source address of each group of members; None without a route.
+    /// Source address of each group of consecutive members of the target set; None without a route.
     groups: Vec<Option<IpAddr>>,
 }
 

@@ -27,7 +27,7 @@ pub struct Wanted<'a> {
     pub authorised: bool,
 }
 
-/// Targets to ask.
+/// Targets of a scan, after exclusions.
 #[derive(Debug, Default)]
 pub struct Targets {
     pub set: Set,

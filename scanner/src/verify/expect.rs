@@ -73,7 +73,7 @@ impl Expected {
     }
 }
 
-/// Returns the hook by which answers leave.
+/// Returns the hook that answers pass if the questions pass `hook`: the one for the opposite direction.
 fn opposite(hook: &str) -> &str {
     match hook {
         "input" => "output",
@@ -84,7 +84,8 @@ fn opposite(hook: &str) -> &str {
     }
 }
 
-/// Queries the firewall for each port's question, and for the answers to accepted questions.
+/// Returns the policy's decisions on each port. Queries the firewall for the SYN to each port, and for the answers to
+/// accepted SYNs.
 pub fn expected(
     firewall: &Firewall,
     hook: &str,

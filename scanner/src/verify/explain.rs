@@ -51,7 +51,7 @@ pub struct Packets<'a> {
     pub kind: Kind,
     pub hook: &'a str,
     pub ct_state: &'a str,
-    /// Option and interface name.
+    /// Option of the firewall for the interface (--iif or --oif), and the interface's name.
     pub interface: Option<[&'a str; 2]>,
     pub ports: &'a [u16],
 }

@@ -468,14 +468,15 @@ impl Bench {
 }
 
 impl Told {
-    /// Formats the settings. `copy 0` stands for the number of bytes that the policy requires.
+    /// Formats the settings of a twin, e.g. `copy 0 fail open`. `copy 0` stands for the number of bytes that the policy
+    /// requires.
     fn text(self) -> String {
         let copied = self.copy_bytes.unwrap_or(0);
         let fail = if self.open { "open" } else { "closed" };
         format!("copy {copied} fail {fail}")
     }
 
-    /// Parses the settings that follow the words of a shot.
+    /// Parses the settings of a twin, which follow the words of a shot (a packet to send) in a saved line.
     fn parse(text: &str) -> Option<Told> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let ["copy", copied, "fail", fail] = *words.get(SHOT_WORDS..)? else {

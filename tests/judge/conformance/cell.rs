@@ -45,7 +45,7 @@ const SETTLE: Duration = Duration::from_millis(400);
 const STEP: Duration = Duration::from_micros(150);
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Way of a packet through the cell.
+/// Way of a packet through the cell, which stands for a host: to the host, through it, from it, and each way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Way {
     In,
@@ -107,7 +107,7 @@ impl Way {
     }
 }
 
-/// A packet with its properties outside its bytes.
+/// Packet to send, with its properties outside its bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shot {
     pub number: u32,
@@ -207,7 +207,8 @@ rule add iif out0 to fd77::1 lookup local pref 7
 rule add iif out0 lookup 77 pref 8
 ";
 
-/// Returns a table with a chain for each hook, after all other chains, as described above.
+/// Returns a table with a chain for each hook after all other chains. The chains log the packets that pass the hook;
+/// that of the hook input then drops them.
 /// - tracked: adds an unreachable chain that enables connection tracking for both families, whatever the policy uses.
 pub fn late_chains(tracked: bool) -> String {
     let chains = HOOKS.map(|hook| {

@@ -17,7 +17,7 @@ pub struct Difference {
     pub text: String,
 }
 
-/// Result of a packet.
+/// Result of a packet with one subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fate {
     /// Hooks that the packet passed, in order, with its mark at that time.

@@ -24,7 +24,7 @@ pub struct Case<'a> {
     pub copy_bytes: Option<u32>,
 }
 
-/// Returns true if a packet matches a deviation.
+/// Function that returns true if a packet matches a deviation.
 type Recognise = fn(case: &Case) -> bool;
 
 const RECOGNISERS: &[(&str, Recognise)] = &[
@@ -51,7 +51,7 @@ fn later_fragment_ports(case: &Case) -> bool {
     looks_behind_the_header(case.policy) && is_later_fragment(&case.shot.bytes)
 }
 
-/// Bytes that a policy with fields after the IPv6 header requires at most.
+/// Maximum number of copied bytes that a policy requires if it tests fields after the IPv6 header.
 const REQUIRED_BYTES: usize = 128;
 /// Largest number of compared bytes of a transport header.
 const HEADER_BYTES: usize = 20;
@@ -156,7 +156,7 @@ fn nft_merges(policy: &str) -> bool {
     })
 }
 
-/// Deviations that concern counters, not packets.
+/// Names of the deviations that concern counters, not packets.
 const ANSWERS: &str = "answers-in-own-chains";
 const ERRORS: &str = "errors-of-tracked-packets";
 

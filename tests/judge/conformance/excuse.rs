@@ -14,7 +14,7 @@ use crate::deviations::{self, Case, Deviation};
 use crate::expected::{holds, Expected};
 use crate::subject::{Outcome, Subject, Told, Who};
 
-/// Inputs of a repeated run.
+/// Policy, hooks and settings for a repeated run.
 pub struct Again<'a> {
     pub path: &'a Path,
     /// Text of the policy.
@@ -111,7 +111,8 @@ fn are_counted(outcomes: &Outcomes, suspects: &[Suspect]) -> bool {
         .all(|(who, outcome)| *who == Who::Kernel || outcome.undecidable >= differ)
 }
 
-/// Sends suspects together. Returns those that behave as expected: (number of the packet, index of the deviation).
+/// Sends suspects (differing packets) together. Returns those that behave as expected: (number of the packet, index of
+/// the deviation).
 fn judge(
     subjects: &mut [Subject],
     again: &Again,

@@ -23,7 +23,7 @@ pub enum Expected {
     /// Every packet passes the same hooks with the same marks; counters differ in chains that can see the host's own
     /// packets.
     OwnCounters,
-    /// nft loaded a different rule into the kernel, which is no result for the twins.
+    /// nft loaded another rule than the policy's into the kernel, so the kernel's result says nothing about the twins.
     Nft,
 }
 
@@ -37,7 +37,7 @@ const WORDS: [(&str, Expected); 7] = [
     ("nft", Expected::Nft),
 ];
 
-/// Parses the column: the word, a colon, and its explanation.
+/// Parses a column of the list of deviations: a word, a colon, and the word's explanation.
 pub fn read(column: &str) -> anyhow::Result<Expected> {
     let word = column.split(':').next().unwrap_or_default().trim();
     match WORDS.iter().find(|(known, _)| *known == word) {
@@ -49,7 +49,8 @@ pub fn read(column: &str) -> anyhow::Result<Expected> {
 /// Mode of --fail: true if undecidable packets pass.
 pub type Open = bool;
 
-/// Returns true if a packet's results are as expected. For `Absent`, `kernel` is the kernel's result for the stand-in.
+/// Returns true if a packet's results are as expected. For `Absent`, `kernel` is the kernel's result for the stand-in
+/// (the packet without the bytes after its IP header).
 pub fn holds(expected: Expected, kernel: &Fate, twins: &[Fate], open: Open) -> bool {
     twins.windows(2).all(|pair| pair[0] == pair[1])
         && twins

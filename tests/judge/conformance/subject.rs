@@ -38,7 +38,7 @@ pub struct Outcome {
     pub passed: HashMap<u32, Vec<(Hook, u32)>>,
     /// Reject responses, by packet number.
     pub answers: HashMap<u32, Vec<Answer>>,
-    /// Packets and bytes of the counters, in the order of the text.
+    /// Packets and bytes of the counters, in the order of the policy's text.
     pub counters: Vec<(u64, u64)>,
     /// Number of packets that a twin could not decide.
     pub undecidable: u64,
@@ -55,7 +55,7 @@ pub struct Subject {
     tracked: bool,
 }
 
-/// Settings of a twin.
+/// Settings of a twin in a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Told {
     /// --copy-bytes; None means the default.

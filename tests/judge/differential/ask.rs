@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub const POLICY: &str = "policy.nft";
 pub const PACKETS: &str = "packets.pcap";
 
-/// Output of a twin.
+/// Output and exit code of a twin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Said {
     /// Exit code; None if ended by a signal, or killed because it did not end.

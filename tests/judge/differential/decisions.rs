@@ -17,7 +17,8 @@ use crate::Tally;
 const PACKETS_PER_POLICY: usize = 2000;
 const JUDGE: &str = "explain";
 
-/// Returns the options that describe all packets of a run.
+/// Returns random values for the options of `explain` that describe what packets do not contain, such as hook,
+/// interfaces and marks. They apply to all packets of a run.
 fn told_words(
     random: &mut Random,
     groups: &[Group],
@@ -69,7 +70,7 @@ fn told_words(
     words
 }
 
-/// Returns None if both twins print the same and find no fault, otherwise the difference.
+/// Returns None if both twins explain all packets without an error and print the same, otherwise the difference.
 fn judge(
     asker: &Asker,
     words: &[String],

@@ -33,7 +33,7 @@ pub struct Tally {
     pub policies: u64,
     pub decisions: u64,
     pub comments: u64,
-    /// Packets with an unknown name.
+    /// Number of packets with an unknown name.
     pub opens: u64,
     pub disagreements: u64,
 }

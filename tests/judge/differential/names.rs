@@ -17,7 +17,7 @@ use twinwall_judge::{keep, pcap};
 use crate::ask::{line, Asker, PACKETS, POLICY};
 use crate::Tally;
 
-/// Maximum number of matches on names. Two to the power of their number variants are run.
+/// Maximum number of name matches in a policy. A policy with n of them is tested in 2^n variants.
 const MATCHES_MAX: usize = 4;
 const PACKETS_PER_POLICY: usize = 300;
 const JUDGE: &str = "names";
@@ -98,7 +98,7 @@ fn is_open(told: &Value) -> bool {
     })
 }
 
-/// Results of a packet under all variants.
+/// Verdicts on a packet under all variants of the policy, combined.
 #[derive(Clone, Copy, Default)]
 struct Ways {
     /// True if a variant accepts the packet.

@@ -34,7 +34,8 @@ pub fn packets(random: &mut Random, groups: &[Group], count: usize) -> Vec<Packe
         .collect()
 }
 
-/// Makes a packet around one rule's values.
+/// Makes a packet with the values of one rule. Most packets then get one value just outside its range, or become
+/// unusual in another respect.
 fn around(random: &mut Random, group: &Group) -> Packet {
     let (version, protocol) = wanted(random, group);
     let mut packet = Packet::new(version, protocol);

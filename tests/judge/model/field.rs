@@ -73,7 +73,7 @@ pub enum Field {
     CtMark,
 }
 
-/// Properties of a field.
+/// Properties of a field of the policy language.
 pub struct Facts {
     pub field: Field,
     pub text: &'static str,
@@ -197,7 +197,7 @@ impl Field {
         self.facts().kind
     }
 
-    /// Returns the largest value.
+    /// Returns the largest value that the field can have.
     pub fn max(self) -> u128 {
         mask(self.facts().bits)
     }

@@ -13,7 +13,7 @@ use super::pcap;
 /// A policy and packets of an earlier disagreement.
 pub struct Kept {
     pub path: PathBuf,
-    /// Description in one sentence.
+    /// Description of the disagreement in one sentence.
     pub note: String,
     /// Arguments of the judge: one line per packet, or one line for all packets.
     pub asked: Vec<String>,
@@ -24,7 +24,7 @@ pub fn folder() -> PathBuf {
     root().join("tests/corpus/crashes")
 }
 
-/// Writes both files; returns the path of the policy.
+/// Writes the policy of a disagreement to NAME.nft, and its packets to NAME.pcap. Returns the path of the policy.
 pub fn write(
     name: &str,
     judge: &str,

@@ -55,7 +55,7 @@ pub struct Packet {
     pub source: u128,
     pub destination: u128,
     pub hops: u8,
-    /// DSCP and ECN.
+    /// Traffic class: DSCP and ECN, as in the IP header.
     pub traffic_class: u8,
     /// IPv4 flags and offset, as on the wire.
     pub fragment: u16,

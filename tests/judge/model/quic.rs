@@ -70,7 +70,7 @@ pub struct Packet {
     pub token: Vec<u8>,
 }
 
-/// Server's connection ids in both connections, and the token of Retry.
+/// Server's connection ids in the tested connection and in another connection, and the token of the server's Retry.
 #[derive(Clone, Debug)]
 pub struct Ids {
     pub servers: [Vec<u8>; 2],

@@ -9,7 +9,7 @@ impl Random {
         Random(seed)
     }
 
-    /// Returns a separate stream for a numbered part of a run.
+    /// Returns a separate stream of random numbers for a numbered part of a run.
     pub fn split(seed: u64, part: u64) -> Random {
         let mut random = Random(seed ^ part.wrapping_mul(0xd134_2543_de82_ef95));
         random.word();

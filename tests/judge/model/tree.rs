@@ -58,7 +58,7 @@ pub struct Element {
     pub ranges: Vec<Range>,
 }
 
-/// `head { elements } tail`, or `head` alone.
+/// Statement: `head { elements } tail`, or `head` alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {
     pub head: String,
@@ -92,7 +92,7 @@ pub struct Chain {
 /// A named set or map: its lines before the elements, and its elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Set {
-    /// `set` or `map`.
+    /// Keyword of the declaration, `set` or `map`.
     pub word: &'static str,
     pub name: String,
     pub lines: Vec<String>,

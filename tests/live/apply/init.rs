@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use testbed::record::Record;
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
@@ -23,6 +24,7 @@ pub const ROWS: &[Row] = &[
         60,
         init_meets_older_connections,
     ),
+    ("init-tries-the-last-minute", 60, init_tries_the_last_minute),
     ("init-goes-back", 60, init_goes_back),
     ("init-replaces-no-file", 60, init_replaces_no_file),
 ];
@@ -329,6 +331,37 @@ fn init_meets_older_connections() -> anyhow::Result<()> {
         fs::remove_file(hosts.policy())?;
     }
     Ok(())
+}
+
+/// Checks that `init` prints the rule of the new policy that drops packets of the host's last minute, and prints no trial
+/// without a record.
+fn init_tries_the_last_minute() -> anyhow::Result<()> {
+    let hosts = Hosts::new()?;
+    let host = &hosts.host.namespace;
+    let folder = hosts.host.folder.file("record");
+    let options = ["--yes", "--confirm", "600", "--record", &folder];
+    let output = hosts.init(&options)?;
+    check_done(&output)?;
+    ensure!(!said(&output).contains("tried"), "{}", said(&output));
+    hosts.host.done(&["unapply"])?;
+    fs::remove_file(hosts.policy())?;
+
+    let _record = Record::start(host, &folder)?;
+    let other = listen(host, VETH_IPV4.0, OTHER)?;
+    let session = listen(host, VETH_IPV4.0, SSH)?;
+    Connection::new(&hosts.client, &other)?.check()?;
+    Connection::new(&hosts.client, &session)?.check()?;
+    until("the record to have the packets", PATIENCE, || {
+        let output = hosts.init(&options)?;
+        check_done(&output)?;
+        hosts.host.done(&["revert"])?;
+        fs::remove_file(hosts.policy())?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        let drops = |line: &&str| line.contains("would be dropped by policy inet");
+        let count = text.lines().filter(drops).count();
+        ensure!(count <= 1, "{text}");
+        Ok(count == 1 && said(&output).contains("of the last"))
+    })
 }
 
 /// Checks that without a confirmation the rules are restored, and that the next boot does not load the file.

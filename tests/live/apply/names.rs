@@ -42,7 +42,7 @@ const NAMES: &str = r#"table inet host {
 	}
 }
 "#;
-/// Policy with another name, and with so many classes that it uses other mark bits.
+/// Policy with another name, and with so many classes (sets of name matches) that it uses other mark bits.
 const OTHER_NAMES: &str = r#"table inet host {
 	chain input {
 		type filter hook input priority filter; policy accept;
@@ -169,7 +169,8 @@ fn names_leave_no_trace() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kills a confirmation of a policy without names after its commit. Checks that the next command ends the firewall.
+/// Kills the confirmation of a policy without names after it has stored the new state. Checks that the next command
+/// ends the firewall, which the policy does not need.
 fn names_end_behind_a_kill() -> anyhow::Result<()> {
     for next in ["confirm", "unapply"] {
         let (place, _) = applied(Twin::Rust)?;
@@ -247,8 +248,8 @@ fn names_boot() -> anyhow::Result<()> {
     check_denied(&place, "denied.example", "other.example")
 }
 
-/// Checks that, with mark bits for two generations only, each apply uses the bits of the generation before the last,
-/// and clears them in connections before.
+/// Checks applies if the configured mark bits suffice for two generations only: each apply uses the bits of the
+/// generation before the last, and first clears these bits in existing connections.
 fn names_of_few_generations() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let config = fs::read_to_string(place.folder.file("twinwall.conf"))? + "MARKS=0x1f0\n";

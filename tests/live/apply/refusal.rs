@@ -134,7 +134,10 @@ fn a_folder_that_others_change_is_refused() -> anyhow::Result<()> {
     place.refused(
         &["apply", "--now", &policy],
         4,
-        "no folder that only root can change",
+        &format!(
+            "no folder that only root can change: chown root: {0}; chmod 711 {0}",
+            place.state
+        ),
     )?;
     place.check_rules(&before)
 }

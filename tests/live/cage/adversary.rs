@@ -33,7 +33,7 @@ const OPEN: &str = "table inet open {
 	chain output { type filter hook output priority filter; policy accept; }
 }
 ";
-/// Ways that fail also outside a cage for an ordinary user, so only root's cage shows that the cage closes them. No
+/// Ways out that fail for an ordinary user even outside a cage, so only root's cage shows that the cage closes them. No
 /// policy concerns them.
 const FOR_ROOT: [&str; 3] = ["terminal", "io_uring", "vsock"];
 

@@ -269,7 +269,7 @@ fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shell lines that wait until the cage has no network, and print the result of another connection.
+/// Shell lines that send requests until the cage has no network, and then print the result of one more request.
 const WITHOUT: &str = "while curl -s --max-time 5 -o /dev/null http://good.example/; do :; done; curl -sS --max-time 5 http://203.0.113.10/; \
     echo; echo code $?; exit 5";
 

@@ -3,12 +3,13 @@
 //! correct for the rules, the options and this kernel.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{chown, symlink, PermissionsExt};
 use std::path::Path;
 
 use anyhow::ensure;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
+use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, run};
 use testbed::skip::skip;
 use testbed::twin::Twin;
@@ -22,6 +23,7 @@ pub const ROWS: &[Row] = &[
     ("contract-without-tools", 60, without_tools),
     ("contract-with-nft-alone", 60, with_nft_alone),
     ("contract-with-bad-tools", 60, with_bad_tools),
+    ("contract-with-a-bad-fwctl", 60, with_a_bad_fwctl),
     ("contract-by-policy", 60, by_policy),
 ];
 
@@ -102,13 +104,24 @@ fn knows_the_rules(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Starts a twin for which this folder is the folder of nft and iptables.
+fn start_with(tools: &Folder, namespace: &Namespace, twin: Twin) -> anyhow::Result<Firewall> {
+    let script = "mount --bind \"$0\" /usr/sbin && exec \"$@\"";
+    let wrapper = ["unshare", "--mount", "sh", "-c", script, &tools.file("")];
+    Firewall::start_under(namespace, &wrapper, twin, &["--json"])
+}
+
+/// Checks the row of a crash where no rule is known.
+fn check_unknown(firewall: &Firewall, why: &str) -> anyhow::Result<()> {
+    let really = format!(
+        "waiting packets are dropped, then the rules decide, as far as can be known: {why}"
+    );
+    check_contract(firewall, "crash", ["closed", &really])
+}
+
 fn without_tools(twin: Twin) -> anyhow::Result<()> {
-    let namespace = namespace()?;
-    let wrapper = ["env", "PATH=/nonexistent"];
-    let firewall = Firewall::start_under(&namespace, &wrapper, twin, &["--json"])?;
-    let really =
-        "waiting packets are dropped, then the rules decide, as far as can be known: nft is not there";
-    check_contract(&firewall, "crash", ["closed", really])?;
+    let firewall = start_with(&Folder::new()?, &namespace()?, twin)?;
+    check_unknown(&firewall, "nft is not there")?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     let warning =
         "warning: it is not known whether a rule leads packets to queue 0: nft is not there: ";
@@ -116,16 +129,16 @@ fn without_tools(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn write_script(folder: &Folder, name: &str, script: &str, mode: u32) -> anyhow::Result<()> {
+    let path = folder.write(name, format!("#!/bin/sh\n{script}\n"))?;
+    Ok(fs::set_permissions(path, Permissions::from_mode(mode))?)
+}
+
 /// Tests nft without iptables, as in a Debian installation: nft then lists all rules.
 fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
-    let folder = Folder::shared()?;
-    let program = ["/usr/sbin/nft", "/sbin/nft"].map(Path::new);
-    let nft = program.into_iter().find(|path| path.exists());
-    let nft = nft.ok_or_else(|| skip("nft is not installed"))?;
-    std::os::unix::fs::symlink(nft, folder.file("nft"))?;
-    let path = format!("PATH={}", folder.file(""));
-    let namespace = namespace()?;
-    let start = || Firewall::start_under(&namespace, &["env", &path], twin, &["--json"]);
+    let (tools, namespace) = (Folder::new()?, namespace()?);
+    fs::copy("/usr/sbin/nft", tools.file("nft")).map_err(|_| skip("nft is not installed"))?;
+    let start = || start_with(&tools, &namespace, twin);
     let ended = start()?.end_by(libc::SIGTERM)?;
     ensure!(ended.unfed.is_some(), "no warning: {}", ended.stderr);
     let rules = "table inet t { chain c { type filter hook input priority 0; queue num 0; }; }";
@@ -152,25 +165,63 @@ fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
         ("echo no ruleset", "failed"),
         ("exec /bin/cat /dev/zero", "did not end in time"),
     ] {
-        let folder = Folder::shared()?;
-        for tool in ["nft", "iptables-save", "ip6tables-save"] {
-            let path = folder.file(tool);
-            fs::write(&path, format!("#!/bin/sh\n{script}\n"))?;
-            fs::set_permissions(&path, Permissions::from_mode(0o755))?;
+        let tools = Folder::new()?;
+        for tool in ["nft", "iptables-nft-save", "ip6tables-nft-save"] {
+            write_script(&tools, tool, script, 0o755)?;
         }
-        let namespace = namespace()?;
-        let path = format!("PATH={}", folder.file(""));
-        let firewall = Firewall::start_under(&namespace, &["env", &path], twin, &["--json"])?;
-        let really = format!(
-            "waiting packets are dropped, then the rules decide, as far as can be known: nft {why}"
-        );
-        check_contract(&firewall, "crash", ["closed", &really])?;
+        let firewall = start_with(&tools, &namespace()?, twin)?;
+        check_unknown(&firewall, &format!("nft {why}"))?;
         let warning = format!(
             "warning: it is not known whether a rule leads packets to queue 0: nft {why}: `fwctl doctor` looks again\n"
         );
         let ended = firewall.end_by(libc::SIGTERM)?;
         ensure!(ended.stderr.contains(&warning), "{}", ended.stderr);
     }
+    Ok(())
+}
+
+/// Starts a copy of a twin in this folder, where it finds fwctl.
+fn start_in(folder: &Folder, twin: Twin) -> anyhow::Result<Firewall> {
+    let copy = folder.file(twin.program());
+    fs::copy(twin.binary(), &copy)?;
+    let script = format!("exec {copy} \"$@\"");
+    Firewall::start_under(&namespace()?, &["sh", "-c", &script], twin, &["--json"])
+}
+
+/// A firewall starts without fwctl, or with one that fails. It runs no fwctl that other users than root and its own owner
+/// could have changed.
+fn with_a_bad_fwctl(twin: Twin) -> anyhow::Result<()> {
+    const CHANGED: &str = "fwctl can be changed by other users";
+    check_unknown(&start_in(&Folder::new()?, twin)?, "fwctl is not there")?;
+    for (script, why) in [
+        ("exec /bin/sleep 100", "fwctl did not end in time"),
+        ("exec /bin/cat /dev/zero", "fwctl did not end in time"),
+        ("exit 1", "fwctl failed"),
+        ("echo '{}'", "fwctl failed"),
+    ] {
+        let folder = Folder::new()?;
+        write_script(&folder, "fwctl", script, 0o755)?;
+        check_unknown(&start_in(&folder, twin)?, why)?;
+    }
+    let aside = Folder::new()?;
+    let mark = aside.file("mark");
+    let script = format!("touch {mark}");
+    for mode in [0o775, 0o757, 0o777] {
+        let folder = Folder::new()?;
+        write_script(&folder, "fwctl", &script, mode)?;
+        check_unknown(&start_in(&folder, twin)?, CHANGED)?;
+    }
+    let folder = Folder::new()?;
+    write_script(&folder, "fwctl", &script, 0o755)?;
+    chown(folder.file("fwctl"), Some(1), Some(1))?;
+    check_unknown(&start_in(&folder, twin)?, CHANGED)?;
+    let shared = Folder::shared()?;
+    write_script(&shared, "fwctl", &script, 0o755)?;
+    check_unknown(&start_in(&shared, twin)?, CHANGED)?;
+    let folder = Folder::new()?;
+    symlink(shared.file("fwctl"), folder.file("fwctl"))?;
+    check_unknown(&start_in(&folder, twin)?, CHANGED)?;
+    ensure!(!Path::new(&mark).exists(), "a script ran");
     Ok(())
 }
 

@@ -44,7 +44,8 @@ static bool is_meant(const uint8_t *bytes, size_t length) {
            memmem(bytes, length, SPOIL_WORD, strlen(SPOIL_WORD));
 }
 
-/// Corrupts a message if it is one of those. Returns false if the message must be removed.
+/// Corrupts a message if it is about a packet that contains SPOIL_WORD. Returns false if the
+/// message must be removed.
 static bool spoil(uint8_t *bytes, size_t length) {
     const uint16_t attribute = 2; // bytes, of which its header alone has four
     const uint32_t message = 18;

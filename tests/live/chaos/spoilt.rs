@@ -305,8 +305,8 @@ fn after_a_take_over(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests an id far ahead, which decides all waiting packets. Packets that are unread when the firewall is stopped must
-/// count as received.
+/// Tests a corrupted id that is far too high: its verdict applies to all waiting packets. Packets whose messages are
+/// unread when the firewall is stopped must count as received.
 fn and_stopped(twin: Twin) -> anyhow::Result<()> {
     const WHOLE: u32 = 20_000;
     let folder = Folder::shared()?;

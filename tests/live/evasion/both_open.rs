@@ -116,7 +116,7 @@ fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     )
 }
 
-/// Checks that all ways pass without a firewall, and none with a firewall.
+/// Checks that the denied name reaches the server in all cases without a firewall, and in none with a firewall.
 pub fn both_open(by: By) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for tool in ["iptables", "ip6tables"] {

@@ -44,7 +44,8 @@ fn changing(host: &str, seen: [u8; 2]) -> Segment {
     }
 }
 
-/// Sends such a hello over IPv4 and IPv6.
+/// Sends the segment of `changing` over IPv4 and IPv6.
+/// - seen: the two bytes of the name until the kernel stores the checksum there.
 fn try_both(
     net: &Net,
     link: &Link,

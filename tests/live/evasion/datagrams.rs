@@ -187,7 +187,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::R
     Ok(tried)
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to hide a denied query passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -210,7 +210,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that all ways reach the server without a firewall.
+/// Checks that all ways to hide a query reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     all_completed(&try_all(&scene, DENIED, true, &ways(DENIED, ALLOWED))?)

@@ -118,7 +118,8 @@ fn openings(host: &str) -> [(&'static str, Opening); 3] {
 /// Strategy, name of the opening, the opening, and the script for it.
 type Job = (&'static Strategy, &'static str, Opening, Script);
 
-/// Runs a job's script. The try is completed if the server sends the answer to a whole opening.
+/// Runs a job's script. The try counts as completed if the server's answer is that to the whole opening (the client's
+/// first bytes).
 fn try_one(
     net: &Net,
     version: Version,
@@ -148,8 +149,8 @@ fn try_one(
     Ok(tried)
 }
 
-/// Runs every wanted strategy with every opening. Over IPv6 it runs them with the first opening only, because the bytes
-/// are the same.
+/// Runs every wanted strategy with every opening (a client's first bytes). Over IPv6 it runs them with the first
+/// opening only, because the bytes are the same.
 fn try_all(
     net: &Net,
     version: Version,
@@ -191,7 +192,7 @@ pub enum By {
     Stage(Twin),
 }
 
-/// Subject that runs.
+/// Subject of a case while it runs.
 pub enum Running {
     Twin { firewall: Firewall, _folder: Folder },
     Stage(Stage),
@@ -233,12 +234,12 @@ impl Running {
     }
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to hide a denied name passes the firewall.
 pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     hold_in(&Net::new(sees)?, by, version, text)
 }
 
-/// Checks in an existing net that no way passes the firewall.
+/// Checks in an existing net that no way to hide a denied name passes the firewall.
 pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let running = by.start(net, text)?;
     let tried = try_all(net, version, (DENIED, DECOY), false, |_| true)?;

@@ -17,7 +17,7 @@ pub const ASK: [u8; 4] = [KIND, 4, 1, 1];
 /// Length in bytes of the option on a SYN-ACK, which has the server's key.
 const ANSWER_BYTES: u8 = 12;
 const KEY_BYTES: usize = 8;
-/// Key of the client.
+/// Key of the client for Multipath TCP.
 const KEY: [u8; KEY_BYTES] = [7; KEY_BYTES];
 /// Flags of a mapping (DSS): an acknowledgement and a sequence number, each of 8 bytes.
 const MAPPING_FLAGS: u8 = 0x0f;

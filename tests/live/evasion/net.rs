@@ -26,8 +26,8 @@ pub const SERVER_6: [u16; 8] = [0xfd09, 0, 0, 3, 0, 0, 0, 2];
 /// server.
 pub const HOPS: u8 = 3;
 
-/// Lateness after `acknowledge_late`: more than a server's first two retransmission timeouts, the second of which is
-/// twice the first (RFC 6298; Linux begins with 200 ms).
+/// Delay of the server's acknowledgements after `acknowledge_late`: more than a server's first two retransmission
+/// timeouts, the second of which is twice the first (RFC 6298; Linux begins with 200 ms).
 const LATENESS: Duration = Duration::from_secs(2);
 
 /// Part of the traffic that the firewall sees.

@@ -243,7 +243,7 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way.
+/// Runs every wanted way to hide a query.
 /// - answered: the server must receive the host's name, from one of a way's clients.
 fn try_all(
     scene: &Scene,
@@ -274,7 +274,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to hide a denied query passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = by.start(&scene.net, text)?;
@@ -298,7 +298,8 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others.
+/// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
+/// the others.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let tried = try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?;

@@ -258,7 +258,7 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way.
+/// Runs every wanted way to hide a request.
 /// - answered: the server must receive the host, from one of a way's clients.
 fn try_all(
     scene: &Scene,
@@ -313,7 +313,8 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others.
+/// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
+/// the others.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let hosts = (DENIED, ALLOWED);

@@ -34,7 +34,7 @@ pub fn patience(answered: bool) -> Duration {
     }
 }
 
-/// Result of a way with an opening, after one or more tries.
+/// Result of a way to send an opening (a client's first bytes), after one or more tries.
 pub struct Tried {
     pub way: String,
     pub opening: &'static str,
@@ -125,7 +125,7 @@ pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     }
 }
 
-/// Marks tries as completed whose name the server has received late.
+/// Marks each try as completed if the server has received its name by now.
 pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     for one in tried {
         let late = one.ports.iter().any(|port| has_heard(heard, *port, host));
@@ -139,7 +139,7 @@ fn names(tried: &[Tried], completed: bool) -> Vec<String> {
     some.map(Tried::to_string).collect()
 }
 
-/// Checks that each way reaches the server.
+/// Checks that each way to send a name reaches the server.
 pub fn all_completed(tried: &[Tried]) -> anyhow::Result<()> {
     let failed = names(tried, false);
     ensure!(
@@ -151,7 +151,7 @@ pub fn all_completed(tried: &[Tried]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that no way reaches the server.
+/// Checks that no way to send a name reaches the server.
 pub fn none_completed(tried: &[Tried]) -> anyhow::Result<()> {
     let passed = names(tried, true);
     ensure!(
@@ -163,7 +163,7 @@ pub fn none_completed(tried: &[Tried]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that more than half of the ways reach the server, and prints the others.
+/// Checks that more than half of the ways to send a name reach the server, and prints the others.
 pub fn most_completed(tried: &[Tried]) -> anyhow::Result<()> {
     let failed = names(tried, false);
     ensure!(

@@ -7,7 +7,7 @@ use super::net::{CLIENT, CLIENT_6, SERVER, SERVER_6};
 
 pub const TCP: u8 = 6;
 pub const UDP: u8 = 17;
-/// IPv6 extension headers.
+/// Types of IPv6 extension headers.
 pub const HOP_BY_HOP: u8 = 0;
 pub const FRAGMENT: u8 = 44;
 pub const DESTINATION: u8 = 60;

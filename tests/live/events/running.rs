@@ -102,8 +102,8 @@ pub fn count_type(lines: &[Value], kind: &str) -> u64 {
     lines.iter().filter(|line| is_type(line, kind)).count() as u64
 }
 
-/// Returns the number of lines that the firewall reports as missing.
-/// - kind: `lost` or `left_out`.
+/// Returns the number of lines that are missing according to the firewall's own events.
+/// - kind: kind of these events, `lost` or `left_out`.
 pub fn missed(lines: &[Value], kind: &str) -> u64 {
     let told = lines.iter().filter(|line| is_own(line, kind));
     told.map(|line| line["twinwall"]["events"].as_u64().unwrap_or(0))

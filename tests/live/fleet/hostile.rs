@@ -7,7 +7,7 @@ use anyhow::ensure;
 use serde_json::{json, Value};
 use testbed::wait::{until, PATIENCE};
 
-use twinwall_tests::fleet::{policy, Place, Row, CHANNEL};
+use twinwall_tests::fleet::{policy, Place, Plan, Row, CHANNEL};
 
 pub const ROWS: &[Row] = &[
     (
@@ -113,7 +113,11 @@ fn a_cut_bundle_is_refused() -> anyhow::Result<()> {
 }
 
 fn a_foreign_key_is_refused() -> anyhow::Result<()> {
-    let place = Place::new(1)?;
+    let place = Place::with(Plan {
+        hosts: 1,
+        numbers: true,
+        ..Plan::default()
+    })?;
     place.push_well(&policy(8888))?;
     let (public, secret) = (
         place.folder.file("foreign.pub"),
@@ -141,6 +145,11 @@ fn a_foreign_key_is_refused() -> anyhow::Result<()> {
     let log = place.path("h1", "agent.log");
     until("the agent to refuse the key", PATIENCE, || {
         Ok(fs::read_to_string(&log)?.contains("0 of the keys have signed"))
+    })?;
+    let numbers = place.path("h1", "numbers.prom");
+    until("the metric of the refused generation", PATIENCE, || {
+        let wanted = format!("twinwall_fleet_generation_wanted{{channel=\"{CHANNEL}\"}} 2");
+        Ok(fs::read_to_string(&numbers)?.contains(&wanted))
     })?;
     place.all_have("udp dport 8888")
 }

@@ -63,9 +63,9 @@ fn etcd_that_stands_still() -> anyhow::Result<()> {
     place.all_have("udp dport 8888")
 }
 
-/// Compacts etcd again and again during a rollout: it forgets all revisions but the current one, while hosts have read
-/// the pointer and do not watch it yet. Without noticing that, they would read it again only after the end of this
-/// case.
+/// Compacts etcd again and again during a rollout: etcd forgets all revisions but the current one, while hosts have
+/// read the pointer and do not watch it yet. A host that does not notice this reads the pointer again only after the
+/// end of this case.
 fn a_compaction() -> anyhow::Result<()> {
     let hosts = 5;
     let mut place = Place::with(Plan {
@@ -241,8 +241,8 @@ fn a_full_disk() -> anyhow::Result<()> {
     place.all_have("udp dport 9999")
 }
 
-/// Kills an agent at each step: the policy is fetched, root's service has started, the policy is loaded, it is
-/// confirmed.
+/// Kills an agent at each step: the policy is fetched, the service that runs as root has started, the policy is loaded,
+/// it is confirmed.
 fn an_agent_killed() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;

@@ -19,7 +19,8 @@ pub const ROWS: &[Row] = &[
     ("a-red-ledger-goes-back", 60, a_red_ledger_goes_back),
 ];
 
-/// Sends a request to root's service on the first host, from a program that is not its agent. Returns the reply.
+/// Sends a request to the service of the first host that runs as root, from a program that is not the host's agent.
+/// Returns the reply.
 fn ask(place: &Place, request: &Value, bundle: &str) -> anyhow::Result<String> {
     let mut stream = UnixStream::connect(place.path("h1", "socket"))?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -45,7 +45,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("doctor-without-nft", 120, without_nft),
 ];
 
-/// Findings by their text.
+/// Findings of `fwctl doctor`, which cases search by their text.
 pub struct Found(Vec<Value>);
 
 impl Found {
@@ -252,7 +252,10 @@ fn without_nft() -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     let path = std::env::var("PATH")?;
     let path = format!("{}:{path}", folder.path().display());
-    for nft in ["exit 1", "exec sleep 100"] {
+    for (nft, why) in [
+        ("exit 1", "failed"),
+        ("exec sleep 100", "did not end in time"),
+    ] {
         let script = folder.write("nft", format!("#!/bin/sh\n{nft}\n"))?;
         fs::set_permissions(script, fs::Permissions::from_mode(0o755))?;
         let mut command = super::ctl::command(&namespace, "/nowhere/control")?;
@@ -261,10 +264,7 @@ fn without_nft() -> anyhow::Result<()> {
             .env("PATH", &path)
             .output()?;
         let found = Found::of(&said_by(output)?, 0)?;
-        found.cure(
-            "unseen",
-            "nft: it is not installed, fails, or does not end in 10 s",
-        )?;
+        found.cure("unseen", &format!("rules of nft: it {why}"))?;
         found.cure("unseen", "whether a rule leads packets to queue 0")?;
         ensure!(
             found

@@ -21,7 +21,7 @@ pub const TELLING: &str = "telling";
 const SOCKET: &str = "TWINWALL_STAND_IN";
 const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 
-/// Stand-in, killed on drop.
+/// Process of the stand-in, killed on drop.
 pub struct StandIn(Child);
 
 impl StandIn {

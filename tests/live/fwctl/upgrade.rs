@@ -170,9 +170,9 @@ impl Drop for Cgroup {
     }
 }
 
-/// Checks the surroundings of the new firewall. The old firewall has its own control group, environment, limits and
-/// mount namespace; fwctl has others. The new firewall has the old one's as far as the kernel reports them, and nothing
-/// of its environment.
+/// Checks which surroundings the new firewall inherits from the old one: control group, umask, OOM score adjustment,
+/// nice value, limits and network namespace. It must not inherit the old one's environment, mount namespace, working
+/// directory or session. An upgrade from another network namespace is refused.
 fn same_place(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;

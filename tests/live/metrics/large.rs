@@ -28,7 +28,8 @@ pub const ROWS: &[LoneRow] = &[
 const COUNTERS: usize = 40_000;
 /// Minimum size of a reply in bytes.
 const ANSWER: usize = 8 << 20;
-/// Growth of the exporter's peak memory, after one reply, that is allowed, in MiB: less than a reply per client.
+/// Allowed growth of the exporter's peak memory after one reply, in MiB. A separate reply for each client would need
+/// more.
 const GROWTH_MIB: f64 = 64.0;
 const CLIENTS: usize = 16;
 /// Maximum duration of a connection.

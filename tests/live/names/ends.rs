@@ -26,7 +26,7 @@ pub const TLS_PORT: u16 = 8443;
 /// Application protocol of the servers (ALPN).
 pub const SPOKEN: &str = "spoken";
 
-/// Length of a ClientHello.
+/// Kind of a ClientHello, by its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,
@@ -38,8 +38,8 @@ pub enum Hello {
 
 pub const HELLOS: [Hello; 3] = [Hello::Plain, Hello::PostQuantum, Hello::Longest];
 
-/// Group of a hybrid key exchange, for a client of a server that supports X25519 only. The client's X25519 key is in
-/// both of its key shares.
+/// Group of a hybrid key exchange that a client offers to a server that supports X25519 only. The client's X25519 key
+/// is in the hybrid's key share, and also in a separate key share.
 #[derive(Debug)]
 struct Hybrid {
     group: NamedGroup,

@@ -208,7 +208,7 @@ fn judge(
     Ok((with_names.count(), names))
 }
 
-/// Judges a capture of real clients without a firewall.
+/// Compares the twins with tshark (see `judge`) in a capture of real clients without a firewall.
 fn real_ends() -> anyhow::Result<()> {
     let net = net::Net::new(net::Sees::Both)?;
     let names = [ALLOWED, DENIED].concat();
@@ -238,7 +238,8 @@ fn real_ends() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Judges a capture of clients that hide a name. Returns the number of connections in which tshark reads a name.
+/// Compares the twins with tshark (see `judge`) in a capture of clients that hide a name. Returns the number of
+/// connections in which tshark reads a name.
 /// - ways: name of each way to hide a name, with the clients' ports of its tries.
 pub fn hidden(file: &str, ways: &[(String, Vec<u16>)]) -> anyhow::Result<usize> {
     let ports = ports(file.as_ref())?;
@@ -268,7 +269,8 @@ fn ports(file: &Path) -> anyhow::Result<BTreeMap<String, u16>> {
     text.lines().map(line).collect()
 }
 
-/// Judges the captures in the folder that CORPUS_VARIABLE names. Skips the case without such a folder.
+/// Compares the names that the twins read with those that tshark reads, for each capture in a folder. The environment
+/// variable CORPUS_VARIABLE contains the folder's path. Skips the case if the variable is not set.
 fn corpus() -> anyhow::Result<()> {
     let Some(folder) = std::env::var_os(CORPUS_VARIABLE) else {
         return Err(skip(format!(

@@ -58,7 +58,8 @@ fn counted_behind_each_backend(
     })
 }
 
-/// Returns a question for every way (protocol versions), address family and name, to a server's port.
+/// Returns a question (a handshake to try) for every way (protocol versions), address family and name, to a server's
+/// port.
 fn questions(ways: &[&'static str], port: u16) -> Vec<Question> {
     let servers: [SocketAddr; 2] = [(SERVER, port).into(), (SERVER_6, port).into()];
     let allowed = ALLOWED.map(|name| (name, PATIENCE));

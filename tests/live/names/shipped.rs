@@ -44,7 +44,7 @@ const NAMES_OF_EVASION: &str = r#"elements = { "denied.example", "*.denied.examp
 /// Time limit of a connect, in milliseconds.
 const CONNECTED_MS: i64 = 300;
 
-/// Protocol of a message.
+/// Protocol of a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Tls,

@@ -115,8 +115,8 @@ fn input_queued() -> anyhow::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Sends datagrams after a near and a far header. Checks that the first never arrives, and that the second arrives only
-/// if `arrives` is true.
+/// Sends two datagrams: the ports of the first are within the copied bytes, the ports of the second are beyond them.
+/// Checks that the first never arrives, and that the second arrives only if `arrives` is true.
 /// - fail: value of --fail.
 fn ports(subject: &Subject, fail: &str, arrives: bool) -> anyhow::Result<()> {
     let namespace = input_queued()?;

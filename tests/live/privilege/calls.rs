@@ -66,7 +66,7 @@ const SELDOM: &[(&str, &str)] = &[
 const MORE_RULES: &str =
     "\t\tmeta iifname \"veth*\" log counter\n\t\ttcp dport 9999 reject with tcp reset";
 
-/// Names of the calls that the processes made with their filter in place.
+/// Names of the system calls that the processes made while their seccomp filter was in place.
 #[derive(Default)]
 struct Made {
     firewall: BTreeSet<String>,

@@ -27,7 +27,8 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Process of strace, which replaces every read of the kernel's figures by getpgrp(2). Ended on drop.
+/// Process of strace. It replaces every pread64(2), with which the firewall reads a queue's counters from /proc, by
+/// getpgrp(2), which the sandbox forbids. Ended on drop.
 struct Tracer(Child);
 
 impl Tracer {
@@ -58,7 +59,7 @@ impl Drop for Tracer {
     }
 }
 
-/// Starts a firewall and a tracer, and makes the firewall read the kernel's figures (SIGUSR1).
+/// Starts a firewall and a tracer, and makes the firewall read its queue's counters from /proc (SIGUSR1).
 fn forbid(twin: Twin, arguments: &[&str], trace: &Trace) -> anyhow::Result<(Firewall, Tracer)> {
     let firewall = Firewall::start(&namespace()?, twin, arguments)?;
     let tracer = Tracer::of(firewall.pid, trace)?;

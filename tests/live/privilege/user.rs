@@ -96,8 +96,8 @@ fn by_number(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a wrapper that runs a program with these accounts. It passes only the program, without the caller's
-/// arguments, so that --user is omitted.
+/// Returns a wrapper command that replaces the contents of /etc/passwd and runs a program. It drops all arguments of
+/// the program, so that the default of --user applies.
 /// - users: contents of /etc/passwd.
 fn with_users(folder: &Folder, users: &str) -> anyhow::Result<[String; 5]> {
     let file = folder.write("passwd", users)?;

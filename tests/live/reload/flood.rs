@@ -35,9 +35,9 @@ const EACH: u64 = 100;
 /// Number of flows: clients with different ports, whose packets use both queues.
 const FLOWS: usize = 8;
 
-/// Returns a policy with two chains, each of which sets one digit of the mark: both 1 or both 2, unless the chains of
-/// two policies decide the same packet. The rule "all" and the last rule stay across reloads, by comment and by text;
-/// the rule between them changes.
+/// Returns a policy with two chains, each of which sets one hexadecimal digit of the mark: both digits are `half`,
+/// unless chains of two policies decide the same packet. The rule "all" and the last rule stay across reloads, by
+/// comment and by text; the rule between them changes.
 /// - half: the digit, 1 or 2.
 fn policy(half: u32) -> String {
     format!(

@@ -125,7 +125,7 @@ fn openings() -> Vec<(String, Opening)> {
     HOSTS.iter().flat_map(of).collect()
 }
 
-/// For each client: true if it reached the server.
+/// Result of each client: true if it reached the server.
 type Answers = BTreeMap<String, bool>;
 
 fn ask(net: &Net) -> anyhow::Result<Answers> {

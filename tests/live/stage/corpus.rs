@@ -15,7 +15,7 @@ use testbed::twin::root;
 use twinwall_judge::names;
 use twinwall_judge::random::Random;
 
-/// Folders with the policies.
+/// Folders with the policies to split.
 const FOLDERS: [&str; 2] = ["tests/corpus/policy", "rules/policy"];
 /// Policy of a router, with what the other policies lack: a flowtable, packets that are not tracked, NAT, maps, meters,
 /// named counters.

@@ -30,10 +30,10 @@ pub const ROWS: &[Row] = &[
     ("an-answer-waits-for-its-address", 120, refused),
 ];
 
-/// Longer than the shortest time of an address, a minute.
+/// Time limit for an address to expire: longer than the shortest time of an address, a minute.
 const EXPIRY: Duration = Duration::from_secs(100);
 
-/// The elements of the kernel's set, as nft lists them.
+/// Returns the elements of the kernel's set, as nft lists them.
 fn elements(net: &Net) -> anyhow::Result<Vec<String>> {
     let listed = run(
         &net.firewall,
@@ -48,7 +48,7 @@ fn elements(net: &Net) -> anyhow::Result<Vec<String>> {
     Ok(all.filter(|element| !element.is_empty()).collect())
 }
 
-/// The element of a host.
+/// Returns the element with a host's address; None if the kernel's set does not have it.
 fn element(net: &Net, host: u8) -> anyhow::Result<Option<String>> {
     let start = format!("{} ", address(host));
     let all = elements(net)?;
@@ -64,7 +64,7 @@ fn check_element(net: &Net, host: u8) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The remaining time of a host's element in milliseconds: "expires 4m59s996ms".
+/// Returns the remaining time of a host's element in milliseconds, from a text such as "expires 4m59s996ms".
 fn left_ms(net: &Net, host: u8) -> anyhow::Result<u64> {
     let element = element(net, host)?.context("an element")?;
     let (_, left) = element.split_once("expires ").context("its time")?;
@@ -85,7 +85,7 @@ fn left_ms(net: &Net, host: u8) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Number of elements with a result.
+/// Returns the number of elements with a result, from the metric twinwall_set_elements_total.
 fn added(net: &Net, result: &str) -> anyhow::Result<u64> {
     let labels = format!("{{queue=\"0\",result=\"{result}\"}}");
     figure(net, &format!("twinwall_set_elements_total{labels}"))
@@ -126,7 +126,8 @@ fn learned(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// The shortest time of an address is a minute, in the kernel's set a tenth more.
+/// Checks an answer with a TTL of a second: its address stays for the shortest time, a minute, in the kernel's set a
+/// tenth longer.
 fn expired(twin: Twin) -> anyhow::Result<()> {
     let (net, _resolver) = network("1")?;
     let stage = Stage::start(&net, twin, POLICY)?;
@@ -160,7 +161,8 @@ fn upgraded(twin: Twin) -> anyhow::Result<()> {
     stage.end()
 }
 
-/// A client asks a server that the policy denies, and that server answers without having received the question; forged answers.
+/// Checks that no address is learned from an answer with a wrong id, or from a server that has not received the query,
+/// and that the true answer is learned.
 fn dropped(twin: Twin) -> anyhow::Result<()> {
     const CLIENT: &str = "10.9.1.1:4000";
     const SERVERS: [&str; 2] = ["10.9.3.53", "10.9.3.54"];
@@ -214,7 +216,8 @@ fn dropped(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// The kernel does not queue such a query.
+/// Checks a service that sends a query to a client with port 53: the kernel does not queue such a query, and no address
+/// is learned from the client's answer.
 fn reflected(twin: Twin) -> anyhow::Result<()> {
     let net = network_with_stranger()?;
     let stage = Stage::start(&net, twin, POLICY)?;
@@ -223,7 +226,7 @@ fn reflected(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// An answer with an address for which the kernel's set has no room does not reach the client.
+/// Checks that an answer does not reach the client if the kernel's set has no room for its address.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let (net, _resolver) = network("300")?;
     let mut small = split(POLICY, Options::default())?;

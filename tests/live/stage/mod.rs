@@ -97,12 +97,12 @@ impl Stage {
         Stage::start_with(net, twin, text, &["--hello-timeout", "1"])
     }
 
-    /// Does the same with other options of the twin.
+    /// Does the same as `start` with other options of the twin.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
         Stage::start_split(net, twin, split(text, Options::default())?, more)
     }
 
-    /// Does the same with a policy that is already split.
+    /// Does the same as `start_with` with a policy that is already split.
     fn start_split(net: &Net, twin: Twin, split: Split, more: &[&str]) -> anyhow::Result<Stage> {
         let folder = Folder::shared()?;
         folder.write("kernel.nft", "")?;
@@ -253,7 +253,8 @@ fn packets(twin: Twin) -> anyhow::Result<()> {
     stage.finish()
 }
 
-/// Checks that the packets of a settled connection are queued again after a reload, and decided by the new policy.
+/// Checks that the packets of a connection whose names are final are queued again after a reload, and decided by the
+/// new policy.
 fn reload(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;

@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[
     ("names-after-an-upgrade", 120, after_upgrade),
 ];
 
-/// Time in which the server answers a whole hello; the answer settles the connection.
+/// Time in which the server answers a whole hello; after that the connection's names are final.
 const ANSWERED: Duration = Duration::from_millis(300);
 /// First sequence numbers of two connections. The second number is greater than all that the first connection uses.
 const FIRST: [u32; 2] = [0x1000_0000, 0x5000_0000];
@@ -65,7 +65,8 @@ fn asks_again(net: &Net, port: u16, end: &Segment, name: &str) -> anyhow::Result
     Ok(answer.is_some_and(|answer| answer.starts_with(second.answer)))
 }
 
-/// Checks that a settled connection's class is not used for the next connection between the same addresses and ports.
+/// Checks that the class of a connection (the name matches that hold) is not used for the next connection between the
+/// same addresses and ports.
 fn same_ports(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, BLOCK_LIST)?;
@@ -100,7 +101,7 @@ fn without_tls() -> String {
     BLOCK_LIST.replace("tls sni @denied drop", "tls version 1.0 drop")
 }
 
-/// Returns two settled connections: one has shown the denied name, the other the allowed name.
+/// Returns two connections whose names are final: the first has sent the denied name, the second the allowed name.
 fn both(net: &Net) -> anyhow::Result<[Ends; 2]> {
     let mut both = [Ends::new(net, 8081)?, Ends::new(net, 8082)?];
     for (ends, name) in both.iter_mut().zip([DENIED, ALLOWED]) {
@@ -110,7 +111,7 @@ fn both(net: &Net) -> anyhow::Result<[Ends; 2]> {
     Ok(both)
 }
 
-/// Checks that a reloaded policy that denies a name ends the settled connection with this name, and no other.
+/// Checks that a reloaded policy that denies a name ends the connection with this name, and no other.
 fn after_reload(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, &without_tls())?;

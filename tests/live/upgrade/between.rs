@@ -14,14 +14,14 @@ use testbed::twin::Twin;
 use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
 use super::setting::{check_said, Setting};
 
-/// Change of a memory: name of the corrupted part, whether the memory is sealed, and the function that corrupts its
-/// bytes.
+/// Corruption of the data that an old firewall sends in a memory file: name of the corrupted part, whether the memory
+/// file is sealed, and the function that corrupts its bytes.
 pub type Change = (&'static str, bool, fn(&mut Vec<u8>));
 
 /// Data of one kind that an old firewall sends: connections or learned addresses.
 #[derive(Clone, Copy)]
 pub struct Knowledge {
-    /// Length in bytes of the memory that has the data.
+    /// Length in bytes of the memory file that has the data.
     pub bytes: usize,
     /// Returns the new firewall's warning; its argument is the name of the corrupted part.
     pub warning: fn(&str) -> String,

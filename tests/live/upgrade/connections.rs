@@ -196,7 +196,7 @@ const NAMES: &[&str] = &[
     "}",
 ];
 
-/// Offsets in a memory with one IPv4 connection that has shown no bytes.
+/// Offsets in the memory file of an upgrade, with one IPv4 connection whose client has sent no data.
 const KEY: usize = 4;
 const LIST: usize = KEY + 16;
 const FLAGS: usize = LIST + 1;

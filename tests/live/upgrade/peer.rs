@@ -107,15 +107,16 @@ impl Peer {
         serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
     }
 
-    /// Requests an upgrade, and reads everything that the old firewall sends before it stops. Returns the line of
-    /// state.
+    /// Requests an upgrade, and reads everything that the old firewall sends before it stops. Returns the first line,
+    /// which describes the old firewall's state.
     pub fn ask(&mut self) -> anyhow::Result<Value> {
         self.prove()?;
         self.say(REQUEST)?;
         self.hear_all()
     }
 
-    /// Reads everything that the old firewall sends to a permitted new firewall. Returns the line of state.
+    /// Reads everything that the old firewall sends to a permitted new firewall. Returns the first line, which
+    /// describes the old firewall's state.
     pub fn hear_all(&mut self) -> anyhow::Result<Value> {
         let state = self.hear()?;
         ensure!(state["ok"] == true, "{state}");

@@ -56,8 +56,9 @@ fn is_written(parameter: &str) -> bool {
     is_pointer(parameter) && (!parameter.starts_with("const ") || parameter.contains("**"))
 }
 
-/// Returns the number of values that a Rust function returns and C may write through pointers: the parts of a tuple,
-/// none for a status. One more for Result<Option<…>>: C returns a status, and may also write whether there is a value.
+/// Returns the number of values that C may write through pointers in place of a Rust function's result: one for each
+/// part of a tuple, none for a status. One more for Result<Option<…>>: C returns a status, and may also write whether
+/// there is a value.
 fn values(returned: &str) -> usize {
     if ["", "bool", "fmt::Result"].contains(&returned) {
         return 0;

@@ -177,7 +177,8 @@ fn refused_alike(name: &str) -> anyhow::Result<()> {
     both_refuse(&folder(), &format!("{name}.nft"), expected.trim_end())
 }
 
-/// Checks that nft accepts a policy and its print, unless the policy has a reason why not; then nft must refuse it.
+/// Checks that nft accepts a policy and its canonical print. If a comment `# nft: REASON` in the policy says why nft
+/// refuses it, nft must refuse the policy; with "(nor the print)" also the print.
 fn taken_by_nft(name: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let text = read(name, "nft")?;

@@ -4,7 +4,7 @@
 
 use anyhow::{bail, ensure};
 
-/// Notes in the places of examples, which are no examples.
+/// Notes in the column of examples that are no examples.
 const NOTES: [&str; 6] = [
     "without it: ip",
     "without it: warn",

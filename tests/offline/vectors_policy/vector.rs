@@ -69,7 +69,7 @@ pub fn parse(text: &str) -> anyhow::Result<Vec<Vector>> {
     Ok(reader.vectors)
 }
 
-/// Part of a vector that was parsed last. The lines of a vector are in this order.
+/// Part of a vector, in the order of a vector's lines; the reader stores the part that it parsed last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Name,

@@ -16,7 +16,8 @@ use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::restore;
-use testbed::twin::{built, root, TWINS};
+use testbed::record::Record;
+use testbed::twin::{built, TWINS};
 use testbed::wait::{until, PATIENCE};
 
 /// Name, limit in seconds and body of a case.
@@ -67,10 +68,11 @@ pub struct Plan {
     pub members: usize,
     /// Certificates for etcd's https.
     pub tls: Option<Certificates>,
-    /// Address of a folder that agents use instead of etcd. `authority` is the file of its server's authority.
+    /// URL of a folder that agents read instead of etcd. `authority` is the file with the certificate authority of its
+    /// server.
     pub folder: Option<String>,
     pub authority: Option<String>,
-    /// Prefix of the commands of agents and of root's services, e.g. faketime.
+    /// Prefix of the commands of agents and of the services that run as root, e.g. faketime.
     pub before: Vec<String>,
     /// Prefix of the agents' commands only; `{}` is the staging folder.
     pub before_agent: Vec<String>,
@@ -80,7 +82,7 @@ pub struct Plan {
     pub look: u64,
 }
 
-/// Server's certificate, key and authority, as files.
+/// Paths of a server's certificate, of its key, and of the certificate authority.
 #[derive(Clone)]
 pub struct Certificates {
     pub certificate: String,
@@ -96,7 +98,7 @@ pub struct Host {
     pub firewall: Mutex<Option<Firewall>>,
     local: Option<Running>,
     agent: Option<Running>,
-    record: Option<Running>,
+    record: Option<Record>,
 }
 
 pub struct Place {
@@ -108,7 +110,8 @@ pub struct Place {
 }
 
 impl Place {
-    /// Creates a fleet with this number of hosts, with running etcd, root's services and agents.
+    /// Creates a fleet with this number of hosts. Starts etcd, and on each host the agent and the service that runs as
+    /// root.
     pub fn new(hosts: usize) -> anyhow::Result<Place> {
         Place::with(Plan {
             hosts,
@@ -247,7 +250,7 @@ impl Place {
         words
     }
 
-    /// Starts a host's listener for root's service, like systemd with twinwall-fleet.socket.
+    /// Starts the listener of a host's service that runs as root, like systemd with twinwall-fleet.socket.
     pub fn start_local(&mut self, number: usize) -> anyhow::Result<()> {
         let host = &self.hosts[number];
         let socket = self.path(&host.id, "socket");
@@ -280,25 +283,13 @@ impl Place {
         })
     }
 
-    /// Starts a host's record of the last minute, as the unit twinwall-record does.
+    /// Starts a host's record of the last minute.
     pub fn start_record(&mut self, number: usize) -> anyhow::Result<()> {
         let host = &self.hosts[number];
-        let rules = root().join("packaging/record.nft");
-        let rules = rules.to_string_lossy();
-        testbed::place::run(&host.namespace, "nft", &["-f", &rules])?;
         let folder = self.path(&host.id, "record");
-        std::fs::create_dir_all(&folder)?;
-        let log = self.path(&host.id, "record.log");
-        let mut command = host.namespace.command(built("capture"));
-        command
-            .args(["--nflog", "5", "--ring", "4M", "--user", "root"])
-            .args(["--rotate", "4MB,15s", "--keep", "5"])
-            .args(["-w", &format!("{folder}/%Y%m%d-%H%M%S.pcapng")])
-            .stderr(File::create(&log)?);
-        self.hosts[number].record = Some(Running(command.spawn()?));
-        until("the record to begin", PATIENCE, || {
-            Ok(std::fs::read_to_string(&log)?.contains("capture: "))
-        })
+        let record = Record::start(&host.namespace, &folder)?;
+        self.hosts[number].record = Some(record);
+        Ok(())
     }
 
     /// Returns the bytes of a host's record, of all its files.
@@ -353,7 +344,7 @@ impl Place {
         self.hosts[number].agent = None;
     }
 
-    /// Kills a host's agent and the listener of root's service.
+    /// Kills a host's agent, and the listener of the service that runs as root.
     pub fn stop_host(&mut self, number: usize) {
         self.hosts[number].agent = None;
         self.hosts[number].local = None;
@@ -379,7 +370,7 @@ impl Place {
         waited.with_context(|| self.agent_log(number).unwrap_or_default())
     }
 
-    /// Returns the state file of a host's root service.
+    /// Returns the contents of the state file of a host's service that runs as root.
     pub fn state(&self, number: usize) -> Value {
         let path = self.path(&self.hosts[number].id, "state/state.json");
         let text = std::fs::read_to_string(path).unwrap_or_default();

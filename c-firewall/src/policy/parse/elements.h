@@ -7,7 +7,7 @@
 
 /// Properties that all elements of a set or map must have.
 struct parse_shape {
-    uint32_t count; // number of fields
+    uint32_t count; // number of fields of an element's key
     enum policy_type types[POLICY_KEY_FIELDS_MAX];
     uint8_t bits[POLICY_KEY_FIELDS_MAX];
     enum policy_maps_to maps_to;

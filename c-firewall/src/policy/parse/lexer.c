@@ -162,7 +162,7 @@ int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, 
     if (bytes > POLICY_TEXT_MAX)
         return fail(failure, "%s: " LEXER_TOO_LARGE, name);
     copied = strdup(name);
-    source.text = malloc(bytes + 1); // + 1, so that the result is not NULL for an empty text
+    source.text = malloc(bytes + 1); // + 1, so that malloc does not return NULL for an empty text
     if (!copied || !source.text) {
         free(copied);
         free(source.text);

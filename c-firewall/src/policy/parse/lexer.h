@@ -24,8 +24,10 @@
 #define LEXER_UNDEFINED "not defined before this"
 
 enum {
-    LEXER_AHEAD = 2,   // maximum number of tokens that are read ahead
-    LEXER_BLANKS = 64, // number of bytes of blanks and comments in a define that count as a token
+    LEXER_AHEAD = 2, // maximum number of tokens that are read ahead
+    // Number of bytes of blanks and comments in a define that count as one of POLICY_TOKENS_MAX
+    // tokens.
+    LEXER_BLANKS = 64,
     LEXER_FRAMES = POLICY_INCLUDE_DEPTH_MAX + POLICY_DEFINE_DEPTH_MAX,
 };
 
@@ -39,7 +41,7 @@ struct lexer_frame {
 /// A file and its text.
 struct lexer_file {
     char *text;
-    uint64_t device, inode; // device and inode; 0, 0 = not a file
+    uint64_t device, inode; // device and inode of the file; 0, 0 for a text in memory
 };
 
 /// A `define`: the text of its value, as a frame that is not read yet, and its name.
@@ -49,9 +51,9 @@ struct lexer_define {
 };
 
 struct lexer {
-    struct failure *failure; // destination of errors
+    struct failure *failure; // failure that functions of the lexer fill in
     uint32_t file_count;
-    char **names;             // names of the files in messages; file_count of them
+    char **names;             // names of the files, as messages show them; file_count of them
     struct lexer_file *files; // files; file_count of them
     uint32_t room;            // capacity of names and files
     uint64_t bytes, tokens;

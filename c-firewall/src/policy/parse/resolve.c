@@ -244,7 +244,7 @@ static const char *step_name(const struct policy_table *table, uint32_t node) {
 /// State of a node in the search: not reached, on the current path, or with all its paths followed.
 struct node {
     enum { NODE_NEW, NODE_OPEN, NODE_DONE } state;
-    uint32_t at; // index of the next step
+    uint32_t at; // index of the next step to follow
     // Number of chains on the longest path from this node. The node itself counts only in the state
     // Done.
     uint32_t length;

@@ -19,7 +19,7 @@ struct block {
     struct token name;
     bool commented, typed, has_flags, has_elements;
     bool ranged;               // true if an element is a range or prefix
-    struct policy_place range; // place of the first such element
+    struct policy_place range; // place of the first element that is a range or prefix
     uint32_t fields;           // number of fields in set.types
     struct policy_set set;
 };

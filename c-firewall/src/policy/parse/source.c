@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    READ_BYTES = 64 << 10, // initial size of the buffer, which is doubled as needed
+    READ_BYTES = 64 << 10, // initial size of the buffer in bytes; it is doubled as needed
 };
 
 /// Reads at most limit bytes from a descriptor, plus one byte if there are more.

@@ -18,8 +18,10 @@ enum {
     PARSE_PROTOCOL_ICMP = 1, // numbers of protocols (RFC 5237)
     PARSE_PROTOCOL_TCP = 6,
     PARSE_PROTOCOL_UDP = 17,
-    PARSE_TESTED_ANY = 0,       // nothing is known about a packet's protocol yet
-    PARSE_TESTED_SEVERAL = 256, // several are possible, so that no field of one of them may be used
+    PARSE_TESTED_ANY = 0, // the matches so far imply no protocol
+    // The matches so far allow several protocols, so that no field of a single protocol may be
+    // used.
+    PARSE_TESTED_SEVERAL = 256,
     PARSE_NO_NAME = -1,
     // Maximum number of statements and fields of a rule: nf_tables has room for 128 expressions of
     // 4095 bytes together. A new mark counts as a field.
@@ -33,10 +35,11 @@ enum parse_name_kind { PARSE_TABLE, PARSE_CHAIN, PARSE_SET };
 /// Properties of packets that the statements of the current rule so far imply.
 struct parse_tested {
     enum policy_family family;
-    uint16_t layer3; // protocol of layer 3: PARSE_NFPROTO_* or PARSE_TESTED_*
+    // Protocol of layer 3: PARSE_NFPROTO_* or PARSE_TESTED_*.
+    uint16_t layer3;
     // Protocol of layer 4: PARSE_PROTOCOL_*, another protocol's number, or PARSE_TESTED_*.
     uint16_t protocol;
-    uint32_t fields; // number of fields that it has read
+    uint32_t fields; // number of fields that the rule has read so far
     // True for the fields after `typeof`: none of them excludes another one.
     bool is_typeof;
 };

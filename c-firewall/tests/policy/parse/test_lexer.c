@@ -14,7 +14,7 @@
 
 enum {
     FOLDER_BYTES = 64,
-    FILES_MAX = 20, // of a folder of a test
+    FILES_MAX = 20, // maximum number of files in a test's folder
 };
 
 static const char *const kinds[] = {

@@ -12,7 +12,7 @@
 
 enum {
     TEXT_BYTES = 4096,
-    CHAIN = 1, // of the rules of the vectors: the second of their table
+    CHAIN = 1, // index in its table of the chain with the rules of the vectors
 };
 
 /// Writes the policy text of a vector: the text itself, or a table around its rules. Returns its

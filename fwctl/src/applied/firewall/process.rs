@@ -56,7 +56,9 @@ pub fn become_firewall(pid_file: &Path, command: &[String]) -> Result<Exit, Fail
     let nothing = File::open("/dev/null").map_err(failed)?;
     dup2_stdin(nothing).map_err(|error| failed(error.into()))?;
     let Some((program, arguments)) = command.split_first() else {
-        return Err(refused("start-firewall: no program: it is apply's"));
+        return Err(refused(
+            "start-firewall: no program: only fwctl apply starts it",
+        ));
     };
     let mut command = Command::new(program);
     command.args(arguments).env_clear().env("PATH", PATH);

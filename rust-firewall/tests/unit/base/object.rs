@@ -8,7 +8,7 @@ struct Object {
     text: String,
 }
 
-/// Checks the line of a JSON object with one text.
+/// Checks the line of a JSON object whose only member is `text`.
 fn check_text(text: &[u8], expected: &str) {
     let text = object::string_of(text);
     assert_eq!(object::line(&Object { text }), expected);

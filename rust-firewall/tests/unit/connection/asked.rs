@@ -62,7 +62,7 @@ fn a_question_is_answered_once() {
     let right = message(7, true);
     assert!(!asked::take(&mut asked, &told, &right, &at(1)));
     asked::note(&mut asked, &query, &message(7, false), &at(1));
-    asked::note(&mut asked, &query, &message(7, false), &at(2)); // sent again
+    asked::note(&mut asked, &query, &message(7, false), &at(2)); // the client sends its query again
     let mut others = [right; 4];
     others[0].id = 8;
     others[1].dns_type = 28;

@@ -13,7 +13,7 @@ fn byte_at(place: u32) -> u8 {
     (place.wrapping_mul(2_654_435_761) >> 24) as u8
 }
 
-/// Returns the number of runs of stored bytes.
+/// Returns the number of runs of stored bytes. A run has no gap.
 /// - there: true for each offset whose byte is stored.
 fn runs(there: &[bool]) -> usize {
     let begins = |at: &usize| there[*at] && (*at == 0 || !there[*at - 1]);

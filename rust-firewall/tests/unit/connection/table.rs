@@ -68,8 +68,8 @@ fn connections_are_found_and_stand_in_their_order() {
     }
 }
 
-/// The table records a forgotten connection for 120 s. If many connections share few places, the table reports every
-/// key as forgotten.
+/// The table records a forgotten connection for 120 s. If far more connections are forgotten than it has room to
+/// record, it reports every key as forgotten.
 #[test]
 fn what_was_forgotten_is_remembered_for_a_while() {
     let mut table = table::make(1);

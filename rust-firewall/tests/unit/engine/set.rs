@@ -15,7 +15,7 @@ const ELEMENTS_MAX: u32 = 120;
 const ROUNDS: u32 = 400;
 const QUESTIONS: u32 = 300;
 
-/// Returns a field's value for a small number. The value of the wide field has the number in both halves.
+/// Returns a number as a field's value. A wide field has the number in its low half and in its high half.
 fn widen(field: usize, value: u32) -> u128 {
     let value = u128::from(value);
     match WIDE[field] {

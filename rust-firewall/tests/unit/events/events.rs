@@ -128,7 +128,7 @@ fn records_are_told_by_the_policy_that_decided() {
     made.note(1, Verdict::Drop, 0, 2);
     events::drain(&made.events);
     assert_eq!(Arc::strong_count(&one), 1);
-    made.note(1, Verdict::Drop, 0, 1); // can't be: then no rule is told
+    made.note(1, Verdict::Drop, 0, 1); // the policy of this generation is no longer known: the event has no rule
     made.note(2, Verdict::Drop, 0, 4);
     events::start(&made.events).unwrap();
     events::stop(&made.events);
@@ -183,7 +183,7 @@ fn a_sleeping_thread_is_woken() {
     events::start(&made.events).unwrap();
     events::tell(&made.events, EventsKind::Started, &EventsFacts::default());
     made.wait_for("started");
-    thread::sleep(5 * STEP); // it sleeps by then
+    thread::sleep(5 * STEP); // the thread sleeps now
     made.note(0, Verdict::Drop, 0, 1);
     made.wait_for("\"drop\":{");
     assert!(events::fd(&made.events).is_some());
@@ -215,7 +215,7 @@ fn clients_get_what_they_asked_for() {
     let control = place.path("control");
     let mut made = Made::with(place, &["--control", &control]);
     events::start(&made.events).unwrap();
-    made.note(0, Verdict::Accept, 0, 1); // nobody wants it
+    made.note(0, Verdict::Accept, 0, 1); // no sink requests this event
     let mut clients = Vec::new();
     for index in 0..TAILS_MAX {
         let (fd, client) = pair();

@@ -123,7 +123,7 @@ fn a_full_pipe_is_waited_for_and_then_counted() {
     let place = Place::new("sink-pipe");
     let path = place.path("events");
     mkfifo(path.as_str(), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
-    let mut made = Made::open(&path); // nobody reads yet
+    let mut made = Made::open(&path); // no process reads yet
     assert!(events::sink::fd(&made.sink).is_none());
     let mut reader = fs::OpenOptions::new()
         .read(true)

@@ -69,9 +69,9 @@ fn after_progress_it_is_another_stall() {
     let found = figures(5, 5);
     assert_eq!(due_at_last(&mut watch, &found, LOOKS + 1), Some(5));
     settled(&mut watch, &found, &figures(5, 0));
-    let found = figures(8, 2); // one of three was answered by the firewall
+    let found = figures(8, 2); // the firewall answered one of three packets
     assert_eq!(due_at_last(&mut watch, &found, LOOKS + 1), Some(8));
-    let after = figures(9, 0); // one came meanwhile, and was answered as well
+    let after = figures(9, 0); // one packet arrived meanwhile, and was answered as well
     assert_eq!(settled(&mut watch, &found, &after), (3, true));
 }
 

@@ -152,7 +152,7 @@ fn link_types_have_their_headers() {
         version: 4,
     };
     assert_eq!(find_ip(LINK_ETHERNET, &ethernet, 60), Some(without_padding));
-    // Raw IP: the frame states no version, and has bytes after the length in the IP header.
+    // The link type raw IP does not state the IP version. The frame is longer than the length in the IP header.
     let raw = Found {
         offset: 0,
         captured: 21,

@@ -125,7 +125,8 @@ fn a_mark_is_part_of_the_run() {
     );
 }
 
-/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID before the last ID begins a run.
+/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID that is lower than the previous ID
+/// begins another run (IDs with a common batch verdict).
 #[test]
 fn an_earlier_id_begins_a_run() {
     let accept = |id| (id, Verdict::Accept, 0);
@@ -196,7 +197,7 @@ fn gaps_are_explained_by_messages_and_overruns() {
     batch_overrun(&mut batch);
     accept(&mut batch, 900);
     assert_eq!(batch.gap_ids, 1);
-    accept(&mut batch, 902); // an overrun explains one
+    accept(&mut batch, 902); // an overrun explains a gap
     assert_eq!((batch.gap_ids, batch.count), (2, 8));
 }
 

@@ -261,8 +261,8 @@ pub fn ask(what: &str, bytes: &[u8]) -> String {
     ask_from(what, bytes, &mut NamesProgress::default())
 }
 
-/// Returns true if a stream in segments has the same results with the progress of earlier segments as without it.
-/// Without progress the stream is parsed from its start after each segment.
+/// Parses a stream after each segment, once with the progress of earlier segments, and once from the stream's start.
+/// Returns true if both results are the same after each segment.
 /// - segment: size of the segments in bytes.
 /// - what: client or request.
 pub fn is_same_in_segments(what: &str, bytes: &[u8], segment: usize) -> bool {
@@ -279,7 +279,8 @@ pub fn is_same_in_segments(what: &str, bytes: &[u8], segment: usize) -> bool {
     true
 }
 
-/// Returns the parsers' result for some bytes. An earlier call has parsed a part of them (see `progress`).
+/// Returns the result of the parser that `what` selects, for some bytes.
+/// - progress: in/out: progress of an earlier call with fewer of these bytes; the default before the first call.
 fn ask_from(what: &str, bytes: &[u8], progress: &mut NamesProgress) -> String {
     let mut names = Names::default();
     let mut scratch = [0; hello::BYTES_MAX];

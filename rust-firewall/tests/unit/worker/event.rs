@@ -235,7 +235,7 @@ fn both_ends_at_once() {
 fn only_a_sleeper_is_woken_and_once() {
     let mut made = made(RING_RECORDS);
     made.bell.asleep.store(true, Ordering::Relaxed);
-    event::flush(&mut made.ring); // nothing was noted since
+    event::flush(&mut made.ring); // no event was stored since the last flush
     note(&mut made.ring, 1);
     assert_eq!(made.bell.event.read(), Err(Errno::EAGAIN));
     event::flush(&mut made.ring);

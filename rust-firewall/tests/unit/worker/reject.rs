@@ -128,7 +128,7 @@ fn a_reset_to_the_receiver_takes_nothing_from_the_packet_but_its_ends() {
     assert_eq!(sum(&reset[..20], 0), 0xffff);
     let mut bytes = SYN;
     bytes[33] |= 4;
-    assert!(onward(&bytes).is_empty()); // to a RST
+    assert!(onward(&bytes).is_empty()); // answer to a RST
     assert!(onward(&datagram6()).is_empty());
 }
 
@@ -184,7 +184,7 @@ fn icmpx_has_a_code_of_each_family() {
     assert_eq!(code(&HOST, 4), 1);
 }
 
-/// Checks that a packet gets a reply, and gets none after a byte has changed.
+/// Checks that a packet gets a reply, but gets none after the byte at the offset `at` was changed to `byte`.
 fn assert_not_due(how: &Reject, bytes: &[u8], at: usize, byte: u8) {
     let mut bytes = bytes.to_vec();
     assert!(!whole(how, &bytes).is_empty());
@@ -195,7 +195,7 @@ fn assert_not_due(how: &Reject, bytes: &[u8], at: usize, byte: u8) {
 #[test]
 fn what_gets_no_answer() {
     assert_not_due(&HOST, &SYN, 16, 224); // to a multicast address
-    assert_not_due(&HOST, &SYN, 12, 224); // from one
+    assert_not_due(&HOST, &SYN, 12, 224); // from a multicast address
     assert_not_due(&HOST, &SYN, 7, 1); // a later fragment
     assert_not_due(&RESET, &SYN, 9, 17); // no TCP
     assert_not_due(&POLICY_FAIL, &datagram6(), 24, 0xff);

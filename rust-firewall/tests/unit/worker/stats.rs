@@ -160,7 +160,7 @@ fn more_verdicts_than_packets_are_a_difference_at_the_end() {
 fn messages_without_an_id_count_as_received_from_the_kernel() {
     let mut reading = reading(100, offered(104));
     reading.after.without_id = 4;
-    reading.after.netlink = 9; // of which five have one
+    reading.after.netlink = 9; // five of them have a packet
     reading.received_before = 104;
     let ledger = closed(&reading);
     assert_eq!(

@@ -31,7 +31,7 @@ pub struct Differing<'a> {
 /// Effect of a deviation on the packets after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
-    /// None: both sides have the same state.
+    /// No effect: both sides have the same state.
     Same,
     /// The packet is left out, and so is the rest of its connection.
     LeftOut,
@@ -45,10 +45,10 @@ pub struct Deviation {
     pub met: u64,
 }
 
-/// Deviations that different counters alone can show.
+/// Names of the deviations that may appear as different counters although no packet differs.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
-/// Deviation that only different counters can show.
+/// Name of the deviation that appears only as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.

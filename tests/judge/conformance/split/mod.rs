@@ -39,7 +39,7 @@ const DISAGREEMENTS_MAX: u64 = 5;
 /// Number of connections on each way (path through the cell), for each ten single packets.
 const CONNECTIONS: usize = 3;
 
-/// Result of a policy with packets.
+/// Result of comparing the whole policy with the split policy for some packets.
 enum Finding {
     Agreed,
     /// The splitter refuses the policy. The text is its reason.
@@ -384,13 +384,39 @@ impl Sitting {
                 denied.extend(act.connection);
             }
         }
-        if wrong.is_none() && left_out.is_empty() {
-            return self.excuse_counters(case, acts, reports, found);
+        if !left_out.is_empty() {
+            return (left_out, wrong);
         }
-        (left_out, wrong)
+        match wrong {
+            None => self.excuse_counters(case, acts, reports, found),
+            Some(_)
+                if ["limit ", "quota "]
+                    .iter()
+                    .any(|word| case.text.contains(word)) =>
+            {
+                (self.uncounted(acts, reports), wrong)
+            }
+            Some(_) => (left_out, wrong),
+        }
     }
 
-    /// Returns the same as `excuse` if only counters differ.
+    /// Packets that one side counts and the other does not, by a deviation, as far as they were not left out yet. A limit or
+    /// quota that counts them decides later packets.
+    fn uncounted(&mut self, acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+        let all = [
+            (deviations::NO_CONNECTION, lost(acts, reports)),
+            (deviations::DENIED, denied(acts, reports)),
+            (deviations::BOTH_WAYS, stopped(acts, reports)),
+        ];
+        let first = all.into_iter().find(|(_, uncounted)| !uncounted.is_empty());
+        let Some((name, uncounted)) = first else {
+            return BTreeSet::new();
+        };
+        deviations::count(&mut self.own, name, uncounted.len());
+        uncounted
+    }
+
+    /// Returns the packets to leave out and the first unexpected difference, like `excuse`, if only counters differ.
     fn excuse_counters(
         &mut self,
         case: &Case,
@@ -402,15 +428,12 @@ impl Sitting {
         let Some(first) = counters.first() else {
             return (BTreeSet::new(), None);
         };
-        for (name, uncounted) in [
-            (deviations::NO_CONNECTION, lost(acts, reports)),
-            (deviations::DENIED, denied(acts, reports)),
-            (deviations::BOTH_WAYS, stopped(acts, reports)),
-        ] {
-            if !uncounted.is_empty() {
-                deviations::count(&mut self.own, name, uncounted.len());
-                return (uncounted, None);
-            }
+        let mut uncounted = self.uncounted(acts, reports);
+        if uncounted.is_empty() {
+            uncounted = self.read_otherwise(case.text, acts);
+        }
+        if !uncounted.is_empty() {
+            return (uncounted, None);
         }
         let rules = &reports[0].outcome.counter_rules;
         let sees_own = |one: &&Difference| {

@@ -41,7 +41,8 @@ impl Profile {
     }
 }
 
-/// IP version and protocol on which the matches of a rule agree. 0 means not fixed; 255 means that a match tests it.
+/// IP version and protocol to which the matches of a rule are limited, so that they do not exclude each other. 0: no
+/// limit; 255: a match tests the version or protocol itself.
 #[derive(Clone, Copy)]
 struct Context {
     version: u8,

@@ -25,8 +25,8 @@ struct Way {
     name: &'static str,
     /// True if the denied name is sent later than --hello-timeout after the allowed connection.
     late: bool,
-    /// Returns a datagram of this length that precedes the others in one packet (UDP_SEGMENT). None: the datagrams are
-    /// separate packets.
+    /// Function that returns a datagram of a length. That datagram precedes those with the name in one packet, which is
+    /// split later (UDP_SEGMENT). None: the datagrams are separate packets.
     before: Option<fn(usize) -> Vec<u8>>,
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }
@@ -125,7 +125,7 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to send the denied name passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -135,7 +135,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Checks that all ways reach the server without a firewall.
+/// Checks that all ways to send the denied name reach the server without a firewall.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
     all_completed(&try_all(&Scene::new(setting)?, true)?)
 }

@@ -269,7 +269,7 @@ impl Client<'_> {
     }
 }
 
-/// Runs every wanted way with every opening.
+/// Runs every wanted way with every opening (a client's first bytes).
 /// - answered: the server must receive the name, from one of a way's clients.
 fn try_all(
     scene: &Scene,
@@ -297,7 +297,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to hide a denied name passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -319,7 +319,8 @@ pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks without a firewall that the ways marked honest reach the server, and more than half of the others.
+/// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
+/// the others.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;

@@ -101,7 +101,7 @@ const WAYS: &[Way] = &[
     },
 ];
 
-/// Runs every wanted way with every opening.
+/// Runs every wanted way with every opening (a client's first bytes).
 /// - answered: the server must receive the name.
 fn try_all(
     scene: &Scene,
@@ -140,7 +140,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// Checks that no way passes the firewall.
+/// Checks that no way to hide a denied hello passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(setting)?;
     let running = by.start(&scene.net, text)?;
@@ -161,7 +161,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that all ways reach the server without a firewall.
+/// Checks that all ways to hide a hello reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
     for setting in [QuinnV4, QuinnV6] {
         let scene = Scene::new(setting)?;

@@ -26,7 +26,7 @@ use Setting::{AioquicV4, AioquicV6, QuinnV4, QuinnV6};
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub what: &'static str,
-    /// QUIC version.
+    /// QUIC version of the first bytes.
     pub version: u32,
     /// Other version that the server also supports.
     pub other_version: Option<u32>,

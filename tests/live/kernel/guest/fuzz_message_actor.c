@@ -40,7 +40,7 @@ static uint8_t *moving; ///< another thread unmaps it, and takes its rights
 static uint8_t *constant;
 static uint64_t number;
 
-/// Closes a descriptor. Requests that it has received can't be answered by this number any more.
+/// Closes a descriptor. Requests that were received through it can't be answered any more.
 static void forget(int fd) {
     close(fd);
     for (int i = 0; i < TOKENS; i++)
