@@ -68,12 +68,17 @@ fn is_determined(tokens: &Tokens, rule: Range<usize>) -> bool {
         "tcp" => (&["tcp"], &["tcp"]),
         _ => (&["ip", "ip6", "icmp", "icmpv6"], &["ipv4", "ipv6"]),
     };
+    let mut has_protocol = false;
     rule.into_iter().any(|at| {
+        let word = tokens.get(at);
         let before = if at == 0 { "" } else { tokens.get(at - 1) };
+        has_protocol |= before == "l4proto" && word.contains("icmp");
         match before {
             "{" | "," | "!=" | "original" | "reply" => false,
-            "l4proto" | "nexthdr" | "nfproto" | "protocol" => values.contains(&tokens.get(at)),
-            _ => fields.contains(&tokens.get(at)) && tokens.get(at + 1) != "option",
+            "l4proto" | "nexthdr" | "nfproto" | "protocol" => values.contains(&word),
+            // After `meta l4proto icmp`, fields of ICMP are read in packets of both families.
+            _ if has_protocol && word.starts_with("icmp") => false,
+            _ => fields.contains(&word) && tokens.get(at + 1) != "option",
         }
     })
 }

@@ -214,6 +214,7 @@ fn a_protocol_that_a_match_determines_is_not_implied() {
         "counter tcp option mptcp missing reject with tcp reset",
         "counter meta protocol ip reject with icmp type host-prohibited",
         "counter meta l4proto icmp reject with icmp type host-prohibited",
+        "counter meta l4proto icmp icmp type 8 reject with icmp type host-prohibited",
         "counter meta nfproto != ipv6 reject with icmp type host-prohibited",
     ] {
         assert_eq!(first(rule), "meta", "{rule}");
