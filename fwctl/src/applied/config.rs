@@ -183,7 +183,10 @@ mod tests {
             ("MARKS=x", "a number of 32 bits"),
             ("OPTIONS=--monster", "--monster"),
             ("OPTIONS=--policy a", "which fwctl apply sets"),
-            ("OPTIONS=--fail crash=open", "set both to open or both to closed"),
+            (
+                "OPTIONS=--fail crash=open",
+                "set both to open or both to closed",
+            ),
         ] {
             let wanted = parse("t.conf", text).and_then(|config| config.wanted());
             let said = wanted.unwrap_err().text;

@@ -301,7 +301,10 @@ fn names_are_refused() -> anyhow::Result<()> {
     let policy = place.folder.write("good.nft", OTHER_NAMES)?;
     let config = place.folder.file("twinwall.conf");
     for (text, words) in [
-        ("OPTIONS=--fail crash=open\n", "for both"),
+        (
+            "OPTIONS=--fail crash=open\n",
+            "set both to open or both to closed",
+        ),
         ("NOTHING\n", "twinwall.conf:1"),
         ("OPTIONS=--user nobody-at-all\n", "nobody-at-all"),
     ] {

@@ -416,6 +416,23 @@ impl Sitting {
         uncounted
     }
 
+    /// Returns the packets that the kernel's rules read otherwise than the twins', as far as they were not left out yet.
+    fn read_otherwise(&mut self, policy: &str, acts: &[Act]) -> BTreeSet<u32> {
+        let mut numbers = BTreeSet::new();
+        for act in acts {
+            let case = of_kernel::Case {
+                policy,
+                shot: &act.shot,
+                copy_bytes: None,
+            };
+            for place in of_kernel::met(&self.of_kernel, &case) {
+                self.of_kernel[place].met += 1;
+                numbers.insert(act.shot.number);
+            }
+        }
+        numbers
+    }
+
     /// Returns the packets to leave out and the first unexpected difference, like `excuse`, if only counters differ.
     fn excuse_counters(
         &mut self,
