@@ -109,6 +109,8 @@ enter_kept() {
     console=$work/console
     exec {lock}>"$work/lock"
     flock "$lock"
+    # Otherwise a write to its fifo would wait for a reader.
+    kill -0 "$(<"$work/pid")" 2>/dev/null || finish 0 ""
 }
 
 run_in_kept() {
