@@ -18,6 +18,7 @@ A Debian 12 with systemd and the packages of build/deb:
   --system               boots it, afresh each time
   --keep                 (instead of a command) boots it and leaves it running, for --exec
   --exec                 runs COMMAND in the one that was kept
+  --reboot               reboots the one that was kept, with its disk as it is now, and waits for its start
   --stop                 ends the one that was kept
 Both:
   --file HERE[:THERE]    puts a file or a folder in, at the same path or at THERE, with the shared libraries it needs
@@ -69,7 +70,7 @@ read_options() {
             --console) console=$(value "$@"); shift ;;
             --debug) flavour=debug ;;
             --icount) icount=yes ;;
-            --headers | --system | --keep | --exec | --stop) mode=${1#--} ;;
+            --headers | --system | --keep | --exec | --reboot | --stop) mode=${1#--} ;;
             --help | -h) usage; exit 0 ;;
             --) shift; command=("$@"); break ;;
             *) fail 2 "unknown option $1: vm/run --help, and -- before the command" ;;

@@ -3,8 +3,9 @@
 # shellcheck source=functions
 # doctor's findings on a host that the next boot would leave unprotected, and its cures as printed.
 network
+network_at_boot port_is_closed 23
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
-cp /etc/nftables.conf /run/nftables.conf
+cp /etc/nftables.conf $kept/nftables.conf
 instance web "--queue 0 --policy /etc/twinwall/web.nft"
 
 # cure PATTERN: prints the cure of a finding.
@@ -19,25 +20,19 @@ cures() {
     [ -n "$command" ] && bash -c "$command" && not says "$1" fwctl doctor
 }
 
-# Simulates a boot: no rules are loaded, and enabled units start.
-boot() {
-    systemctl stop nftables 'twinwall-*@*.service'
-    nft flush ruleset
-    systemctl start sysinit.target multi-user.target
-}
-
 check starts systemctl start twinwall-rust@web
 check without-a-rule cures 'no rule leads packets to queue 0'
 check decides patiently web_answers
 check other-ports-are-closed port_is_closed 23
 check unit-is-not-enabled cures 'twinwall-rust@web.service is not enabled'
 check rules-are-not-kept cures '/etc/nftables.conf leads no packet to a queue'
-check boots boot
-check decides-after-a-boot patiently web_answers
+reboot_machine
+check decides-before-the-network was_first nftables twinwall-rust@web
+check decides-after-a-boot web_answers
 check other-ports-are-closed-after-a-boot port_is_closed 23
 systemctl disable --quiet nftables
 check rules-are-off cures 'nftables.service is off'
 chmod 600 /etc/twinwall/web.nft
 check policy-is-root-s-alone says 'the next reload would fail: .*Permission denied' fwctl doctor
-mv /run/nftables.conf /etc/nftables.conf
+mv $kept/nftables.conf /etc/nftables.conf
 systemctl disable --quiet nftables
