@@ -78,7 +78,7 @@ pub fn digest(bytes: &[u8]) -> String {
 pub struct Command {
     pub at: usize,
     pub words: Vec<String>,
-    /// Byte range between its first braces; None without braces.
+    /// Byte range of the text inside the command's first pair of braces; None if the command has no braces.
     pub inner: Option<Range<usize>>,
 }
 

@@ -263,9 +263,10 @@ static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct s
     }
 }
 
-/// Sends a SYN, or a part of the content as data. A length of the step from 0x8000 on means all
-/// bytes up to the content's end. An offset from 0x8000 on means the next byte that the server
-/// expects.
+/// Sends a SYN, or a part of the content as data. The step contains the part's offset and length.
+/// If bit 15 of the offset is set, the part begins at the next byte that the server expects. If bit
+/// 15 of the length is set, the part ends at the content's end. A SYN has data only if bit 15 of
+/// the offset is set; the data begins at the content's start.
 static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
     const struct server *server = &servers[number];
     const uint32_t offset = get16(step + STEP_OFFSET), length = get16(step + STEP_LENGTH);

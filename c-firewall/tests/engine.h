@@ -49,8 +49,8 @@ policy_value engine_ifname(const char *name);
 /// that c0 may jump to. Verdict maps jump to c3, which has no jumps.
 void engine_policy_text(struct random *random, char text[static ENGINE_TEXT_BYTES]);
 
-/// Generates a random packet with values of the policies: IPv4 or IPv6 with TCP, UDP or ICMP.
-/// Returns its length.
+/// Generates a random packet: IPv4 or IPv6 with TCP, UDP or ICMP. Its addresses and ports are in
+/// the ranges that engine_policy_text uses. Returns the packet's length.
 uint32_t engine_packet_bytes(struct random *random, uint8_t bytes[static ENGINE_PACKET_BYTES]);
 
 #endif

@@ -32,7 +32,8 @@ pub struct Job {
     every: u32,
     time: Duration,
     json: bool,
-    /// Bytes of a ring of blocks; 0 if the ring has no blocks, so its capacity is unknown.
+    /// Size of the whole ring in bytes, from which its capacity in packets is estimated. 0 for a ring without blocks:
+    /// its capacity is not estimated.
     block_bytes: usize,
     /// Page size for the TLB model in bytes, that of the program's mapping; None if the model does not run.
     model: Option<u64>,

@@ -360,7 +360,7 @@ pub fn ask(
     Ok(question.number)
 }
 
-/// Conditions of the next wave.
+/// Limits that the waves so far must meet before the next wave starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
     /// Maximum number of hosts in the waves so far that have reverted.

@@ -214,7 +214,7 @@ pub struct Experiment {
     pub rounds: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,
-    /// Slices of the loads that the embedded generator makes.
+    /// Settings for the time slices into which loads of the embedded generator are divided.
     pub slices: Slices,
     pub baseline: String,
     /// Subjects after expansion: each twin once per number of queues.

@@ -53,7 +53,8 @@ fn create(plan: &Plan, folder: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Resumes an interrupted result.
+/// Opens the result folder of an interrupted run, so that the run can continue. Removes the rows of incomplete rounds,
+/// and copies the progress from the old metadata to the plan. Fails if the old run had another configuration.
 fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
     let old = Metadata::read(folder).context("there is nothing to resume: leave --resume out")?;
     if old.config_hash != plan.metadata.config_hash {

@@ -238,8 +238,10 @@ mod tests {
     /// Number of samples in a simulation.
     const CASES: u32 = 1_000;
 
-    /// Returns the share of cases in which the interval of `count` values around 1 contains 1. Each value inherits the share
-    /// `memory` of the previous value.
+    /// Returns the coverage of an interval in a simulation: the share of CASES samples whose interval contains the true
+    /// median, which is 1.
+    /// - count: number of values in a sample.
+    /// - memory: correlation between the logarithms of consecutive values; 0 = the values are independent.
     fn held(count: usize, memory: f64, interval: fn(&[f64]) -> Interval) -> f64 {
         let mut random = StdRng::seed_from_u64(count as u64);
         let held = (0..CASES).filter(|_| {

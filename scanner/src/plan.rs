@@ -128,8 +128,9 @@ pub struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns the index of the next target, for a ring with `room` free slots (at least 1). Takes no more than that from
-    /// the plan: targets held by a full ring would wait for a time-out.
+    /// Returns the index of the next target. Takes a new chunk from the plan if no target of the last chunk is left. A
+    /// chunk has at most `room` targets, because targets held by a full ring would wait for a time-out.
+    /// - room: number of free slots in the ring, at least 1.
     pub fn next_of(&mut self, room: u64) -> Option<u64> {
         if self.next == self.end {
             (self.next, self.end) = self.plan.take(room.min(CHUNK))?;

@@ -26,7 +26,7 @@ pub struct Fields {
     pub fields: Vec<Field>,
 }
 
-/// A type of values.
+/// Data type of a field's values, such as `ipv4_addr`.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Type {

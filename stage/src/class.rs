@@ -66,7 +66,8 @@ impl Classes {
         lookup.elements.iter().filter(holds)
     }
 
-    /// Returns the numbers of the classes for which a rule's matches of names hold. Other matches are not compared.
+    /// Returns the numbers of the classes for which all name matches of a rule hold. For a lookup, the name matches of
+    /// at least one element must hold; a negated lookup excludes no class. Matches of other fields are ignored.
     pub fn of_rule(&self, rule: &NameRule) -> Vec<u32> {
         let mut numbers = self.of(&rule.asks.iter().collect::<Vec<_>>());
         if let Some(lookup) = rule

@@ -74,8 +74,8 @@ pub struct Options {
     /// --fail crash=open: packets pass if no firewall reads the queue.
     pub bypass: bool,
     pub undecided: Undecided,
-    /// --fail unknown=open: packets without a connection pass, and unreadable names count as names that are not known
-    /// yet.
+    /// --fail unknown=open: packets without a connection are accepted. Unreadable names are handled as
+    /// Undecided::Accept handles names that are not known yet.
     pub unknown_open: bool,
     /// Mark bits that may be used.
     pub marks: u32,
@@ -154,7 +154,8 @@ pub struct SplitRule {
     pub text: String,
     /// Texts that replace the rule's matches of names in the kernel. They test the class in the connection mark.
     pub tests: Vec<String>,
-    /// Numbers of the classes for which the rule's matches of names hold. Other matches are not compared.
+    /// Numbers of the classes for which all name matches of the rule hold. For a lookup, the name matches of at least
+    /// one element must hold; a negated lookup excludes no class. Matches of other fields are ignored.
     pub classes: Vec<u32>,
 }
 

@@ -114,8 +114,8 @@ fn named(parts: &[Part], name: &str) -> Option<Case> {
     (part.cases)().into_iter().find(|case| case.name == rest)
 }
 
-/// Returns the whole names and limits of the cases that a filter may select, and true if it names a part, so that no
-/// further filtering is needed.
+/// Returns the full names and time limits of the cases that a filter may select, and a flag. The flag is true for a
+/// filter `PART/WORDS`: then the cases are already filtered.
 fn chosen(parts: &[Part], filter: Option<&str>) -> (Vec<(String, Duration)>, bool) {
     let all = |part: &Part, words: &str| {
         let cases = (part.cases)().into_iter();

@@ -65,9 +65,9 @@ bool connection_refuse(struct connections *connections, const struct packet *pac
 bool connection_is_settled(const struct connections *connections, const struct followed *followed);
 
 /// Returns true if the packet followed last comes from a QUIC server that has the complete
-/// ClientHello of the known names. After that, packets of the server no longer change the names.
+/// ClientHello, which contains the known names. Packets of this server no longer change the names.
 /// Packets of the client may change them: a packet with several datagrams can hide the ClientHello
-/// of another connection.
+/// of another connection. Returns false if the client sent different bytes for the same position.
 bool connection_is_answer(const struct connections *connections, const struct followed *followed);
 
 /// Returns the number of connections that are followed.

@@ -18,7 +18,9 @@
 #include "connection/segment.h"
 #include "connection/types.h"
 
-/// Returns true if further requests may follow on a connection and are read.
+/// Returns true if the firewall reads the next bytes of a client as an HTTP request or a chunk.
+/// Returns false for connections without a known HTTP name, for tunnels, and for connections whose
+/// policy did not read all requests.
 bool requests_go_on(const struct connection *connection);
 
 /// Reads the beginning of a stream of requests. The first request decides the current packet.

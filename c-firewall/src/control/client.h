@@ -21,8 +21,8 @@ enum {
 struct control_client {
     int fd;    // descriptor of the connection; -1 = closed
     uid_t uid; // user of the client
-    // Proof that the client must send before an upgrade: its process, and the number of its
-    // connection.
+    // Proof that the client must send before an upgrade: the client's PID, and the number of its
+    // connection to the control socket.
     struct proof proof;
     char *bytes;   // buffer of CONTROL_LINE_BYTES for received bytes that are not served yet
     size_t filled; // number of received bytes in bytes

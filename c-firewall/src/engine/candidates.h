@@ -34,8 +34,8 @@ int candidates_make(struct candidates *candidates, uint32_t bits, const struct l
                     uint32_t count, uint32_t id_count, bool *left_out);
 void candidates_free(struct candidates *candidates);
 
-/// Returns the expected number of candidates per search that finds a list, rounded up. It is the
-/// mean length of a list; the weight of each list is its length.
+/// Returns the expected number of candidates of a search that finds a list, rounded up. The
+/// probability of a list is proportional to its length.
 uint32_t candidates_cost(const struct candidates *candidates);
 
 #endif

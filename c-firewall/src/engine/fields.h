@@ -43,7 +43,8 @@ static_assert(POLICY_FIELDS_OF_NAMES == FIELDS_BIT(POLICY_FIELD_COUNT) - FIELDS_
 /// Returns true if a field is a name.
 static inline bool fields_is_name(enum policy_field field) { return field >= POLICY_TLS_SNI; }
 
-/// Returns the index of a wide field; FIELDS_WIDE_COUNT for a narrow field.
+/// Returns the index of a wide field (more than 32 bits) in the array `wide` of struct fields.
+/// Returns FIELDS_WIDE_COUNT for a narrow field.
 uint32_t fields_wide_slot(enum policy_field field);
 
 /// Reads fields. A field is absent if the packet does not have it, or ends before the field's end.

@@ -27,7 +27,7 @@ void hostnames_free(struct host_numbers *numbers);
 /// below it.
 struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id);
 
-/// Returns the number of a client's name, like forest_find.
+/// Returns the number of a host name that a client has sent, like forest_find.
 uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length);
 
 /// Adds the bit of an ALPN protocol to a mask, and adds the protocol if it is new. Returns 0,

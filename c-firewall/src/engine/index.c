@@ -179,7 +179,11 @@ static int64_t try_field(struct plan *plan, enum policy_field field,
     return 0;
 }
 
-/// Creates an index from the candidates of the field that was tried last.
+/// Adds the index of a field to the compiled policy, and marks the rules in it as taken. Returns 0
+/// or -ENOMEM.
+/// - field: field of the last call of try_field.
+/// - candidates: lookup from values of the field to rules, as try_field has made it. The index
+///   takes it over; on failure it is freed.
 static int take(struct compiled *compiled, struct plan *plan, enum policy_field field,
                 struct candidates *candidates) {
     struct compile_index *indexes =

@@ -9,8 +9,9 @@ static enum match found_element(uint32_t element) {
     return matches_found_if(element != LOOKUP_NONE);
 }
 
-/// Returns the result for a key with a field that is not present. If the packet does not have a
-/// field, the result is "missing", wherever the field is in the key.
+/// Returns the result of a match whose key has a field without a value. It is MATCH_MISSING if the
+/// packet lacks at least one of the fields. Otherwise it is MATCH_BEYOND if at least one field lies
+/// beyond the captured bytes, and MATCH_UNKNOWN if names are not known.
 static enum match key_not_present(const struct fields *fields, const struct policy_key *key) {
     uint64_t open = 0;
 

@@ -34,9 +34,9 @@ struct named {
 struct named named_follow(struct connections *connections, const struct compiled *compiled,
                           const struct packet *packet, const struct connection_input *how);
 
-/// Advances from a packet's names that the policy accepts to those of the next DNS query or HTTP
-/// request in it. Returns true if there is a next query or request: then the policy must decide
-/// again.
+/// Moves to the names of the next DNS query or HTTP request in a packet. The policy must have
+/// accepted the current names. Returns true if there is a next query or request: then the policy
+/// must decide again.
 /// - generation: generation of the policy.
 bool named_next(struct connections *connections, const struct compiled *compiled,
                 uint64_t generation, struct named *named);

@@ -33,7 +33,8 @@ enum teach_result {
     TEACH_RESULT_COUNT,
 };
 
-/// Outcome of a packet: its answers, and the receiver of addresses.
+/// Output for a packet: the numbers of its DNS answers by result, and the function that is called
+/// with learned addresses.
 struct teach_output {
     // The results of the packet's answers are added, by enum teach_result.
     uint64_t results[TEACH_RESULT_COUNT];

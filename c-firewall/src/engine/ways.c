@@ -16,7 +16,8 @@ enum holds {
     HOLDS_CLOSED, // the rule may hold, but a packet with these unknown values must not pass
 };
 
-/// Kinds of unknown values that decide whether rules hold.
+/// Flags for the kinds of unknown values: true if the result of a rule depends on a value of this
+/// kind.
 struct read {
     bool beyond; // true for fields beyond the captured bytes
     bool names;

@@ -222,10 +222,11 @@ static int walk_both(struct explain *explain, const struct decide_settings *sett
     return agree(explain, &explain->outcome, &walked) ? 0 : fail_disagreement(explain, failure);
 }
 
-/// Decides a packet by the policy. Decides a packet with several DNS queries or HTTP requests once
-/// for each query or request, until one is not accepted. Stores the names that the packet's client
-/// has shown. Returns 0, or -errno with failure filled in.
-/// - named: NULL if the policy reads no names.
+/// Decides a packet by the policy. A packet with several DNS queries or HTTP requests is decided
+/// once for each query or request, until one is not accepted. Stores the names of the last decision
+/// in explain->shown. Returns 0, or -errno with failure filled in.
+/// - named: in: names of the packet, or of its first query or request; out: those of the last
+///   decision. NULL if the policy reads no names.
 static int ask_policy(struct explain *explain, const struct decide_settings *settings,
                       struct decide_input *input, struct named *named, struct failure *failure) {
     struct connections *connections = &explain->connections;

@@ -47,8 +47,8 @@ static int make_queues(struct handover *state, uint32_t count) {
     return 0;
 }
 
-/// Makes the index of each number, if the numbers come in the order of this process's names: 0, 1,
-/// 2 and so on. Returns 0 or -ENOMEM.
+/// Creates the identity table of indexes: the element n is n. It is valid for values in the order
+/// of this process's names. Returns 0 or -ENOMEM.
 static int make_own_places(struct handover_places *places, uint32_t count) {
     places->of = calloc(count, sizeof *places->of);
     if (!places->of)

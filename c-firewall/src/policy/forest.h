@@ -5,8 +5,8 @@
 // is above `a.b.c`, and `*.c` is above both. So the names form a forest. The names are numbered
 // from 1 so that a wildcard's number is directly followed by the numbers of all names below it.
 // Thus a wildcard has an interval of numbers, which contains the intervals of all names below it.
-// The number of a client's name is the number of the equal name in the policy; otherwise that of
-// the nearest wildcard above it; otherwise 0.
+// A host name that a client has sent has the number of the equal name in the policy; otherwise that
+// of the nearest wildcard above it; otherwise 0.
 #ifndef POLICY_FOREST_H
 #define POLICY_FOREST_H
 
@@ -17,12 +17,13 @@
 
 // For all functions below, hostnames may be NULL, which means no names.
 
-/// Numbers all names: sets their intervals. No name may be added afterwards. Returns 0 or -ENOMEM.
+/// Assigns each name its interval: its own number and the numbers of all names below it. No name
+/// may be added afterwards. Returns 0 or -ENOMEM.
 int forest_make(struct hostnames *hostnames);
 
-/// Returns the number of a client's name; 0 = the policy has neither the name nor a wildcard above
-/// it.
-/// - name: in lower case (ASCII), without a final dot.
+/// Returns the number of a host name in the policy, or else the number of the nearest wildcard
+/// above it. Returns 0 if the policy has neither.
+/// - name: host name that a client has sent, in lower case (ASCII), without a final dot.
 uint32_t forest_find(const struct hostnames *hostnames, const uint8_t *name, size_t length);
 
 #endif

@@ -199,7 +199,8 @@ static size_t filter_at(const struct hostnames *hostnames, uint64_t hashed) {
     return WORD_BYTES * (hostnames->slot_count + word);
 }
 
-/// Returns the three bits of a hash in its filter word; some may be equal.
+/// Returns the mask of a name in its word of the Bloom filter: the three bits that the name's hash
+/// selects. Some of the three may be the same bit.
 static uint64_t filter_bits(uint64_t hashed) {
     return UINT64_C(1) << (hashed >> 32 & 63) | UINT64_C(1) << (hashed >> 38 & 63) |
            UINT64_C(1) << (hashed >> 44 & 63);

@@ -179,8 +179,8 @@ static int make_names(const struct migration_side *side, const uint32_t *partner
     return 0;
 }
 
-/// Returns the number of keys from an index on that have the same words (chain, and comment or
-/// text).
+/// Returns the length of the run of equal keys that begins at the index `at`. Keys are equal if
+/// they have the same chain, and the same comment or text.
 static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
     uint32_t end = at + 1;
 

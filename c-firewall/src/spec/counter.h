@@ -57,7 +57,7 @@ struct stats {
 /// Line of the ledger as text that shows a counter.
 enum counter_text { COUNTER_NONE, COUNTER_QUEUE, COUNTER_POLICY };
 
-/// A counter by its place in struct stats.
+/// Description of a counter. Its index in counter_words is the counter's index in struct stats.
 struct counter_word {
     const char *key;      // of the ledger as JSON
     const char *value;    // name among the values of the key; NULL = the key has only this counter

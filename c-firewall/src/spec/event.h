@@ -10,7 +10,7 @@
 
 enum { EVENTS_FIGURES_MAX = 5 }; // of one of them
 
-/// The program's own events.
+/// Kind of an event of the firewall itself, as opposed to events of packets.
 enum events_kind {
     EVENTS_STARTED, // packets are decided
     EVENTS_STOPPED, // the firewall ends on request

@@ -19,7 +19,8 @@ enum policy_type {
     POLICY_DSCP,
     POLICY_MARK,
     POLICY_IFNAME,
-    POLICY_IFACE_INDEX, // the name in a policy, like ifname; the index at run time
+    POLICY_IFACE_INDEX, // index of an interface; a policy has the interface's name, as for ifname;
+                        // at run time the value is the index
     POLICY_UID,
     POLICY_GID,
     POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64

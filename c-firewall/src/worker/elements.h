@@ -72,8 +72,8 @@ uint64_t elements_left_of(const uint8_t *message, size_t length);
 ///   bits).
 bool elements_is_in_time(uint64_t *batches, uint64_t now_ns);
 
-/// Returns the timeout in milliseconds for an element that must stay for some time: adds the
-/// margin.
+/// Returns the timeout of a set element in milliseconds: the wanted time plus the margin
+/// (MARGIN_PART).
 uint64_t elements_timeout_of(uint64_t wanted_ms);
 
 /// Adds addresses to the kernel's set. Leaves out addresses that the set keeps for wanted_ms

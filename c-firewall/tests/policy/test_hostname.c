@@ -57,7 +57,8 @@ static void names_are_those_of_the_vectors(void **state) {
     assert_true(count >= 30);
 }
 
-/// Returns the hash in the vectors' line that begins with a word.
+/// Returns an expected hash from the test vectors in hostnames.txt.
+/// - word: start of the line; the hash follows it in hexadecimal.
 static uint64_t hash_of(const char *word) {
     FILE *file = vectors_open("hostnames.txt");
     char line[LINE_BYTES];

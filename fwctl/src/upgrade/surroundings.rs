@@ -86,7 +86,7 @@ fn cgroup_folder(line: &str) -> Option<PathBuf> {
     Some(hierarchy.join(path))
 }
 
-/// Records a failed attribute for a later warning: it is no reason to keep the old firewall running.
+/// Adds a warning if an attribute of the new process could not be set. The upgrade continues without the attribute.
 fn note(notes: &mut Vec<String>, what: impl std::fmt::Display, result: io::Result<()>) {
     if let Err(error) = result {
         notes.push(format!("{what}: {}", words(&error)));

@@ -171,9 +171,10 @@ pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
     })
 }
 
-/// Returns true if the packet followed last comes from a QUIC server that has the complete ClientHello of the known
-/// names. After that, packets of the server no longer change the names. Packets of the client may change them: a packet
-/// with several datagrams can hide the ClientHello of another connection.
+/// Returns true if the packet followed last comes from a QUIC server that has the complete ClientHello, which contains
+/// the known names. Packets of this server no longer change the names. Packets of the client may change them: a packet
+/// with several datagrams can hide the ClientHello of another connection. Returns false if the client sent different
+/// bytes for the same position.
 pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {

@@ -36,7 +36,8 @@ fn is_http(connection: &Connection) -> bool {
     connection.names.state == NamesState::Known && connection.names.protocol == NamesProtocol::Http
 }
 
-/// Returns true if further requests may follow on a connection and are read.
+/// Returns true if the firewall reads the next bytes of a client as an HTTP request or a chunk. Returns false for
+/// connections without a known HTTP name, for tunnels, and for connections whose policy did not read all requests.
 pub fn go_on(connection: &Connection) -> bool {
     let awaited = connection.requests.awaited;
     is_http(connection) && matches!(awaited, RequestsAwaited::Header | RequestsAwaited::Chunk)

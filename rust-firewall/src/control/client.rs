@@ -22,8 +22,8 @@ pub struct ControlClient {
     fd: OwnedFd,
     /// User of the client.
     pub uid: uid_t,
-    /// Proof that the client must send before an upgrade: its process, and the number of its
-    /// connection.
+    /// Proof that the client must send before an upgrade: the client's PID, and the number of its connection to the
+    /// control socket.
     pub proof: Proof,
     /// Buffer of LINE_BYTES for received bytes that are not served yet.
     bytes: Vec<u8>,
@@ -78,7 +78,7 @@ pub fn fd(client: &ControlClient) -> BorrowedFd<'_> {
     client.fd.as_fd()
 }
 
-/// Returns true if a client has an answer of which a part is still to be sent.
+/// Returns true if a client has an answer that is not completely sent.
 pub fn is_answered(client: &ControlClient) -> bool {
     client.answer.is_some()
 }

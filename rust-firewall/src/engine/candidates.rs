@@ -115,8 +115,8 @@ pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candida
     }
 }
 
-/// Returns the expected number of candidates per search that finds a list, rounded up. It is the mean length of a list;
-/// the weight of each list is its length.
+/// Returns the expected number of candidates of a search that finds a list, rounded up. The probability of a list is
+/// proportional to its length.
 pub fn cost(candidates: &Candidates) -> u32 {
     let (mut total, mut weighted) = (0, 0);
     for pair in candidates.starts.windows(2) {

@@ -135,7 +135,7 @@ pub fn set_wide(fields: &mut Fields, field: Field, value: u128) {
     }
 }
 
-/// Returns the index of a wide field; None for a narrow field.
+/// Returns the index of a wide field (more than 32 bits) in `Fields::wide`. Returns None for a narrow field.
 pub fn wide_slot(field: Field) -> Option<usize> {
     match field {
         Field::Ip6Saddr => Some(0),

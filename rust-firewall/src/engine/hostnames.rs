@@ -39,7 +39,7 @@ pub fn interval(numbers: &HostNumbers, id: u32) -> Range {
     }
 }
 
-/// Returns the number of a client's name, like `forest::find`.
+/// Returns the number of a host name that a client has sent, like `forest::find`.
 pub fn find(numbers: &HostNumbers, name: &[u8]) -> u32 {
     forest::find(&numbers.hostnames, name)
 }

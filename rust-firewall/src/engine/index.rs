@@ -167,7 +167,9 @@ fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
     (gain >= INDEX_GAIN_MIN).then_some((gain, candidates))
 }
 
-/// Creates an index from the candidates of the field that was tried last.
+/// Returns the index of a field, and marks the rules in it as taken.
+/// - field: field of the last call of `try_field`.
+/// - candidates: lookup from values of the field to rules, as `try_field` has made it.
 fn take(plan: &mut Plan, field: Field, mut candidates: Candidates) -> CompileIndex {
     for id in &mut candidates.ids {
         *id += plan.chain.first_rule;

@@ -69,8 +69,8 @@ pub fn follow(
     resolve(connections, compiled, followed, how.generation)
 }
 
-/// Advances from a packet's names that the policy accepts to those of the next DNS query or HTTP request in it. Returns
-/// true if there is a next query or request: then the policy must decide again.
+/// Moves to the names of the next DNS query or HTTP request in a packet. The policy must have accepted the current
+/// names. Returns true if there is a next query or request: then the policy must decide again.
 /// - generation: generation of the policy.
 pub fn next(
     connections: &mut Connections,

@@ -60,7 +60,8 @@ pub type TeachResults = [u64; RESULT_COUNT];
 /// Function that is called with each set that learns from an answer, the addresses, and the time until which they must be in it.
 pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, &[u128], u64);
 
-/// Outcome of a packet: its answers, and the receiver of addresses.
+/// Output for a packet: the numbers of its DNS answers by result, and the function that is called with learned
+/// addresses.
 #[derive(Default)]
 pub struct TeachOutput<'a> {
     /// The results of the packet's answers are added.

@@ -66,8 +66,10 @@ pub struct DecideInput<'a> {
     pub ct_mark: Option<u32>,
     /// Names that the client of the packet's connection has sent; None = the packet has no names.
     pub names: Option<&'a Names>,
-    /// Numbers of the host name and of the offered protocols in the policy (`hostnames::resolve`).
+    /// Number of the client's host name in the policy (`hostnames::resolve`); 0 = the policy has neither the name nor a
+    /// wildcard above it.
     pub host_number: u32,
+    /// Bit mask of the ALPN protocols that the client offers. Each protocol in the policy has one bit.
     pub alpn_bits: u32,
     /// True if the policy has refused the packet's connection: the packet is dropped without evaluating rules.
     pub refused: bool,

@@ -34,7 +34,7 @@ enum Holds {
     Closed,
 }
 
-/// Kinds of unknown values that decide whether rules hold.
+/// Flags for the kinds of unknown values: true if the result of a rule depends on a value of this kind.
 #[derive(Clone, Copy, Default)]
 struct Read {
     /// True for fields beyond the captured bytes.

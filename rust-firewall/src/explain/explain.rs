@@ -242,9 +242,10 @@ fn walk_both(
     }
 }
 
-/// Decides a packet by the policy. Decides a packet with several DNS queries or HTTP requests once for each query or
-/// request, until one is not accepted. Stores the names that the packet's client has shown.
-/// - named: None if the policy reads no names.
+/// Decides a packet by the policy. A packet with several DNS queries or HTTP requests is decided once for each query or
+/// request, until one is not accepted. Stores the names of the last decision in `explain.shown`.
+/// - named: in: names of the packet, or of its first query or request; out: those of the last decision. None if the
+///   policy reads no names.
 /// - number: number of the packet.
 fn ask_policy(
     explain: &mut Explain,

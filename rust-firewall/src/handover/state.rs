@@ -59,7 +59,8 @@ struct StateObject<'a> {
     queues: Vec<QueueObject>,
 }
 
-/// Returns the index of each number, if the numbers come in the order of this process's names: 0, 1, 2 and so on.
+/// Returns the identity table of indexes: the element n is n. It is valid for values in the order of this process's
+/// names.
 fn make_own_places(names: usize) -> Vec<Option<usize>> {
     (0..names).map(Some).collect()
 }

@@ -227,7 +227,8 @@ fn filter_at(hostnames: &Hostnames, hashed: u64) -> usize {
     WORD_BYTES * (hostnames.slot_count + word)
 }
 
-/// Returns the three bits of a hash in its filter word; some may be equal.
+/// Returns the mask of a name in its word of the Bloom filter: the three bits that the name's hash selects. Some of the
+/// three may be the same bit.
 fn filter_bits(hashed: u64) -> u64 {
     1 << (hashed >> 32 & 63) | 1 << (hashed >> 38 & 63) | 1 << (hashed >> 44 & 63)
 }

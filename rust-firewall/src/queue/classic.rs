@@ -75,7 +75,8 @@ impl Drop for ClassicLibrary {
     }
 }
 
-/// Returns the whole message of which the library passes the part from nfgenmsg on to the callback.
+/// Returns the complete netlink message that a callback has received, with its nlmsghdr. The library passes only a
+/// pointer to the nfgenmsg, which follows the nlmsghdr.
 ///
 /// # Safety
 /// `message` is a pointer that libnfnetlink passes to a callback: before it lies its nlmsghdr, and nfnl_process has

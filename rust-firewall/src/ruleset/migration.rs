@@ -182,7 +182,8 @@ fn make_names<'a>(
     names
 }
 
-/// Returns the number of keys from an index on that have the same words (chain, and comment or text).
+/// Returns the length of the run of equal keys that begins at the index `at`. Keys are equal if they have the same
+/// chain, and the same comment or text.
 fn equals_at(names: &[Name], at: usize) -> usize {
     let is_equal = |name: &&Name| compare_words(&names[at], name) == Order::Equal;
     names[at..].iter().take_while(is_equal).count()

@@ -117,7 +117,7 @@ pub enum CounterText {
     Policy,
 }
 
-/// A counter by its place in `Stats`.
+/// Description of a counter. Its index in `COUNTER_WORDS` is the counter's index in `Stats`.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterWord {
     /// Key of the ledger as JSON.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 
 use serde::{Serialize, Serializer};
 
-/// The program's own events.
+/// Kind of an event of the firewall itself, as opposed to events of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventsKind {
     /// Packets are decided.

@@ -17,7 +17,7 @@ pub enum Type {
     Dscp,
     Mark,
     Ifname,
-    /// The name in a policy, like ifname; the index at run time.
+    /// Index of an interface; a policy has the interface's name, as for ifname; at run time the value is the index.
     IfaceIndex,
     Uid,
     Gid,

@@ -22,7 +22,7 @@ pub const MS_MAX: u64 = 10_000;
 pub const MISSING: &str = "is not there";
 /// Step by which a tool's output is read, in bytes.
 const READ_STEP_BYTES: usize = 65536;
-/// Size that suffices for nft, whose output fwctl reads by the same functions.
+/// Maximum size of a tool's output in bytes. It suffices for nft, whose output fwctl reads with the same functions.
 const OUTPUT_BYTES_MAX: usize = 1 << 26;
 const EXECUTABLE: &str = "/proc/self/exe";
 /// Places of fwctl, from the folder of this program.

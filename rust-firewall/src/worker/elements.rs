@@ -392,7 +392,7 @@ pub fn is_in_time(batches: &AtomicU64, now_ns: u64) -> bool {
     counted.is_ok()
 }
 
-/// Returns the timeout in milliseconds for an element that must stay for some time: adds the margin.
+/// Returns the timeout of a set element in milliseconds: the wanted time plus the margin (MARGIN_PART).
 pub fn timeout_of(wanted_ms: u64) -> u64 {
     wanted_ms + (wanted_ms / MARGIN_PART).min(MARGIN_MAX_MS)
 }

@@ -51,7 +51,8 @@ impl Memory {
         unsafe { self.at.as_ptr().add(from) }
     }
 
-    /// Returns a slot's input from `filled` on: address and number of bytes.
+    /// Returns the free part of a slot's input buffer: its address and its size in bytes.
+    /// - filled: number of bytes at the start of the buffer that are in use.
     pub fn input(&self, slot: usize, filled: usize) -> (*mut u8, usize) {
         assert!(filled <= self.input);
         // SAFETY: within the slot's input, by the line above.

@@ -84,6 +84,6 @@ pub trait Engine {
     /// Returns the number of system calls so far.
     fn calls(&self) -> u64;
 
-    /// Returns the number of completions that found no room.
+    /// Returns how often an overflow of the completion queue was found.
     fn overflows(&self) -> u64;
 }

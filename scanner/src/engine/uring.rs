@@ -232,7 +232,7 @@ const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
 const PREPARE: u64 = 3;
 const ABORT: u64 = 4;
-/// A second connect after a success, to check whether the socket is connected.
+/// Kind of a second connect, which checks after a successful connect that the socket is connected.
 const CONNECTED: u64 = 5;
 const SOCKET_ERROR: u64 = 6;
 const CANCEL: u64 = 7;

@@ -64,7 +64,8 @@ fn malformed(twin: Twin, mode: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns an IPv6 packet whose TCP header is after the bytes that a policy about ports copies.
+/// Returns an IPv6 packet with long destination options before its TCP header. The kernel's copy of the packet ends
+/// before the TCP header if the policy matches only IP headers and ports.
 fn behind_options() -> Vec<u8> {
     const DESTINATION_OPTIONS: u8 = 60;
     const PAD_N: u8 = 1;

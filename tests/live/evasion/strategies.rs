@@ -41,8 +41,8 @@ pub fn in_name(opening: &Opening) -> usize {
     opening.name_at + 4
 }
 
-/// Returns the segments of bytes split into pieces.
-/// - of: length of each piece in bytes.
+/// Splits bytes into segments of equal length; the last segment may be shorter.
+/// - of: length of a segment in bytes.
 fn every(bytes: &[u8], of: usize) -> Vec<Segment> {
     let parts = bytes.chunks(of).enumerate();
     parts

@@ -95,8 +95,8 @@ fn shared() -> anyhow::Result<()> {
     served.firewall.stop()?.total.check_clean()
 }
 
-/// Checks the memory with clients that never read. They connect one after another, further apart than the time for
-/// which a reply is shared.
+/// Checks that the exporter's memory stays limited while many clients never read their replies. The clients connect so
+/// far apart that they share no reply.
 fn bounded() -> anyhow::Result<()> {
     let place = Place::new()?;
     let Served { firewall, exporter } = start(&place)?;

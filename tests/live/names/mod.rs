@@ -80,11 +80,13 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(&all).into_iter().chain(judged).collect()
 }
 
-/// Client that requests a name: its command for a name and a time limit in seconds, and a text that it prints if it
-/// gets an answer.
+/// Client program that sends a request for a host name.
 struct Asker {
+    /// Name of the client in error messages.
     what: &'static str,
+    /// Returns the command line for a host name and a time limit in seconds.
     command: fn(&str, &str) -> Vec<String>,
+    /// Text that the client prints if it gets an answer.
     says: &'static str,
 }
 

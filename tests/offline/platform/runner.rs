@@ -39,7 +39,8 @@ const PROGRAM: &str = r#"
     exit 101
 "#;
 
-/// Runs PROGRAM, whose test fails this number of times, and another script, as two programs of a part.
+/// Runs two programs as one part of the tests, with the functions of tests/run-part: PROGRAM, and the script `other`.
+/// - failures: number of runs in which PROGRAM's test fails; later runs pass.
 fn run_twice(failures: u32, other: &str) -> anyhow::Result<Output> {
     let folder = std::env::temp_dir().join(format!("twinwall-runner-{}", std::process::id()));
     fs::create_dir_all(&folder)?;

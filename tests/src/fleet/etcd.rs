@@ -9,7 +9,7 @@ use testbed::wait::{until, PATIENCE};
 
 use super::{Place, Running, CHANNEL, ETCD};
 
-/// Returns the port of a member for clients. For other members it uses the next port.
+/// Returns the client port of an etcd member. Its peer port is the next higher port.
 fn port(member: usize) -> usize {
     2379 + 100 * member
 }

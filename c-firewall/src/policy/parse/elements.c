@@ -158,8 +158,8 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
     return false;
 }
 
-/// Parses the value of a map's element, after a `:`; a set's element has none. Stores the value
-/// after those of the counted elements.
+/// Parses a `:` and the value of a map's element. Stores the value at index elements->count. Does
+/// nothing for a set, because its elements have no value.
 static int mapped(struct parser *parser, enum policy_maps_to maps_to,
                   struct policy_elements *elements) {
     enum policy_verdict verdict;

@@ -13,7 +13,7 @@
 /// Byte order mark with which some editors begin UTF-8 text.
 #define BYTE_ORDER_MARK "\xef\xbb\xbf"
 
-/// Types of unbound's local-zone that answer no query for the name.
+/// Types of unbound's local-zone that block the zone's name and all names below it.
 static const char *const ZONE_TYPES[] = {
     "always_null", "always_nxdomain", "always_refuse", "deny", "redirect", "refuse", "static",
 };

@@ -144,7 +144,8 @@ impl HostFirewall {
         self.start(orders, lock)
     }
 
-    /// Fails unless the firewall runs with these start parameters, and has loaded this policy of names.
+    /// Fails unless the firewall runs with these start parameters and has loaded this policy.
+    /// - names: text of the firewall's policy, as in the file names.nft.
     fn examine(&self, orders: &Orders, names: &str) -> Result<(), Failed> {
         let is_known = self.orders().as_ref() == Some(orders);
         let path = self.names();

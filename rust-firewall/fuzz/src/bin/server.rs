@@ -300,8 +300,10 @@ fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     }
 }
 
-/// Sends a SYN, or a part of the content as data. A length of the step from 0x8000 on means all bytes up to the
-/// content's end. An offset from 0x8000 on means the next byte that the server expects.
+/// Sends a SYN, or a part of the content as data. The step contains the part's offset and length. If bit 15 of the
+/// offset is set, the part begins at the next byte that the server expects. If bit 15 of the length is set, the part
+/// ends at the content's end. A SYN has data only if bit 15 of the offset is set; the data begins at the content's
+/// start.
 fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
     let server = &scene.servers[number];
     let content = content::make(server.kind, step.server & DENIED != 0, server.properties);

@@ -176,7 +176,8 @@ pub fn find_verdict(lexer: &Lexer, token: &Token) -> Option<Verdict> {
     found.map(|(_, verdict)| *verdict)
 }
 
-/// Parses the value of a map's element, after a `:`; a set's element has none.
+/// Parses a `:` and the value of a map's element. Appends the value to `elements`. Does nothing for a set, because its
+/// elements have no value.
 fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Result<(), Failure> {
     if maps_to == MapsTo::Set {
         return Ok(());

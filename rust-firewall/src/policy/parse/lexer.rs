@@ -34,7 +34,7 @@ pub(super) struct Frame {
     pub(super) end: usize,
     line_start: usize,
     line: u32,
-    /// True for a define: line ends in it are blanks.
+    /// True for the value of a define, in which the lexer skips line ends like blanks.
     pub(super) is_define: bool,
 }
 

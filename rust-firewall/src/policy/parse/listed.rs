@@ -14,7 +14,7 @@ use crate::policy::parse::state::Parser;
 use crate::policy::token::TokenKind;
 use crate::policy::{Listed, ListedFile};
 
-/// Types of unbound's local-zone that answer no query for the name.
+/// Types of unbound's local-zone that block the zone's name and all names below it.
 const ZONE_TYPES: [&str; 7] = [
     "always_null",
     "always_nxdomain",

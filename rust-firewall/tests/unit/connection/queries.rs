@@ -14,7 +14,7 @@ const QUERY_BYTES: usize = 34;
 const QUERIES: usize = 2000;
 /// Number of bytes of the stream in each packet.
 const PART_BYTES: usize = 100;
-/// Number of latest bytes that the server has not acknowledged.
+/// Number of sent bytes that the server leaves unacknowledged: its ACKs are this far behind the client.
 const LATE_BYTES: usize = 9000;
 /// Sequence number of the client's first byte; below it, that of the server's first byte.
 const FIRST: u32 = 1000;

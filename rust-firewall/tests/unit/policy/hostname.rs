@@ -38,7 +38,8 @@ fn names_are_those_of_the_vectors() {
     assert!(count >= 30, "only {count} vectors");
 }
 
-/// Returns the hash in the vectors' line that begins with a word.
+/// Returns an expected hash from the test vectors in hostnames.txt.
+/// - word: start of the line; the hash follows it in hexadecimal.
 fn hash_of(word: &str) -> u64 {
     let hash = lines("hostnames.txt").into_iter().find_map(|line| {
         let hash = line.strip_prefix(word)?.strip_prefix(' ')?.to_owned();

@@ -329,7 +329,8 @@ pub fn policy_text(random: &mut Random) -> String {
     text
 }
 
-/// Generates a random packet with values of the policies: IPv4 or IPv6 with TCP, UDP or ICMP.
+/// Generates a random packet: IPv4 or IPv6 with TCP, UDP or ICMP. Its addresses and ports are in the ranges that
+/// `policy_text` uses.
 pub fn packet_bytes(random: &mut Random) -> Vec<u8> {
     let ipv6 = random.below(4) == 0;
     let protocol = [6, 6, 17, 1][random.below(4) as usize];

@@ -64,8 +64,8 @@ const OF_AIOQUIC: &[Kind] = &[
     ),
     of_two("version 1", (VERSION_1, VERSION_2), Hello::Plain),
 ];
-/// Number of kinds over IPv6: the drafts, and version 1 before aioquic, are omitted, because the bytes are the same as over
-/// IPv4.
+/// Number of kinds in each list that are tested over IPv6: the first ones. The drafts of QUIC, and version 1 with
+/// aioquic, are tested over IPv4 only, because their bytes are the same over IPv6.
 const KINDS_OVER_IPV6: usize = 2;
 
 impl Setting {

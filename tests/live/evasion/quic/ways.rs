@@ -11,7 +11,8 @@ use crate::evasion::wire::Outside;
 pub const ROOM: usize = 1_000;
 const PING: u8 = 1;
 
-/// First bytes of a client, and alternatives to them.
+/// ClientHello of a QUIC client, and two ClientHellos with another name: `decoy` for the same connection, `other` for
+/// another connection.
 #[derive(Clone, Debug)]
 pub struct Opening {
     pub what: &'static str,
