@@ -99,7 +99,7 @@ fn a_host_decides_its_last_minute() -> anyhow::Result<()> {
     let passes = fields("accepted, now dropped by policy.nft:4: udp dport 7777 counter drop")?;
     ensure!(passes[..3] == ["h1", "3", "1"], "{said}");
     fields("h2 ")?;
-    fields("have the host keep a record")?;
+    fields("keep a record on the host")?;
     ensure!(said.lines().count() == 5, "{said}");
 
     // With the policy that the host already has, no verdict changes on the same packets.
