@@ -98,8 +98,10 @@ static void set_mark(struct ways *ways, struct frame_mark mark) {
     fields->unknown |= FIELDS_BIT(POLICY_META_MARK);
 }
 
-/// Sets the mark on the current way by a statement that is executed on some ways only.
-static void set_aside(struct ways *ways, bool may, struct frame_mark to) {
+/// Sets the mark on the current way by a statement.
+/// - may: true if the statement is executed only if the rule holds; then the mark before it is
+/// stored.
+static void change_mark(struct ways *ways, bool may, struct frame_mark to) {
     if (may && ways->before.state == FRAME_MARK_NONE)
         ways->before = mark(ways);
     set_mark(ways, to);
@@ -128,8 +130,9 @@ static enum decide_why mark_map(struct ways *ways, const struct compile_op *op, 
     const enum match found = matches_find(compiled, &ways->walk->fields, op, &element);
 
     if (found == MATCH_FOUND)
-        set_aside(ways, may,
-                  (struct frame_mark){FRAME_MARK_KNOWN, compiled->sets[op->index].marks[element]});
+        change_mark(
+            ways, may,
+            (struct frame_mark){FRAME_MARK_KNOWN, compiled->sets[op->index].marks[element]});
     return matches_why_not(found);
 }
 
@@ -163,7 +166,7 @@ static enum decide_why walk_statement(struct ways *ways, const struct compile_op
         changed = changed_mark(ways, op->mask, op->low);
         if (!aside)
             statement_walk(ways->walk, op, &none);
-        set_aside(ways, *may, changed);
+        change_mark(ways, *may, changed);
         return DECIDE_HELD;
     case COMPILE_MARK_MAP:
         return aside ? mark_map(ways, op, *may) : statement_walk(ways->walk, op, &none);
@@ -198,7 +201,7 @@ static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, u
             may = true;
             note_open(ways, read, i, why, matches_looks_at(ways->walk->compiled, &ops[i]));
             if (ops[i].kind == COMPILE_MARK_MAP)
-                set_aside(ways, true, (struct frame_mark){.state = FRAME_MARK_UNKNOWN});
+                change_mark(ways, true, (struct frame_mark){.state = FRAME_MARK_UNKNOWN});
         } else if (why != DECIDE_HELD) {
             ways->statement = i;
             ways->why = why;

@@ -124,8 +124,9 @@ fn set_mark<R>(ways: &mut Ways<R>, mark: Mark) {
     }
 }
 
-/// Sets the mark on the current way by a statement that is executed on some ways only.
-fn set_aside<R>(ways: &mut Ways<R>, may: bool, to: Mark) {
+/// Sets the mark on the current way by a statement.
+/// - may: true if the statement is executed only if the rule holds; then the mark before it is stored.
+fn change_mark<R>(ways: &mut Ways<R>, may: bool, to: Mark) {
     if may && ways.before == Mark::None {
         ways.before = mark(ways);
     }
@@ -152,7 +153,7 @@ fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk, may: bool) -> Deci
     if let Match::Found(element) = found {
         let marks = compiled.sets.get(set as usize).map(|set| &set.marks);
         let value = marks.and_then(|marks| marks.get(element as usize));
-        set_aside(
+        change_mark(
             ways,
             may,
             value.map_or(Mark::Unknown, |&value| Mark::Known(value)),
@@ -186,7 +187,7 @@ fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> Deci
             if !aside {
                 statement::walk(ways.walk, op, &mut none);
             }
-            set_aside(ways, *may, changed);
+            change_mark(ways, *may, changed);
             DecideWhy::Held
         }
         CompileOp::MarkMap { set, ask } if aside => mark_map(ways, *set, *ask, *may),
@@ -221,7 +222,7 @@ fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Rea
                 may = true;
                 note_open(ways, read, number, why, matches::looks_at(compiled, op));
                 if matches!(op, CompileOp::MarkMap { .. }) {
-                    set_aside(ways, true, Mark::Unknown);
+                    change_mark(ways, true, Mark::Unknown);
                 }
             }
             other => {
