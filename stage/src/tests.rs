@@ -182,6 +182,21 @@ fn a_connection_that_stands_is_rejected_by_a_reset() {
     assert!(reset.unwrap().ends_with("jump stage-refused"), "{reset:?}");
     assert_eq!(lines.next(), Some("reject with icmp type host-unreachable"));
     line(&split, "jump reject");
+    // RSTs of the ends are rejected as written; those that this host sends pass.
+    let refused = |words: &str| split.kernel.find(words).expect(words);
+    let (own, others) = (
+        "meta iif { 0, \"lo\" } accept",
+        "tcp flags & rst == rst return",
+    );
+    assert!(
+        refused("chain stage-refused") < refused(own),
+        "{}",
+        split.kernel
+    );
+    assert!(refused(own) < refused(others), "{}", split.kernel);
+    assert!(line(&split, own)
+        .trim()
+        .starts_with("tcp flags & rst == rst "));
     // The kernel's RST goes to the queue, where the firewall resets the other end.
     assert!(line(&split, "ct state related").starts_with("tcp flags & rst == rst"));
     line(&split, "hook output priority -3;");
