@@ -171,10 +171,11 @@ micro: harness micro-programs ## nanoseconds per decision of both twins, without
 instructions: harness micro-programs ## instructions per decision, compared with harness/instructions.toml; WRITE=yes writes that file
 	@$(RUST) build/harness instructions $(if $(WRITE),--write)
 
-packet-cost: ## instructions per packet through kernel, queue and twin, counted by a virtual machine: a minute
+packet-cost: ## instructions per packet through kernel, queue and twin, and of the stage, counted by a virtual machine: a minute
 	@deps/install build rust run test vm
 	@$(MAKE) --no-print-directory build
 	@harness/packet/measure build
+	@harness/packet/stage build
 
 micro-programs:
 	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c

@@ -126,9 +126,10 @@ impl Kernel<'_> {
         let _ = writeln!(
             text,
             "\n\tchain stage-names-{name} {{\n\t\ttype filter hook {name} priority {priority}; policy accept;\n\t\t\
-             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}\n\t\t{NOT_TRANSPORT} accept",
+             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}",
             !mask
         );
+        let _ = writeln!(text, "\t\t{} accept", self.settled_segment());
         if self.asks_questions() {
             text.push_str("\t\tmeta l4proto { tcp, udp } jump stage-ports\n");
         }
@@ -150,6 +151,17 @@ impl Kernel<'_> {
         text.push_str("\t}\n");
     }
 
+    /// Returns the match of most packets of TCP connections whose class is final. `stage-ask` accepts them, too; here
+    /// they pass after a few instructions. A RST may be the kernel's, for a rejected packet.
+    fn settled_segment(&self) -> String {
+        let (is_settled, now) = self.layout.final_in(self.options.generation);
+        let no_dns = match self.asks_questions() {
+            true => " tcp dport != 53 tcp sport != 53",
+            false => "",
+        };
+        format!("ct mark & {is_settled:#010x} == {now:#010x} meta l4proto tcp tcp flags & (syn | rst) == 0{no_dns}")
+    }
+
     /// Writes the chains that all hooks of a table share.
     fn shared(&self, text: &mut String, generation: u32) {
         let (mask, layout) = (self.layout.mask(), &self.layout);
@@ -163,7 +175,7 @@ impl Kernel<'_> {
         let _ = write!(
             text,
             "\n\t# What may begin another connection between the same ends is always asked about; else what is not settled.\n\
-             \tchain stage-ask {{\n{dns}\t\t{AUTHENTICATED} goto stage-queue\n\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
+             \tchain stage-ask {{\n\t\t{NOT_TRANSPORT} accept\n{dns}\t\t{AUTHENTICATED} goto stage-queue\n\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
              \t\t{CLIENTS_DATAGRAM} goto stage-queue\n\
              \t\tct mark & {is_settled:#010x} == {now:#010x} accept\n\t\tgoto stage-queue\n\t}}\n\n\
              \tchain stage-queue {{\n\t\t{queue}\n\t}}\n\n\
