@@ -146,13 +146,24 @@ fn packets_without_ports_are_not_asked_about() {
 /// The first rule but that of foreign marks accepts the packets of settled connections that can't change a name.
 #[test]
 fn settled_segments_pass_before_all_matches_of_the_policy() {
-    for (rule, but) in [("tls sni", ""), ("dns name", " tcp dport != 53 tcp sport != 53")] {
+    for (rule, but) in [
+        ("tls sni", ""),
+        ("dns name", " tcp dport != 53 tcp sport != 53"),
+    ] {
         let split = in_forward(&format!("{rule} @b drop")).unwrap();
         let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
-        let chain = lines.iter().position(|line| *line == "chain stage-names-forward {");
+        let chain = lines
+            .iter()
+            .position(|line| *line == "chain stage-names-forward {");
         let first = lines[chain.unwrap() + 3];
-        assert!(first.starts_with("ct mark & 0xfff80000 == 0x80080000 meta l4proto tcp "), "{first}");
-        assert!(first.ends_with(&format!(" tcp flags & (syn | rst) == 0{but} accept")), "{first}");
+        assert!(
+            first.starts_with("ct mark & 0xfff80000 == 0x80080000 meta l4proto tcp "),
+            "{first}"
+        );
+        assert!(
+            first.ends_with(&format!(" tcp flags & (syn | rst) == 0{but} accept")),
+            "{first}"
+        );
     }
 }
 
