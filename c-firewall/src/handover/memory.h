@@ -29,10 +29,10 @@ struct handover_sealed {
 int handover_memory_make(struct handover_memory *memory);
 
 /// Appends bytes, which may stay in the buffer. Returns 0 or -errno.
-int handover_memory_put(struct handover_memory *memory, const void *bytes, size_t length);
+int handover_memory_append(struct handover_memory *memory, const void *bytes, size_t length);
 
 /// Appends a number in little-endian order. Returns 0 or -errno.
-int handover_memory_put_number(struct handover_memory *memory, uint64_t number);
+int handover_memory_append_number(struct handover_memory *memory, uint64_t number);
 
 /// Reserves memory of `size` bytes, so that later writes allocate nothing.
 /// - Returns 0 or -errno.

@@ -32,10 +32,10 @@ int values_fail_without(const struct values *values, enum arguments_option optio
 
 /// Parses a decimal number from 0 to `max` in the text up to `end` (excluded). Returns true if it
 /// is valid.
-bool values_read_number(const char *text, const char *end, uint32_t max, uint32_t *number);
+bool values_parse_number(const char *text, const char *end, uint32_t max, uint32_t *number);
 
 /// Parses a mark of 32 bits: hexadecimal after 0x, or decimal.
-bool values_read_mark(const char *text, uint32_t *mark);
+bool values_parse_mark(const char *text, uint32_t *mark);
 
 // Each of these functions sets its last argument if the option was given. Returns 0, or -EINVAL
 // with failure filled in and the last argument untouched.

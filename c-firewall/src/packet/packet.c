@@ -31,7 +31,7 @@ static const uint8_t *header_at(const struct packet *packet, uint32_t offset, ui
 }
 
 /// Parses the ports if their bytes were captured, even if the rest of the header is missing.
-static void read_ports(struct packet *packet) {
+static void parse_ports(struct packet *packet) {
     const uint8_t *ports = header_at(packet, packet->l4_offset, PORTS_BYTES);
 
     if (!ports || !fits(packet, packet->l4_offset, PORTS_BYTES))
@@ -46,7 +46,7 @@ static enum packet_status parse_tcp(struct packet *packet) {
     const uint8_t *tcp = header_at(packet, packet->l4_offset, PACKET_TCP_HEADER_BYTES);
     uint32_t header_bytes;
 
-    read_ports(packet);
+    parse_ports(packet);
     if (available < PACKET_TCP_HEADER_BYTES)
         return PACKET_TCP_SHORT;
     if (!tcp)
@@ -64,7 +64,7 @@ static enum packet_status parse_udp(struct packet *packet) {
     const uint8_t *udp = header_at(packet, packet->l4_offset, PACKET_UDP_HEADER_BYTES);
     uint32_t length;
 
-    read_ports(packet);
+    parse_ports(packet);
     if (available < PACKET_UDP_HEADER_BYTES)
         return PACKET_UDP_SHORT;
     if (!udp)

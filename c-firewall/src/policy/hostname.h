@@ -62,7 +62,7 @@ struct host_interval {
 
 /// Parses a name in the policy's syntax. Returns NULL, or the cause, for the message of
 /// lexer_wrong.
-const char *hostname_read(const char *text, size_t length, struct hostname *name);
+const char *hostname_parse(const char *text, size_t length, struct hostname *name);
 
 /// Creates an empty table with one owner. Returns NULL if there is no memory.
 struct hostnames *hostname_make(void);

@@ -60,10 +60,10 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         };
     }
     if packet.fragment {
-        return lifetime::odd(connections, ConnectionCause::Fragment);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Fragment);
     }
     if !packet.has_ports {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     }
     let followed = match packet.protocol {
         TCP => tcp::follow(connections, packet, input),

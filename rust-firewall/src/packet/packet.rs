@@ -123,7 +123,7 @@ fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option
 }
 
 /// Parses the ports if their bytes were captured, even if the rest of the header is missing.
-fn read_ports(packet: &mut Packet) {
+fn parse_ports(packet: &mut Packet) {
     let ports = header_at::<{ PORTS_BYTES as usize }>(packet, packet.l4_offset);
     let Some(ports) = ports.filter(|_| fits(packet, packet.l4_offset, PORTS_BYTES)) else {
         return;
@@ -136,7 +136,7 @@ fn read_ports(packet: &mut Packet) {
 fn parse_tcp(packet: &mut Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let tcp = header_at::<{ TCP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
-    read_ports(packet);
+    parse_ports(packet);
     if available < TCP_HEADER_BYTES {
         return PacketStatus::TcpShort;
     }
@@ -155,7 +155,7 @@ fn parse_tcp(packet: &mut Packet) -> PacketStatus {
 fn parse_udp(packet: &mut Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let udp = header_at::<{ UDP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
-    read_ports(packet);
+    parse_ports(packet);
     if available < UDP_HEADER_BYTES {
         return PacketStatus::UdpShort;
     }

@@ -89,11 +89,11 @@ void lexer_take_names(struct lexer *lexer, struct policy *policy);
 const struct token *lexer_peek(struct lexer *lexer, uint32_t ahead);
 
 /// Consumes and returns the next token.
-struct token lexer_take(struct lexer *lexer);
+struct token lexer_consume(struct lexer *lexer);
 
 /// Each consumes the next token if it is this sign or this word. Returns true if so.
-bool lexer_take_sign(struct lexer *lexer, enum token_sign sign);
-bool lexer_take_word(struct lexer *lexer, const char *word);
+bool lexer_consume_sign(struct lexer *lexer, enum token_sign sign);
+bool lexer_consume_word(struct lexer *lexer, const char *word);
 
 /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be
 /// called directly after the brace was consumed.
@@ -101,7 +101,7 @@ void lexer_braces(struct lexer *lexer, bool enter);
 
 /// Consumes a line end or `;`, or accepts the end of the text. Returns 0, or -EINVAL at another
 /// token.
-int lexer_take_end(struct lexer *lexer);
+int lexer_consume_end(struct lexer *lexer);
 
 /// Sets a failure at a place, with the text `FILE:LINE:COLUMN: TEXT`. TEXT is a printf format.
 /// Returns -EINVAL.
