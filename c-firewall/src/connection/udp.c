@@ -60,7 +60,7 @@ static bool datagram_of(const struct packet *packet, const struct connection_inp
     if (start > packet->captured || packet->captured - start < PACKET_UDP_HEADER_BYTES)
         return false;
     copied = packet->captured - start - PACKET_UDP_HEADER_BYTES;
-    told = (uint32_t)(header[4] << 8 | header[5]);
+    told = (uint32_t)(header[PACKET_UDP_LENGTH_OFFSET] << 8 | header[PACKET_UDP_LENGTH_OFFSET + 1]);
     if (told == 0 || (input->segmented && told < available))
         told = available; // 0 means that the length does not fit into the field
     if (told < PACKET_UDP_HEADER_BYTES || told > available)

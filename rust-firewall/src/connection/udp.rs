@@ -20,7 +20,7 @@ use crate::connection::types::{
 use crate::connection::{checksum, direction, ids, lifetime, stream, table};
 use crate::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use crate::names::{dns, hello, quic, Names, NamesProtocol, NamesState};
-use crate::packet::{Packet, UDP_HEADER_BYTES};
+use crate::packet::{Packet, UDP_HEADER_BYTES, UDP_LENGTH_OFFSET};
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
@@ -51,12 +51,10 @@ struct Datagram<'a> {
 fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datagram<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;
-    let &[_, _, _, _, high, low, _, _] = header else {
-        return None;
-    };
+    let length = header.get(UDP_LENGTH_OFFSET..)?.first_chunk()?;
     let available = packet.end.saturating_sub(packet.l4_offset);
     // 0 means that the length exceeds the field.
-    let told = match u32::from(u16::from_be_bytes([high, low])) {
+    let told = match u32::from(u16::from_be_bytes(*length)) {
         0 => available,
         told if input.segmented => told.max(available),
         told => told,
