@@ -230,6 +230,7 @@ lint-docs:
 	@docs/modules --check
 	@docs/names
 	@docs/words
+	@docs/outputs
 
 lint-shell:
 	@shellcheck --external-sources --source-path=SCRIPTDIR $(SCRIPTS)

@@ -68,6 +68,7 @@ bool connection_is_reset(const struct connections *connections, const struct fol
 /// For the server it is the number that the server itself has acknowledged, because it may never
 /// have received the client's latest bytes. For the client it is the sequence number of the dropped
 /// packet. Returns false if the number is unknown.
+/// - expected: out: the number; untouched on false.
 bool connection_expected(const struct connections *connections, const struct followed *followed,
                          const struct packet *packet, uint32_t *expected);
 
@@ -76,6 +77,7 @@ bool connection_expected(const struct connections *connections, const struct fol
 /// *expected. For the client it is the number after the server's latest byte. Returns false if the
 /// number is unknown.
 /// - packet: RST that the kernel sent to the other end.
+/// - expected: out: the number; unspecified on false.
 bool connection_refuse(struct connections *connections, const struct packet *packet,
                        uint64_t generation, uint32_t *expected);
 

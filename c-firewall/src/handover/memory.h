@@ -51,6 +51,7 @@ void handover_memory_close(struct handover_memory *memory);
 int handover_sealed_open(struct handover_sealed *sealed, int fd, uint64_t max);
 
 /// Reads the whole memory; the caller frees *read. Returns 0 or -errno.
+/// - read: out: the bytes.
 int handover_sealed_read(const struct handover_sealed *sealed, uint8_t **read);
 
 /// Closes the memory's descriptor. Closed memory is allowed.

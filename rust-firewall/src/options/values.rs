@@ -64,6 +64,7 @@ pub fn parse_mark(text: &[u8]) -> Option<u32> {
 }
 
 /// Stores the number of an option, if the option was given. Fails if the number is outside the option's range.
+/// - number: in/out: changed if the option was given and is valid.
 pub fn number(
     values: &Arguments,
     option: ArgumentsOption,

@@ -158,6 +158,7 @@ int lexer_push_file(struct lexer *lexer, char *name, const struct source *source
 /// Adds the name of a file of host names, whose text gives no tokens: messages can then name the
 /// file, and reloads may read it. The lexer owns the name from now on. Returns 0 with the file's
 /// index, or -ENOMEM with the failure set.
+/// - file: out: the index.
 int lexer_add_list(struct lexer *lexer, char *name, size_t bytes, uint32_t *file);
 
 /// Returns the number of bytes that further files may have.

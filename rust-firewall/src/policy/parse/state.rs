@@ -253,6 +253,7 @@ pub fn excludes(known: u16, needed: u16) -> bool {
 }
 
 /// Records the protocol that a match implies.
+/// - known: in/out: protocol that is known so far.
 pub fn learn(known: &mut u16, told: u16) {
     if told != TESTED_ANY {
         *known = if excludes(*known, told) {
