@@ -229,6 +229,7 @@ lint-spec:
 lint-docs:
 	@docs/modules --check
 	@docs/names
+	@docs/words --test
 	@docs/words
 	@docs/outputs
 
