@@ -230,7 +230,9 @@ lint-spec:
 lint-docs:
 	@docs/modules --check
 	@docs/names
+	@docs/words --test
 	@docs/words
+	@docs/outputs
 
 lint-shell:
 	@shellcheck --external-sources --source-path=SCRIPTDIR $(SCRIPTS)

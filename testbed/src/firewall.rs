@@ -21,7 +21,7 @@ use crate::wait::{until, wait_within, PATIENCE};
 /// Quiet time after which a closed connection sends no more packets.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// Number of lines of the failure contract: the table, printed at the start, of what each failure does to packets.
+/// Number of lines of the failure contract: the table, printed at the start, of each failure's effect on packets.
 const SITUATIONS: usize = 6;
 
 /// A firewall that has reported that it is ready. Killed on drop.

@@ -70,9 +70,9 @@ struct followed connection_follow(struct connections *connections, const struct 
     if (!has_names(packet))
         return (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
     if (packet->fragment)
-        return lifetime_odd(connections, CONNECTION_FRAGMENT);
+        return lifetime_packet_unreadable(connections, CONNECTION_FRAGMENT);
     if (!packet->has_ports)
-        return lifetime_odd(connections, CONNECTION_CUT);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     followed = packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
                                                : connection_udp_follow(connections, packet, input);
     return bound_pass(connections, packet, followed);

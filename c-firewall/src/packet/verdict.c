@@ -59,7 +59,7 @@ static bool run_continues(const struct verdict_run *last, const struct verdict_r
            last->mark == next->mark && next->first_id == last->last_id + 1;
 }
 
-static void put_gap(struct verdict_batch *batch, uint32_t last_id) {
+static void append_gap(struct verdict_batch *batch, uint32_t last_id) {
     batch->runs[batch->count++] = (struct verdict_run){
         .kernel = batch->fail,
         .first_id = batch->last_id + 1,
@@ -76,7 +76,7 @@ static void move_to(struct verdict_batch *batch, uint32_t id) {
     const bool gap = !batch->known || (passed > 0 && passed < (uint32_t)INT32_MAX);
 
     if (gap)
-        put_gap(batch, id - 1);
+        append_gap(batch, id - 1);
     if (gap && batch->known && !batch->overrun && passed > batch->nameless)
         batch->gap_ids += passed - batch->nameless;
     if (gap)
@@ -117,7 +117,7 @@ int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict ver
 void verdict_batch_finish(struct verdict_batch *batch) {
     if (batch->nameless == 0 || !batch->known || batch->count == VERDICT_RUNS_MAX)
         return;
-    put_gap(batch, batch->last_id + batch->nameless);
+    append_gap(batch, batch->last_id + batch->nameless);
     batch->last_id += batch->nameless;
     batch->nameless = 0;
 }

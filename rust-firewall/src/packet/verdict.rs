@@ -160,14 +160,14 @@ fn run_continues(last: &VerdictRun, next: &VerdictRun) -> bool {
 }
 
 /// Appends a run. The caller has checked that there is room.
-fn put_run(batch: &mut VerdictBatch, run: VerdictRun) {
+fn append_run(batch: &mut VerdictBatch, run: VerdictRun) {
     if let Some(free) = batch.runs.get_mut(batch.count) {
         *free = run;
         batch.count += 1;
     }
 }
 
-fn put_gap(batch: &mut VerdictBatch, last_id: u32) {
+fn append_gap(batch: &mut VerdictBatch, last_id: u32) {
     let run = VerdictRun {
         kernel: batch.fail,
         first_id: batch.last_id.wrapping_add(1),
@@ -175,7 +175,7 @@ fn put_gap(batch: &mut VerdictBatch, last_id: u32) {
         gap: true,
         ..VerdictRun::default()
     };
-    put_run(batch, run);
+    append_run(batch, run);
 }
 
 /// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped. Also accepts an ID that is not after
@@ -184,7 +184,7 @@ fn move_to(batch: &mut VerdictBatch, id: u32) {
     let passed = id.wrapping_sub(batch.last_id).wrapping_sub(1);
     let gap = !batch.known || (passed > 0 && passed < i32::MAX as u32);
     if gap {
-        put_gap(batch, id.wrapping_sub(1));
+        append_gap(batch, id.wrapping_sub(1));
     }
     if gap && batch.known && !batch.overrun && passed > batch.nameless {
         batch.gap_ids = batch.gap_ids.wrapping_add(passed - batch.nameless);
@@ -232,7 +232,7 @@ pub fn batch_add(
             return Ok(());
         }
     }
-    put_run(batch, next);
+    append_run(batch, next);
     Ok(())
 }
 
@@ -243,7 +243,7 @@ pub fn batch_finish(batch: &mut VerdictBatch) {
         return;
     }
     let last_id = batch.last_id.wrapping_add(batch.nameless);
-    put_gap(batch, last_id);
+    append_gap(batch, last_id);
     batch.last_id = last_id;
     batch.nameless = 0;
 }
