@@ -20,7 +20,7 @@ use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 /// Flags of a query (RFC 1035, section 4.1.1): recursion desired.
-const FLAGS: u16 = 0x0100;
+pub const FLAGS: u16 = 0x0100;
 const QR: u16 = 0x8000;
 /// With these first two bytes, no flags and more than 255 questions, a message begins like a QUIC 1 packet.
 const QUIC: [(&str, u16); 4] = [
@@ -63,7 +63,7 @@ struct Way {
     segment: usize,
 }
 
-fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
+pub fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
     let head = [id, flags, questions, 0, 0, 0].map(u16::to_be_bytes);
     [&head.concat()[..], &labels(host), &[0, 0, 1, 0, 1]].concat()
 }
@@ -107,9 +107,9 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
 }
 
 /// Network with DNS servers over IPv4 and IPv6, and the names that they received.
-struct Scene {
-    net: Net,
-    heard: Heard,
+pub struct Scene {
+    pub net: Net,
+    pub heard: Heard,
 }
 
 /// Records the names that messages query, whatever else the messages contain.
@@ -123,7 +123,7 @@ fn serve(socket: &UdpSocket, heard: &Heard) {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
+    pub fn new() -> anyhow::Result<Scene> {
         let net = Net::new(Sees::Both)?;
         let heard = Heard::default();
         for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
