@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
+use testbed::place::run;
 use testbed::twin::{root, Twin};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
@@ -228,8 +229,14 @@ fn in_fragments(host: &str) -> Vec<Way> {
     }]
 }
 
-/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules the kernel reassembles
-/// fragments, and each query is decided by its name.
+/// Checks that queries in fragments reach the server, and that each is decided by its name.
+fn check_reassembled(scene: &Scene) -> anyhow::Result<()> {
+    all_completed(&try_all(scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
+    none_completed(&try_all(scene, DENIED, false, &in_fragments(DENIED))?)
+}
+
+/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules, or with those that
+/// doctor advises without nft, the kernel reassembles fragments.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
@@ -240,8 +247,15 @@ fn reassembled(twin: Twin) -> anyhow::Result<()> {
         let lines = rules.lines().filter(|line| !line.contains("queue num"));
         let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
         scene.net.firewall.feed("nft", &["-f", "-"], &lines)?;
-        all_completed(&try_all(&scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
-        none_completed(&try_all(&scene, DENIED, false, &in_fragments(DENIED))?)?;
+        check_reassembled(&scene)?;
     }
+    running.finish()?;
+    let scene = Scene::new()?;
+    let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
+    for tool in ["iptables", "ip6tables"] {
+        let track = ["-w", "-I", "INPUT", "-m", "conntrack", "--ctstate", "NEW"];
+        run(&scene.net.firewall, tool, &track)?;
+    }
+    check_reassembled(&scene)?;
     running.finish()
 }
