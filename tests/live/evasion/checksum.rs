@@ -32,9 +32,11 @@ const RANDOM: usize = 11;
 const ALMOST: &str = "www.amxxed.example";
 
 const ROWS: &[Row] = &[
-    ("checksum-filled-in", 120, |twin| filled_in(twin, &[])),
+    ("checksum-filled-in", 120, |twin| {
+        filled_in(By::Twin(twin), &[])
+    }),
     ("checksum-filled-in-without-gso", 120, |twin| {
-        filled_in(twin, &["--gso", "off"])
+        filled_in(By::Twin(twin), &["--gso", "off"])
     }),
     ("checksum-of-a-query-filled-in", 120, query_filled_in),
     ("checksum-honest", 120, honest),
@@ -97,8 +99,9 @@ fn unsummed() -> anyhow::Result<(Net, Link)> {
     Ok((net, link))
 }
 
-/// Checks that the server answers without a firewall, and that no name passes a twin.
-fn filled_in(twin: Twin, options: &[&str]) -> anyhow::Result<()> {
+/// Checks that the server answers without a firewall, and that no name passes with one.
+/// - options: additional options of a twin that decides.
+pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
     let (net, link) = unsummed()?;
     let lists = [
         (BLOCK_LIST, (DENIED, *b"xx")),
@@ -106,7 +109,7 @@ fn filled_in(twin: Twin, options: &[&str]) -> anyhow::Result<()> {
     ];
     for (text, way) in lists {
         all_completed(&try_both(&net, &link, way, true)?)?;
-        let running = By::Twin(twin).start_with(&net, text, options)?;
+        let running = by.start_with(&net, text, options)?;
         none_completed(&try_both(&net, &link, way, false)?)?;
         running.finish()?;
     }
