@@ -28,8 +28,10 @@ const WITHIN_NAME: usize = 6;
 const WITHIN_QUERY: usize = 20;
 /// Offset of a hello's random bytes. Two of them are chosen so that the checksum has the wanted value.
 const RANDOM: usize = 11;
-/// Denied name that the server receives. Before the checksum is stored, it reads as the allowed name.
-const ALMOST: &str = "www.amxxed.example";
+/// Denied name that the server receives. Before the checksum is stored, it reads as the allowed name DECOY, which the
+/// server answers in another way.
+const ALMOST: &str = "xyz.amxxed.example";
+const SEEN: [u8; 2] = *b"us";
 
 const ROWS: &[Row] = &[
     ("checksum-filled-in", 120, |twin| {
@@ -46,17 +48,20 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
 }
 
-/// Returns a segment with a hello for a host. Two bytes of the name are `seen` until the kernel stores the checksum
-/// there.
-fn changing(host: &str, seen: [u8; 2]) -> Segment {
-    let mut opening = hello::tls(host, 0);
+/// Returns a segment with a hello for ALMOST. Two bytes of the name are SEEN until the kernel stores the checksum there.
+fn changing() -> Segment {
+    let mut opening = hello::tls(ALMOST, 0);
     let place = opening.name_at + WITHIN_NAME;
     let start = RANDOM + (place - RANDOM) % 2;
     let bytes = &mut opening.bytes;
     bytes[start..start + 2].fill(0);
-    let rest = wire::checksum(&[&seen, &bytes[start..]]);
+    let rest = wire::checksum(&[&SEEN, &bytes[start..]]);
     bytes[start..start + 2].copy_from_slice(&rest);
-    let unsummed = Unsummed { start, place, seen };
+    let unsummed = Unsummed {
+        start,
+        place,
+        seen: SEEN,
+    };
     Segment {
         unsummed: Some(unsummed),
         ..Segment::data(0, bytes)
@@ -64,15 +69,9 @@ fn changing(host: &str, seen: [u8; 2]) -> Segment {
 }
 
 /// Sends the segment of `changing` over IPv4 and IPv6.
-/// - seen: the two bytes of the name until the kernel stores the checksum there.
-fn try_both(
-    net: &Net,
-    link: &Link,
-    (host, seen): (&str, [u8; 2]),
-    answered: bool,
-) -> anyhow::Result<Vec<Tried>> {
+fn try_both(net: &Net, link: &Link, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let versions = [("IPv4", Version::V4), ("IPv6", Version::V6)];
-    let script = steps([changing(host, seen)]).unwrap_or_default();
+    let script = steps([changing()]).unwrap_or_default();
     let tries = versions.into_iter().map(|(over, version)| {
         Tried::new("a checksum filled in", over, answered, |port| {
             let client = Client {
@@ -83,7 +82,7 @@ fn try_both(
                 patience: patience(answered),
             };
             let answer = client.run(&script)?;
-            let expected = hello::tls(host, 0).answer;
+            let expected = hello::tls(ALMOST, 0).answer;
             Ok(answer.map(|answer| answer.starts_with(expected)))
         })
     });
@@ -103,14 +102,11 @@ fn unsummed() -> anyhow::Result<(Net, Link)> {
 /// - options: additional options of a twin that decides.
 pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
     let (net, link) = unsummed()?;
-    let lists = [
-        (BLOCK_LIST, (DENIED, *b"xx")),
-        (ALLOW_LIST, (ALMOST, *b"us")),
-    ];
-    for (text, way) in lists {
-        all_completed(&try_both(&net, &link, way, true)?)?;
+    let block_list = BLOCK_LIST.replace("denied.example", "amxxed.example");
+    for text in [&block_list, ALLOW_LIST] {
+        all_completed(&try_both(&net, &link, true)?)?;
         let running = by.start_with(&net, text, options)?;
-        none_completed(&try_both(&net, &link, way, false)?)?;
+        none_completed(&try_both(&net, &link, false)?)?;
         running.finish()?;
     }
     Ok(())

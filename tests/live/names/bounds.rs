@@ -211,7 +211,9 @@ fn download(net: &Net, patience: Duration) -> anyhow::Result<usize> {
 /// counts as unreadable, and that a rule before the rules by name accepts all of the download.
 fn silent(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
-    let listener = net.server.enter(|| TcpListener::bind((SERVER, DOWNLOAD)))?;
+    let listener = net
+        .server
+        .enter(|| TcpListener::bind(SocketAddr::from((SERVER, DOWNLOAD))))?;
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             // It fails if the client gives up.
