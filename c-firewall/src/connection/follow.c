@@ -168,6 +168,19 @@ bool connection_is_answer(const struct connections *connections, const struct fo
            connections->is_low != connection->client_low;
 }
 
+bool connection_decides(const struct connections *connections, const struct followed *followed,
+                        const struct packet *packet) {
+    const struct connection_table *table = &connections->table;
+    const struct connection *connection =
+        followed->slot < table->used ? &table->slots[followed->slot] : NULL;
+
+    if (followed->kind != FOLLOWED_NAMES || packet->protocol == IPPROTO_UDP)
+        return followed->kind == FOLLOWED_NAMES && connection_udp_decides(packet);
+    return connection && connection->names.state != NAMES_UNREADABLE &&
+           connections->is_low == connection->client_low &&
+           !connection_is_settled(connections, followed);
+}
+
 uint32_t connection_count(const struct connections *connections) {
     uint32_t count = 0;
 

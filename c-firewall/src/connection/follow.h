@@ -91,6 +91,12 @@ bool connection_is_settled(const struct connections *connections, const struct f
 /// of another connection. Returns false if the client sent different bytes for the same position.
 bool connection_is_answer(const struct connections *connections, const struct followed *followed);
 
+/// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP
+/// client whose names are not final, or is a DNS query, or is like a packet of QUIC. Packets of
+/// unreadable connections are not among them.
+bool connection_decides(const struct connections *connections, const struct followed *followed,
+                        const struct packet *packet);
+
 /// Returns the number of connections that are followed.
 uint32_t connection_count(const struct connections *connections);
 

@@ -468,3 +468,11 @@ struct followed connection_udp_follow(struct connections *connections, const str
     return is_query ? ask(connections, &datagram, input->segmented)
                     : go_on(connections, slot, &datagram, input->segmented);
 }
+
+bool connection_udp_decides(const struct packet *packet) {
+    const uint32_t start = packet->l4_offset + PACKET_UDP_HEADER_BYTES;
+    const uint32_t length = packet->captured > start ? packet->captured - start : 0;
+
+    return packet->destination_port == DNS_PORT ||
+           names_quic_is_near(packet->bytes + start, length);
+}

@@ -118,6 +118,33 @@ bool names_quic_is_understood(uint32_t version) {
            has_salt_29(version) || version == DRAFT_33 || version == DRAFT_34;
 }
 
+/// Returns true if at most two adjacent bytes of the first five differ from a long header of a
+/// version.
+/// - seen: form bit and version of the datagram.
+static bool is_near_version(uint64_t seen, uint32_t version) {
+    const uint64_t differing = seen ^ (version | (uint64_t)LONG << 32);
+
+    for (unsigned place = 0; place < 4; place++)
+        if ((differing & ~(UINT64_C(0xffff) << (8 * place))) == 0)
+            return true;
+    return false;
+}
+
+bool names_quic_is_near(const uint8_t *datagram, uint32_t length) {
+    uint64_t seen = 0;
+
+    if (length < 5)
+        return false;
+    for (int i = 0; i < 5; i++)
+        seen = seen << 8 | datagram[i];
+    seen &= (uint64_t)LONG << 32 | UINT32_MAX;
+    for (uint32_t version = DRAFT_29; version <= DRAFT_34; version++)
+        if (is_near_version(seen, version))
+            return true;
+    return is_near_version(seen, NAMES_QUIC_VERSION_1) ||
+           is_near_version(seen, NAMES_QUIC_VERSION_2);
+}
+
 /// Consumes and returns a variable-length integer (RFC 9000, section 16). Returns 0 if the integer
 /// is cut.
 static uint64_t consume_number(struct names_cursor *cursor) {

@@ -26,7 +26,7 @@ use crate::connection::types::{
 use crate::connection::{
     bound, lifetime, opening, pool, queries, requests, segment, table, tcp, udp,
 };
-use crate::names::{hello, quic, Names, NamesProtocol};
+use crate::names::{hello, quic, Names, NamesProtocol, NamesState};
 use crate::packet::Packet;
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -196,6 +196,20 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {
         connection.accepted && !connection.evasion && connections.is_low != connection.client_low
+    })
+}
+
+/// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names are
+/// not final, or is a DNS query, or is like a packet of QUIC. Packets of unreadable connections are not among them.
+pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) -> bool {
+    if followed.kind != FollowedKind::Names || packet.protocol == UDP {
+        return followed.kind == FollowedKind::Names && udp::decides(packet);
+    }
+    let connection = connections.table.slots.get(followed.slot as usize);
+    connection.is_some_and(|connection| {
+        connection.names.state != NamesState::Unreadable
+            && connections.is_low == connection.client_low
+            && !is_settled(connections, followed)
     })
 }
 

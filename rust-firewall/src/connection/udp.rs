@@ -523,3 +523,10 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         false => go_on(connections, slot, &datagram, input.segmented),
     }
 }
+
+/// Returns true if a packet may be a query or a packet of QUIC, even if two adjacent bytes change.
+pub fn decides(packet: &Packet) -> bool {
+    let start = (packet.l4_offset + UDP_HEADER_BYTES) as usize;
+    let data = packet.bytes.get(start..).unwrap_or_default();
+    packet.destination_port == DNS_PORT || quic::is_near(data)
+}

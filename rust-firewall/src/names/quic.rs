@@ -174,6 +174,25 @@ pub fn is_understood(version: u32) -> bool {
     matches!(version, VERSION_1 | VERSION_2 | DRAFT_33 | DRAFT_34) || has_salt_29(version)
 }
 
+/// Returns true if at most two adjacent bytes of the first five differ from a long header of a version.
+/// - seen: form bit and version of the datagram.
+fn is_near_version(seen: u64, version: u32) -> bool {
+    let differing = seen ^ (u64::from(version) | u64::from(LONG) << 32);
+    (0..4).any(|place| differing & !(0xffff << (8 * place)) == 0)
+}
+
+/// Returns true if at most two adjacent bytes of a datagram's first bytes differ from a long header of a supported
+/// version. A checksum that is written later can turn such a datagram into a packet of QUIC.
+pub fn is_near(datagram: &[u8]) -> bool {
+    let Some(&[first, a, b, c, d]) = datagram.first_chunk() else {
+        return false;
+    };
+    let seen = u64::from(u32::from_be_bytes([a, b, c, d])) | u64::from(first & LONG) << 32;
+    (DRAFT_29..=DRAFT_34)
+        .chain([VERSION_1, VERSION_2])
+        .any(|version| is_near_version(seen, version))
+}
+
 /// Consumes and returns a variable-length integer (RFC 9000, section 16). Returns 0 if the integer is cut.
 fn consume_number(cursor: &mut Cursor) -> u64 {
     let first = cursor::number(cursor, 1);

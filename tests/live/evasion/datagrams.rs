@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
+use testbed::place::run;
 use testbed::twin::{root, Twin};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
@@ -20,7 +21,7 @@ use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 /// Flags of a query (RFC 1035, section 4.1.1): recursion desired.
-const FLAGS: u16 = 0x0100;
+pub const FLAGS: u16 = 0x0100;
 const QR: u16 = 0x8000;
 /// With these first two bytes, no flags and more than 255 questions, a message begins like a QUIC 1 packet.
 const QUIC: [(&str, u16); 4] = [
@@ -63,7 +64,7 @@ struct Way {
     segment: usize,
 }
 
-fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
+pub fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
     let head = [id, flags, questions, 0, 0, 0].map(u16::to_be_bytes);
     [&head.concat()[..], &labels(host), &[0, 0, 1, 0, 1]].concat()
 }
@@ -107,9 +108,9 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
 }
 
 /// Network with DNS servers over IPv4 and IPv6, and the names that they received.
-struct Scene {
-    net: Net,
-    heard: Heard,
+pub struct Scene {
+    pub net: Net,
+    pub heard: Heard,
 }
 
 /// Records the names that messages query, whatever else the messages contain.
@@ -123,7 +124,7 @@ fn serve(socket: &UdpSocket, heard: &Heard) {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
+    pub fn new() -> anyhow::Result<Scene> {
         let net = Net::new(Sees::Both)?;
         let heard = Heard::default();
         for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
@@ -228,8 +229,14 @@ fn in_fragments(host: &str) -> Vec<Way> {
     }]
 }
 
-/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules the kernel reassembles
-/// fragments, and each query is decided by its name.
+/// Checks that queries in fragments reach the server, and that each is decided by its name.
+fn check_reassembled(scene: &Scene) -> anyhow::Result<()> {
+    all_completed(&try_all(scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
+    none_completed(&try_all(scene, DENIED, false, &in_fragments(DENIED))?)
+}
+
+/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules, or with those that
+/// doctor advises without nft, the kernel reassembles fragments.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
@@ -240,8 +247,15 @@ fn reassembled(twin: Twin) -> anyhow::Result<()> {
         let lines = rules.lines().filter(|line| !line.contains("queue num"));
         let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
         scene.net.firewall.feed("nft", &["-f", "-"], &lines)?;
-        all_completed(&try_all(&scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
-        none_completed(&try_all(&scene, DENIED, false, &in_fragments(DENIED))?)?;
+        check_reassembled(&scene)?;
     }
+    running.finish()?;
+    let scene = Scene::new()?;
+    let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
+    for tool in ["iptables", "ip6tables"] {
+        let track = ["-w", "-I", "INPUT", "-m", "conntrack", "--ctstate", "NEW"];
+        run(&scene.net.firewall, tool, &track)?;
+    }
+    check_reassembled(&scene)?;
     running.finish()
 }

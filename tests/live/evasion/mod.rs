@@ -16,7 +16,7 @@ use crate::names::judge;
 use crate::stage::Stage;
 
 pub mod both_open;
-mod checksum;
+pub mod checksum;
 pub mod client;
 pub mod datagrams;
 pub mod forged;

@@ -10,7 +10,7 @@ use crate::evasion::quic::{self, answered, segments};
 use crate::evasion::wire::Version::{V4, V6};
 use crate::evasion::By::Stage;
 use crate::evasion::{
-    self, both_open, datagrams, forged, queries, requests, ALLOW_LIST, BLOCK_LIST,
+    self, both_open, checksum, datagrams, forged, queries, requests, ALLOW_LIST, BLOCK_LIST,
 };
 
 pub const ROWS: &[Row] = &[
@@ -33,6 +33,9 @@ pub const ROWS: &[Row] = &[
     }),
     ("evasion-honest-ipv6", 120, |twin| {
         evasion::honest(Stage(twin), V6)
+    }),
+    ("evasion-checksum-filled-in", 120, |twin| {
+        checksum::filled_in(Stage(twin), &[])
     }),
     ("evasion-both-open", 120, |twin| {
         both_open::both_open(Stage(twin))
