@@ -72,7 +72,7 @@ deb: man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-f
 	@packaging/deb build
 
 check: ## tests of two minutes after a change in either twin: formats, spec, docs, unit tests, vectors, the twins' comparison; no root, no network
-	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
+	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall plain-program test-programs BUILD=$(CURDIR)/build/c
 	@tests/run --check
 
 test: ## deps, build, and every test of tests/parts except the long ones: half an hour

@@ -14,7 +14,7 @@ use anyhow::{bail, ensure, Context};
 
 use crate::ledger::{Start, Stats};
 use crate::proc;
-use crate::skip::skip;
+use crate::skip::not_installed;
 use crate::twin::Twin;
 use crate::wait::{until, wait_within, PATIENCE};
 
@@ -323,7 +323,7 @@ fn command_under<A: AsRef<OsStr>>(
         [] => namespace.command(&binary),
         [program, rest @ ..] => {
             if !in_path(program) {
-                return Err(skip(format!("{program} is not installed: make deps")));
+                return Err(not_installed(program));
             }
             let mut command = namespace.command(program);
             command.args(rest).arg(&binary);

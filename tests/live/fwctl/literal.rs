@@ -15,7 +15,7 @@ use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::owner::Owner;
 use testbed::place::{namespace, restore, run};
 use testbed::proc;
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::twin::{Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Case;
@@ -466,7 +466,7 @@ fn false_source_is_lost(scene: &mut Scene) -> anyhow::Result<()> {
 
 fn without_setcap(scene: &mut Scene) -> anyhow::Result<()> {
     if scene.shell("command -v setcap")?.code != Some(0) {
-        return Err(skip("there is no setcap (libcap2-bin)"));
+        return Err(not_installed("setcap"));
     }
     scene.is_other_user = true;
     Ok(())
