@@ -26,6 +26,8 @@ pub struct Differing<'a> {
     pub is_lost: bool,
     /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
+    /// True if the split policy queues no packet of its connection, and an earlier packet of the connection was sent.
+    pub is_unasked: bool,
 }
 
 /// Effect of a deviation on the packets after it.
@@ -35,6 +37,10 @@ pub enum After {
     Same,
     /// The packet is left out, and so is the rest of its connection.
     LeftOut,
+    /// The same, if both sides treat the packet alike when it is sent alone.
+    LeftOutIfAlike,
+    /// No effect, if the host answers the packet alike without a policy.
+    SameIfOwn,
 }
 
 pub struct Deviation {
@@ -54,13 +60,23 @@ pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 9] = [
+const RECOGNISERS: [Recogniser; 11] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
+    (
+        "unasked-connection",
+        unasked_connection,
+        After::LeftOutIfAlike,
+    ),
+    (
+        "behind-authentication",
+        behind_authentication,
+        After::LeftOut,
+    ),
     ("answers-in-own-chains", answers_in_own_chains, After::Same),
-    ("own-errors", own_errors, After::Same),
+    ("own-errors", own_errors, After::SameIfOwn),
     (
         "no-route-from-loopback",
         no_route_from_loopback,
@@ -87,7 +103,6 @@ fn number_of_the_reset(case: &Differing) -> bool {
 fn own_errors(case: &Differing) -> bool {
     let is_known = |answer| case.whole.answers.contains(answer);
     case.whole.passed == case.split.passed
-        && !case.policy.contains("reject")
         && case
             .whole
             .answers
@@ -127,6 +142,22 @@ fn unseen_beginning(case: &Differing) -> bool {
 fn no_connection(case: &Differing) -> bool {
     let is_within = |hook| case.whole.passed.contains(hook);
     case.is_lost
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
+        && case.split.answers.is_empty()
+}
+
+fn unasked_connection(case: &Differing) -> bool {
+    let is_within = |hook| case.split.passed.contains(hook);
+    case.is_unasked
+        && case.whole.is_stopped()
+        && case.whole.answers.is_empty()
+        && case.whole.passed.iter().all(is_within)
+}
+
+fn behind_authentication(case: &Differing) -> bool {
+    let is_within = |hook| case.whole.passed.contains(hook);
+    deviations::is_authenticated(&case.act.shot.bytes)
         && case.split.is_stopped()
         && case.split.passed.iter().all(is_within)
         && case.split.answers.is_empty()
