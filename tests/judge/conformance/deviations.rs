@@ -256,9 +256,9 @@ fn is_later_fragment(packet: &[u8]) -> bool {
     }
 }
 
-/// Returns true if a packet is IPv6 and has an authentication header.
+/// Returns true if a packet has an authentication header.
 pub fn is_authenticated(packet: &[u8]) -> bool {
-    extensions(packet).any(|(kind, ..)| kind == AH)
+    packet[0] >> 4 == 4 && packet[9] == AH || extensions(packet).any(|(kind, ..)| kind == AH)
 }
 
 fn be16(bytes: &[u8]) -> u16 {

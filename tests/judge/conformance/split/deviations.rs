@@ -39,6 +39,9 @@ pub enum After {
     LeftOut,
     /// The same, if both sides treat the packet alike when it is sent alone.
     LeftOutIfAlike,
+    /// The same, if the packet alone has the same result on both sides once the whole policy treats unknown names
+    /// otherwise.
+    LeftOutIfUnknown,
     /// No effect, if the host answers the packet alike without a policy.
     SameIfOwn,
 }
@@ -54,13 +57,17 @@ pub struct Deviation {
 /// Names of the deviations that may appear as different counters although no packet differs.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
+pub const AUTHENTICATED: &str = "behind-authentication";
 /// Name of the deviation that appears only as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
+
+/// Name of the deviation to which packets count if no other explains them.
+const KEY: &str = "key-with-a-name";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 11] = [
+const RECOGNISERS: [Recogniser; 12] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
@@ -70,11 +77,7 @@ const RECOGNISERS: [Recogniser; 11] = [
         unasked_connection,
         After::LeftOutIfAlike,
     ),
-    (
-        "behind-authentication",
-        behind_authentication,
-        After::LeftOut,
-    ),
+    (AUTHENTICATED, behind_authentication, After::LeftOut),
     ("answers-in-own-chains", answers_in_own_chains, After::Same),
     ("own-errors", own_errors, After::SameIfOwn),
     (
@@ -84,6 +87,7 @@ const RECOGNISERS: [Recogniser; 11] = [
     ),
     ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
     (BOTH_WAYS, |_| false, After::LeftOut),
+    (KEY, key_with_a_name, After::LeftOutIfUnknown),
 ];
 
 fn number_of_the_reset(case: &Differing) -> bool {
@@ -155,12 +159,18 @@ fn unasked_connection(case: &Differing) -> bool {
         && case.whole.passed.iter().all(is_within)
 }
 
+fn key_with_a_name(case: &Differing) -> bool {
+    let has_name = |rule: &str| {
+        ["tls ", "http ", "dns "]
+            .iter()
+            .any(|word| rule.contains(word))
+    };
+    let is_key = |rule: &str| has_name(rule) && rule.contains(" . ");
+    case.policy.lines().any(is_key)
+}
+
 fn behind_authentication(case: &Differing) -> bool {
-    let is_within = |hook| case.whole.passed.contains(hook);
     deviations::is_authenticated(&case.act.shot.bytes)
-        && case.split.is_stopped()
-        && case.split.passed.iter().all(is_within)
-        && case.split.answers.is_empty()
 }
 
 fn answers_in_own_chains(case: &Differing) -> bool {
@@ -233,7 +243,8 @@ pub fn excuse(
     of_kernel: &mut [deviations::Deviation],
     case: &Differing,
 ) -> Option<After> {
-    if let Some(found) = own.iter_mut().find(|one| (one.recognise)(case)) {
+    let (last, first) = own.split_last_mut()?;
+    if let Some(found) = first.iter_mut().find(|one| (one.recognise)(case)) {
         found.met += 1;
         return Some(found.after);
     }
@@ -248,6 +259,10 @@ pub fn excuse(
             of_kernel[place].met += 1;
             return Some(After::LeftOut);
         }
+    }
+    if (last.recognise)(case) {
+        last.met += 1;
+        return Some(last.after);
     }
     None
 }

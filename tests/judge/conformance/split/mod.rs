@@ -16,7 +16,6 @@ use twinwall_judge::random::Random;
 use twinwall_judge::scan::{self, Scanned};
 use twinwall_judge::{keep, names, shrink};
 
-use crate::answer::Answer;
 use crate::bench::{without_refill, SHRINK};
 use crate::cell::Shot;
 use crate::compare::{differences, fate, Difference, Tally};
@@ -26,8 +25,9 @@ use crate::options::Options;
 use deviations::{After, Deviation, Differing};
 use sequence::{acts, Act};
 use side::{Case, Kind, Report, Side, IPTABLES, KERNEL, NAMES};
-use uncounted::{denied, lost, stopped, unasked};
+use uncounted::{authenticated, denied, lost, stopped, unasked};
 
+mod alone;
 mod deviations;
 mod policies;
 mod sequence;
@@ -65,6 +65,7 @@ struct Excused {
 
 struct Sitting {
     sides: Vec<Side>,
+    queue: stage::Queue,
     own: Vec<Deviation>,
     of_kernel: Vec<of_kernel::Deviation>,
     folder: PathBuf,
@@ -93,6 +94,7 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut sitting = Sitting {
         sides: sides()?,
+        queue: options.queue,
         own: deviations::read()?,
         of_kernel: of_kernel::read()?,
         folder,
@@ -155,7 +157,8 @@ impl Sitting {
             return Ok(());
         }
         self.kept()?;
-        let shipped = policies::of_folder(policies::SHIPPED)?;
+        let mut shipped = policies::of_folder(policies::SHIPPED)?;
+        shipped.extend(policies::of_folder(policies::HOSTS)?);
         for path in &shipped {
             self.file(path, &mut random, options)?;
         }
@@ -268,7 +271,7 @@ impl Sitting {
     /// policy uses), or the reason of the refusal.
     fn split(&self, policy: &Path) -> anyhow::Result<Result<u32, String>> {
         let options = stage::Options {
-            queue: stage::Queue::Iptables,
+            queue: self.queue,
             ..stage::Options::default()
         };
         let source = stage::file(policy.to_str().context("a path that is no text")?)?;
@@ -278,7 +281,7 @@ impl Sitting {
         };
         let parts = self.folder.join("parts");
         fs::create_dir_all(&parts)?;
-        let iptables = split.iptables.context("rules of iptables")?;
+        let iptables = split.iptables.unwrap_or_default();
         for (name, text) in [
             (KERNEL, split.kernel),
             (NAMES, split.daemon),
@@ -323,6 +326,7 @@ impl Sitting {
             hooks: &scanned.hooks,
             parts: &parts,
             mask,
+            unknown: side::DEFAULT,
         };
         let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
         let mut acts = acts.to_vec();
@@ -355,32 +359,6 @@ impl Sitting {
             }
             acts.retain(|act| !excused.left_out.contains(&act.shot.number));
         }
-    }
-
-    /// Sends a packet alone. Returns the reason if it does not have the result that a deviation requires then.
-    /// - answers: responses to the packet on the split side.
-    fn alone(
-        &mut self,
-        case: &Case,
-        shot: &Shot,
-        after: After,
-        answers: &[Answer],
-    ) -> anyhow::Result<Option<String>> {
-        if after == After::SameIfOwn {
-            let bare = fate(&self.sides[2].run_bare(shot)?.outcome, shot.number);
-            let is_own = answers.iter().all(|answer| bare.answers.contains(answer));
-            let text = format!("packet {}: the answer is not the host's own", shot.number);
-            return Ok((!is_own).then_some(text));
-        }
-        let shots = std::slice::from_ref(shot);
-        let reports = match self.run(case, shots)? {
-            Ok(reports) => reports,
-            Err(refused) => return Ok(Some(refused)),
-        };
-        let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
-        let outcomes: Vec<_> = reports.into_iter().map(|one| one.outcome).collect();
-        let found = differences(&names, &outcomes, shots);
-        Ok(found.first().map(|one| format!("alone, {}", one.text)))
     }
 
     /// Compares differences with the deviations.
@@ -431,7 +409,7 @@ impl Sitting {
                     Some(after) => {
                         excused.left_out.insert(number);
                         ended.extend(act.connection);
-                        if after == After::LeftOutIfAlike {
+                        if after != After::LeftOut {
                             excused.alone.insert(number, after);
                         }
                     }
@@ -462,6 +440,7 @@ impl Sitting {
         let all = [
             (deviations::NO_CONNECTION, lost(acts, reports)),
             (deviations::DENIED, denied(acts, reports)),
+            (deviations::AUTHENTICATED, authenticated(acts)),
             (deviations::BOTH_WAYS, stopped(acts, reports)),
         ];
         let first = all.into_iter().find(|(_, uncounted)| !uncounted.is_empty());

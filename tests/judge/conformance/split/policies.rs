@@ -41,14 +41,14 @@ pub fn has_names(text: &str) -> bool {
     FIELDS.iter().any(|field| text.contains(field))
 }
 
-/// Returns the policies of a folder: all shipped policies, or those of the corpus that the parser accepts.
+/// Returns the policies of a folder: all, or those of the parser's tests that it accepts.
 pub fn of_folder(folder: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(root().join(folder)).with_context(|| folder.to_owned())?;
     let mut paths = Vec::new();
     for entry in entries {
         paths.push(entry?.path());
     }
-    let is_accepted = |path: &Path| folder == SHIPPED || path.with_extension("ok").exists();
+    let is_accepted = |path: &Path| folder != CORPUS || path.with_extension("ok").exists();
     // Without names, nft refuses a policy for another reason, such as overlapping elements.
     let is_nfts = |path: &Path| {
         let text = fs::read_to_string(path).unwrap_or_default();
@@ -62,6 +62,8 @@ pub fn of_folder(folder: &str) -> anyhow::Result<Vec<PathBuf>> {
 }
 
 pub const SHIPPED: &str = "rules/policy";
+/// Policies of usual hosts, with names.
+pub const HOSTS: &str = "tests/corpus/host";
 pub const CORPUS: &str = "tests/corpus/policy";
 
 /// Returns the text of a policy with tests of names added at random places. None if it has no place for a test, or

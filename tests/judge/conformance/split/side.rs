@@ -45,7 +45,31 @@ pub struct Case<'a> {
     pub parts: &'a Path,
     /// Bits of marks that the split policy uses.
     pub mask: u32,
+    /// Treatment of unknown names by the whole policy.
+    pub unknown: Unknown,
 }
+
+/// Treatment of unknown names: values of `--fail` and `--undecided`. Twins get no other `--fail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    fail: &'static str,
+    undecided: &'static str,
+}
+
+pub const DEFAULT: Unknown = Unknown {
+    fail: "crash=closed",
+    undecided: "accept",
+};
+/// Packets pass if they pass with any name.
+pub const OPEN: Unknown = Unknown {
+    fail: "crash=closed,unknown=open",
+    undecided: "accept",
+};
+/// A rule that reads an unknown name drops the packet.
+pub const STRICT: Unknown = Unknown {
+    fail: "crash=closed",
+    undecided: "drop",
+};
 
 /// Outcome of a run on one side.
 #[derive(Default)]
@@ -99,11 +123,14 @@ fn with_answers(hooks: &[Hook]) -> Vec<Hook> {
     all.into_iter().collect()
 }
 
-/// Adds a statement to the kernel's text of a split policy that logs the packets to be queued for their names.
-fn logging_asked(kernel: &str) -> String {
+/// Changes the kernel's text of a split policy: it also logs the packets to be queued for their names, and keeps the
+/// judge's chains.
+fn observed(kernel: &str) -> String {
     let queue = "\tchain stage-queue {\n";
     let logged = format!("{queue}\t\tlog prefix \"{ASKED}\" group {GROUP}\n");
-    kernel.replace(queue, &logged)
+    kernel
+        .replace(queue, &logged)
+        .replacen("flush ruleset", "", 1)
 }
 
 fn file(folder: &Path, name: &str) -> anyhow::Result<String> {
@@ -158,7 +185,9 @@ impl Side {
         let policy = case.policy.to_str().context("a path that is no text")?;
         let states = ["--conntrack", "mark"];
         let more = if is_tracked { &states[..] } else { &[] };
-        let arguments = [&["--policy", policy][..], more].concat();
+        let Unknown { fail, undecided } = case.unknown;
+        let unknown = ["--fail", fail, "--undecided", undecided];
+        let arguments = [&["--policy", policy][..], &unknown, more].concat();
         let mut mask = case.mask;
         if is_tracked {
             mask |= STATE_BITS;
@@ -167,10 +196,11 @@ impl Side {
     }
 
     fn run_split(&self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
-        let kernel = logging_asked(&file(case.parts, KERNEL)?);
+        let kernel = observed(&file(case.parts, KERNEL)?);
         if let Err(error) = self.cell.nft(&kernel) {
             return Ok(Err(Refused(format!("{error:#}"))));
         }
+        // Empty with nft's queue.
         let rules = file(case.parts, IPTABLES)?;
         for tool in ["iptables-restore", "ip6tables-restore"] {
             self.cell.namespace.feed(tool, &["--noflush"], &rules)?;
@@ -178,7 +208,7 @@ impl Side {
         let names = case.parts.join(NAMES);
         let names = names.to_str().context("a path that is no text")?;
         let mask = format!("{:#010x}", case.mask);
-        let arguments = ["--policy", names, "--stage", &mask];
+        let arguments = ["--policy", names, "--stage", &mask, "--fail", DEFAULT.fail];
         let namespace = &self.cell.namespace;
         self.observe(&arguments, shots, case.mask, |_| {
             let counted = namespace.enter(|| ruleset::counters(&FOREIGN_TABLES))?;
@@ -202,7 +232,6 @@ impl Side {
             ["--queue", "0"],
             ["--user", "root"],
             ["--deadline", "0"],
-            ["--fail", "crash=closed"],
         ];
         let own = own.concat();
         let arguments = [arguments, &own].concat();

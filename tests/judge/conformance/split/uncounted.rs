@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::compare::fate;
+use crate::deviations::is_authenticated;
 
 use super::sequence::Act;
 use super::side::Report;
@@ -35,6 +36,15 @@ pub fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
         }
     }
     later
+}
+
+/// Returns the packets with an authentication header.
+pub fn authenticated(acts: &[Act]) -> BTreeSet<u32> {
+    let is_it = |act: &&Act| is_authenticated(&act.shot.bytes);
+    acts.iter()
+        .filter(is_it)
+        .map(|act| act.shot.number)
+        .collect()
 }
 
 /// Returns the packets that were stopped on both sides.
