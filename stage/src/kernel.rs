@@ -145,8 +145,16 @@ impl Kernel<'_> {
             true => vec![TRANSPORT],
             false => hook.lines.iter().map(String::as_str).collect(),
         };
-        for line in lines {
+        for line in &lines {
             let _ = writeln!(text, "\t\t{line} goto stage-ask");
+        }
+        // A later fragment whose header names an extension header has no `meta l4proto`, but may belong to TCP or UDP.
+        // Conntrack leaves malformed fragments only.
+        if lines
+            .iter()
+            .any(|line| line.contains(TRANSPORT) || line.contains(AUTHENTICATED))
+        {
+            text.push_str("\t\tmeta l4proto >= 0 accept\n\t\tgoto stage-lost\n");
         }
         text.push_str("\t}\n");
     }

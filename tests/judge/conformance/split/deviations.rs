@@ -26,6 +26,8 @@ pub struct Differing<'a> {
     pub is_lost: bool,
     /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
+    /// True if the split policy queues no packet of its connection, and an earlier packet of the connection was sent.
+    pub is_unasked: bool,
 }
 
 /// Effect of a deviation on the packets after it.
@@ -35,6 +37,13 @@ pub enum After {
     Same,
     /// The packet is left out, and so is the rest of its connection.
     LeftOut,
+    /// The same, if both sides treat the packet alike when it is sent alone.
+    LeftOutIfAlike,
+    /// The same, if the packet alone has the same result on both sides once the whole policy treats unknown names
+    /// otherwise.
+    LeftOutIfUnknown,
+    /// No effect, if the host answers the packet alike without a policy.
+    SameIfOwn,
 }
 
 pub struct Deviation {
@@ -48,19 +57,29 @@ pub struct Deviation {
 /// Names of the deviations that may appear as different counters although no packet differs.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
+pub const AUTHENTICATED: &str = "behind-authentication";
 /// Name of the deviation that appears only as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
+
+/// Name of the deviation to which packets count if no other explains them.
+const KEY: &str = "key-with-a-name";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 9] = [
+const RECOGNISERS: [Recogniser; 12] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
+    (
+        "unasked-connection",
+        unasked_connection,
+        After::LeftOutIfAlike,
+    ),
+    (AUTHENTICATED, behind_authentication, After::LeftOut),
     ("answers-in-own-chains", answers_in_own_chains, After::Same),
-    ("own-errors", own_errors, After::Same),
+    ("own-errors", own_errors, After::SameIfOwn),
     (
         "no-route-from-loopback",
         no_route_from_loopback,
@@ -68,6 +87,7 @@ const RECOGNISERS: [Recogniser; 9] = [
     ),
     ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
     (BOTH_WAYS, |_| false, After::LeftOut),
+    (KEY, key_with_a_name, After::LeftOutIfUnknown),
 ];
 
 fn number_of_the_reset(case: &Differing) -> bool {
@@ -87,7 +107,6 @@ fn number_of_the_reset(case: &Differing) -> bool {
 fn own_errors(case: &Differing) -> bool {
     let is_known = |answer| case.whole.answers.contains(answer);
     case.whole.passed == case.split.passed
-        && !case.policy.contains("reject")
         && case
             .whole
             .answers
@@ -130,6 +149,28 @@ fn no_connection(case: &Differing) -> bool {
         && case.split.is_stopped()
         && case.split.passed.iter().all(is_within)
         && case.split.answers.is_empty()
+}
+
+fn unasked_connection(case: &Differing) -> bool {
+    let is_within = |hook| case.split.passed.contains(hook);
+    case.is_unasked
+        && case.whole.is_stopped()
+        && case.whole.answers.is_empty()
+        && case.whole.passed.iter().all(is_within)
+}
+
+fn key_with_a_name(case: &Differing) -> bool {
+    let has_name = |rule: &str| {
+        ["tls ", "http ", "dns "]
+            .iter()
+            .any(|word| rule.contains(word))
+    };
+    let is_key = |rule: &str| has_name(rule) && rule.contains(" . ");
+    case.policy.lines().any(is_key)
+}
+
+fn behind_authentication(case: &Differing) -> bool {
+    deviations::is_authenticated(&case.act.shot.bytes)
 }
 
 fn answers_in_own_chains(case: &Differing) -> bool {
@@ -202,7 +243,8 @@ pub fn excuse(
     of_kernel: &mut [deviations::Deviation],
     case: &Differing,
 ) -> Option<After> {
-    if let Some(found) = own.iter_mut().find(|one| (one.recognise)(case)) {
+    let (last, first) = own.split_last_mut()?;
+    if let Some(found) = first.iter_mut().find(|one| (one.recognise)(case)) {
         found.met += 1;
         return Some(found.after);
     }
@@ -217,6 +259,10 @@ pub fn excuse(
             of_kernel[place].met += 1;
             return Some(After::LeftOut);
         }
+    }
+    if (last.recognise)(case) {
+        last.met += 1;
+        return Some(last.after);
     }
     None
 }
