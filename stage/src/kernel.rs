@@ -330,7 +330,7 @@ impl Kernel<'_> {
     }
 
     /// Returns the edits that keep connections out of flowtables while a rule with names may still drop their packets.
-    fn flow_edits(&self) -> Vec<Edit> {
+    pub fn flow_edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let forwards = |hook: &&str| ["forward", "prerouting"].contains(hook);
         if !hooks::queued(self.tables).iter().any(forwards) {
