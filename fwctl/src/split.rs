@@ -104,7 +104,7 @@ fn decision(rule: &SplitRule) -> String {
             fields.iter().cloned().collect::<Vec<String>>().join(", "),
             numbers(rule)
         ),
-        Decided::BeforeFlowtable => "kernel, for final classes that no rule with names matches: a flowtable's packets skip the chains".to_owned(),
+        Decided::BeforeFlowtable => "kernel, after a test, since a flowtable's packets skip the chains: no rule with names may match them, and no set learn from them".to_owned(),
         Decided::WithReset => "kernel, with another chain: both ends of a connection with known names are reset".to_owned(),
     }
 }

@@ -20,7 +20,8 @@ pub enum Decided {
     /// The kernel decides by the class of the connection's names, which the firewall finds. Fields that the rule
     /// matches, e.g. `tls sni`.
     ByClass(BTreeSet<String>),
-    /// A test of the class precedes `flow add`, since packets of a flowtable skip the chains.
+    /// A test precedes `flow add`, since packets of a flowtable skip the chains: of the class, or of DNS that the firewall
+    /// learns from.
     BeforeFlowtable,
     /// `reject` is replaced by a jump to a chain that resets both ends of connections whose names are known.
     WithReset,

@@ -368,6 +368,31 @@ fn a_flowtable_takes_what_no_name_means() {
     assert_eq!(line(&split, "flow add"), "flow add @t");
 }
 
+/// A flowtable does not take DNS that sets learn from, also if no rule reads a name.
+#[test]
+fn a_flowtable_takes_no_dns_that_is_learned_from() {
+    let flow = |hook: &str, rule: &str| {
+        let rules = format!(
+            "\tset u {{ type ipv4_addr; learn dns \"*.x.example\"; }}\n\tchain c {{\n\t\ttype filter hook {hook} priority 0\n\t\t{rule}\n\t}}\n\t\
+             chain d {{\n\t\ttype filter hook {hook} priority 1\n\t\tct state established flow add @t\n\t}}"
+        );
+        line(
+            &split_text(&rules, &Options::default()).unwrap(),
+            "flow add",
+        )
+    };
+    let ports = "@th,0,16 != 53 @th,16,16 != 53";
+    let own = flow("forward", "ip daddr @u accept");
+    assert_eq!(own, format!("ct state established {ports} flow add @t"));
+    let named = flow("forward", "tls sni @b drop");
+    assert!(
+        named.ends_with(&format!("}} {ports} flow add @t")),
+        "{named}"
+    );
+    let elsewhere = flow("input", "ip daddr @u accept");
+    assert_eq!(elsewhere, "ct state established flow add @t");
+}
+
 #[test]
 fn packets_that_are_not_tracked_are_told() {
     let rules = "\tchain r {\n\t\ttype filter hook prerouting priority raw\n\t\ttcp dport 80 notrack\n\t}\n\t\
