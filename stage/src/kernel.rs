@@ -51,6 +51,9 @@ pub fn of_ports(ports: &[&str]) -> String {
     format!("{PORTS} {{ {} }} ", ports.join(", "))
 }
 
+/// Match of all packets from and to other ports than 53, to be written before other matches. nft accepts these raw fields
+/// beside any match of protocols and ports.
+const NO_DNS: &str = "@th,0,16 != 53 @th,16,16 != 53 ";
 /// Match of all packets except UDP datagrams, to be written before other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
 /// Match of the datagrams from the first sender of a connection, which is the client of QUIC. A class is never final
@@ -349,23 +352,30 @@ impl Kernel<'_> {
         classes.iter().map(mark).collect()
     }
 
-    /// Returns the edits that keep connections out of flowtables while a rule with names may still drop their packets.
-    fn flow_edits(&self) -> Vec<Edit> {
-        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+    /// Returns the match of connections that a flowtable may take over; empty if it may take over all. It excludes
+    /// connections whose packets a rule with names may still drop, and DNS that the firewall learns from.
+    fn flow_test(&self) -> String {
+        let mut test = String::new();
         let forwards = |hook: &&str| ["forward", "prerouting"].contains(hook);
-        if !hooks::queued(self.tables).iter().any(forwards) {
+        if hooks::queued(self.tables).iter().any(forwards) {
+            let marks = self.free_marks();
+            let marks: Vec<String> = marks.iter().map(|mark| format!("{mark:#010x}")).collect();
+            let (mask, marks) = (self.layout.mask(), marks.join(", "));
+            let _ = write!(test, "{NO_DATAGRAM} ct mark & {mask:#010x} {{ {marks} }} ");
+        }
+        if self.learns.hooks().any(|hook| hook == "forward") {
+            test.push_str(NO_DNS);
+        }
+        test
+    }
+
+    /// Returns the edits that keep connections out of flowtables (see `flow_test`).
+    pub fn flow_edits(&self) -> Vec<Edit> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let test = self.flow_test();
+        if test.is_empty() {
             return Vec::new();
         }
-        let marks: Vec<String> = self
-            .free_marks()
-            .iter()
-            .map(|mark| format!("{mark:#010x}"))
-            .collect();
-        let test = format!(
-            "{NO_DATAGRAM} ct mark & {:#010x} {{ {} }} ",
-            self.layout.mask(),
-            marks.join(", ")
-        );
         let is_flow = |at: &usize| {
             tokens.get(*at) == "flow" && ["add", "offload"].contains(&tokens.get(at + 1))
         };
