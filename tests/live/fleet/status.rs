@@ -56,7 +56,7 @@ fn a_dead_host_is_silent() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `fwctl fleet init` for a host, as etcd's root.
+/// Runs `fwctl fleet init` for a host, as etcd's root. It replaces the operator's password.
 fn init(place: &Place, channel: &str, host: &str, out: &str) -> anyhow::Result<()> {
     let (out, root) = (place.folder.file(out), place.folder.file("out/root.login"));
     let init = [
@@ -65,6 +65,8 @@ fn init(place: &Place, channel: &str, host: &str, out: &str) -> anyhow::Result<(
     let output = place.command(&init).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(output.status.success(), "{said}");
+    let login = place.folder.file("out/operator.login");
+    std::fs::copy(format!("{out}/operator.login"), login)?;
     Ok(())
 }
 
