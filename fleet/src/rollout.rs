@@ -14,7 +14,7 @@ use crate::etcd::Etcd;
 use crate::failure::{request, untrusted, Result};
 use crate::file;
 use crate::keys::Keys;
-use crate::pointer::{Pointer, POINTER};
+use crate::pointer::{is_name, Pointer, POINTER};
 use crate::question::{Question, QUESTION};
 use crate::report::{Ledger, Phase, Report};
 use crate::signed::{Signed, SIGNED_MAX};
@@ -91,7 +91,7 @@ pub enum State {
     Behind,
     /// The host's wave has not begun.
     Waiting,
-    /// The host's lease has ended.
+    /// The host's lease has ended, or it has never reported. Its last report says nothing about its present policy.
     Silent,
 }
 
@@ -118,14 +118,15 @@ impl State {
 }
 
 impl Host {
-    /// Returns the host's state with respect to a pointer.
+    /// Returns the host's state with respect to a pointer. A host that has reverted and is silent now is reverted: it
+    /// counts against the rollout.
     pub fn state(&self, pointer: &Pointer) -> State {
         let local = &self.report.local;
         let has_it = local.generation == pointer.generation;
         match local.phase {
-            Phase::Confirmed if has_it => State::Confirmed,
             Phase::Reverted if has_it => State::Reverted,
             _ if !self.is_alive => State::Silent,
+            Phase::Confirmed if has_it => State::Confirmed,
             _ if !pointer.reaches(&self.id) => State::Waiting,
             _ if self.report.error.is_some() => State::Behind,
             _ => State::Applying,
@@ -136,6 +137,15 @@ impl Host {
     pub fn why(&self) -> &str {
         let why = self.report.local.why.as_deref();
         why.or(self.report.error.as_deref()).unwrap_or_default()
+    }
+
+    /// Returns the generation whose policy is loaded, by the host's last report; 0 = none.
+    pub fn applied(&self) -> u64 {
+        let local = &self.report.local;
+        match local.phase {
+            Phase::Pending | Phase::Confirmed => local.generation,
+            Phase::None | Phase::Started | Phase::Reverted => local.confirmed,
+        }
     }
 
     pub fn is_red(&self) -> bool {
@@ -172,8 +182,9 @@ fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> 
     }
 }
 
-/// Reads all hosts of a channel, ordered by name.
-pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
+/// Reads all hosts of all channels, ordered by name.
+/// - channel: channel of a host whose report can't be parsed.
+pub fn all_hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
     let alive = etcd.list(key::ALIVE)?.entries;
     let alive: BTreeSet<String> = alive
         .into_iter()
@@ -195,7 +206,26 @@ pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
         })
     };
     let all = etcd.list(key::HOSTS)?.entries.into_iter().filter_map(host);
-    Ok(all.filter(|one| one.report.channel == channel).collect())
+    Ok(all.collect())
+}
+
+/// Reads all hosts of a channel, ordered by name.
+pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
+    let mut all = all_hosts(etcd, channel)?;
+    all.retain(|one| one.report.channel == channel);
+    Ok(all)
+}
+
+/// Returns the names of all channels that have a pointer or hosts.
+pub fn channels(etcd: &mut Etcd) -> Result<BTreeSet<String>> {
+    let hosts = all_hosts(etcd, "")?;
+    let mut all: BTreeSet<String> = hosts.into_iter().map(|one| one.report.channel).collect();
+    let prefix = key::in_etcd(&key::channel(""));
+    let keys = etcd.list(&prefix)?.entries.into_iter();
+    all.extend(keys.filter_map(|one| one.key.strip_prefix(&prefix).map(str::to_owned)));
+    // The key of a question begins with its channel's name and a slash.
+    all.retain(|name| is_name(name));
+    Ok(all)
 }
 
 /// Signs a pointer. Fails if hosts would refuse it.
@@ -379,7 +409,8 @@ pub enum Step {
     Nobody,
     /// The next wave has begun.
     Next(Pointer),
-    Done,
+    /// All hosts that count have confirmed. The number is that of silent hosts, whose policy is not known.
+    Done(usize),
     /// Too many hosts have reverted: their number, and the reason of the first host.
     Stopped(usize, String),
 }
@@ -414,7 +445,8 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
         return Step::Stopped(reverted, why);
     }
     let confirmed = are(State::Confirmed).count();
-    let wanted = reached.len() - are(State::Silent).count() - reverted;
+    let silent = are(State::Silent).count();
+    let wanted = reached.len() - silent - reverted;
     if wanted + reverted == 0 {
         return present_canary(pointer, hosts);
     }
@@ -427,7 +459,7 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
             next.wave += 1;
             Step::Next(next)
         }
-        false => Step::Done,
+        false => Step::Done(silent),
     }
 }
 
@@ -529,6 +561,21 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_rollout_counts_silent_hosts() {
+        let last = Pointer { wave: 1, ..half() };
+        let mut hosts = vec![
+            host("a", Phase::Confirmed, true),
+            host("b", Phase::Confirmed, false),
+            host("c", Phase::None, false),
+        ];
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(2));
+        hosts[1].is_alive = true;
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(1));
+        hosts[2].is_alive = true;
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Wait(2, 3));
+    }
+
+    #[test]
     fn the_first_wave_reaches_a_host_that_is_there() {
         let ids = ["a", "b", "c"];
         let hosts: Vec<Host> = ids.map(|id| host(id, Phase::None, id != "a")).into();
@@ -566,8 +613,10 @@ mod tests {
     fn each_host_has_a_state() {
         let all = Pointer { wave: 1, ..half() };
         let state = |phase, is_alive| host("a", phase, is_alive).state(&all);
-        assert_eq!(state(Phase::Confirmed, false), State::Confirmed);
+        assert_eq!(state(Phase::Confirmed, true), State::Confirmed);
+        assert_eq!(state(Phase::Confirmed, false), State::Silent);
         assert_eq!(state(Phase::Reverted, true), State::Reverted);
+        assert_eq!(state(Phase::Reverted, false), State::Reverted);
         assert_eq!(state(Phase::None, false), State::Silent);
         assert_eq!(state(Phase::Pending, true), State::Applying);
         let mut behind = host("a", Phase::None, true);
