@@ -184,7 +184,8 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     if is_ours && first_of(segment) == connection.server_begun {
         return lifetime::packet_names(connections, slot);
     }
-    if is_finished(connection) {
+    // The server may answer an earlier SYN than the pending one, with which the client goes on.
+    if is_finished(connection) && !connection.pending {
         return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }
     let cause = ConnectionCause::Ambiguous;

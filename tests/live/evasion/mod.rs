@@ -24,13 +24,16 @@ pub use twinwall_judge::hello;
 mod later;
 pub mod multipath;
 pub mod net;
+pub mod odd_requests;
 mod over_ipv6;
 pub mod queries;
 pub mod quic;
+pub mod reopened;
 pub mod requests;
 pub mod strategies;
 pub mod tried;
 pub mod wire;
+pub mod within;
 
 use client::{Client, Script};
 use hello::Opening;
@@ -101,8 +104,11 @@ pub fn cases() -> Vec<Case> {
         .chain(queries::cases())
         .chain(datagrams::cases())
         .chain(forged::cases())
+        .chain(odd_requests::cases())
         .chain(quic::cases())
+        .chain(reopened::cases())
         .chain(requests::cases())
+        .chain(within::cases())
         .collect()
 }
 
@@ -140,6 +146,9 @@ fn try_one(
         completed = answer.map(|answer| answer.starts_with(opening.answer));
         // The firewall may drop a SYN with data or with Multipath TCP: no connection then counts as not completed.
         let is_dropped = !answered && script.is_shown_by_syn();
+        if script.is_race && completed == Some(false) {
+            return Ok(None);
+        }
         Ok(completed.or(is_dropped.then_some(false)))
     })?;
     ensure!(

@@ -20,7 +20,7 @@ use super::wire::Version;
 use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::Heard;
 
-const PORT: u16 = 8080;
+pub const PORT: u16 = 8080;
 /// Number of allowed requests in one segment before the denied one.
 const MANY: usize = 30;
 /// Distance in bytes between two tried split points.
@@ -167,6 +167,9 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     });
     let [alone, before] = [host, other].map(|host| request("GET", host, "", ""));
     let over_several = multipath::ways(&alone, &before);
+    let over_several = over_several
+        .into_iter()
+        .chain([multipath::within(host, other)]);
     let over_several = over_several.map(|(name, script)| Way {
         name: name.to_owned(),
         honest: false,
