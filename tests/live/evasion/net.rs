@@ -66,7 +66,7 @@ pub struct Net {
     pub client: Namespace,
     /// Namespace of the firewall: the first router, the server or the client.
     pub firewall: Namespace,
-    _routers: [Namespace; 2],
+    routers: [Namespace; 2],
     pub server: Namespace,
     pub hook: Hook,
     /// Hardware address of the first router's interface to the client.
@@ -125,7 +125,8 @@ fn own_address(client: &Namespace) -> anyhow::Result<()> {
     let silent = "table inet silent {\n\
          chain input {\n\
          type filter hook input priority 400;\n\
-         ip daddr 10.9.1.66 drop; ip6 daddr fd09:0:0:1::66 drop\n\
+         meta l4proto { tcp, udp } ip daddr 10.9.1.66 drop\n\
+         meta l4proto { tcp, udp } ip6 daddr fd09:0:0:1::66 drop\n\
          }\n}\n";
     client.feed("nft", &["-f", "-"], silent)
 }
@@ -203,6 +204,11 @@ impl Net {
         Ok(())
     }
 
+    /// Returns the hardware address of the router's interface to the server.
+    pub fn router_address(&self) -> anyhow::Result<[u8; 6]> {
+        hardware_address(&self.routers[1], "right")
+    }
+
     /// Returns the path of nginx's certificate, for other servers.
     pub fn certificate(&self) -> String {
         self.folder.file("cert.pem")
@@ -274,7 +280,7 @@ impl Net {
             gateway: hardware_address(&firewall, "left")?,
             client,
             firewall: at,
-            _routers: [firewall, router],
+            routers: [firewall, router],
             server,
             hook,
             lateness: Duration::ZERO,

@@ -23,6 +23,7 @@ mod corpus;
 mod ends;
 mod evasion;
 mod hooks;
+mod hunt;
 mod learn;
 mod names_kept;
 mod quic;
@@ -44,6 +45,7 @@ pub fn cases() -> Vec<Case> {
         agree::ROWS,
         evasion::ROWS,
         hooks::ROWS,
+        hunt::ROWS,
         reject::ROWS,
         learn::ROWS,
     ]
@@ -58,7 +60,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Returns the cases of `make test-long`.
 pub fn long_cases() -> Vec<Case> {
-    for_each_twin(hooks::LONG)
+    for_each_twin(&[hooks::LONG, hunt::LONG].concat())
 }
 
 /// Starts a twin with the name policy in a folder.
