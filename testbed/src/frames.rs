@@ -4,13 +4,14 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::netns::Namespace;
 use anyhow::{ensure, Context};
 
-use crate::packets::{force_receive_buffer, socket};
+use crate::packets::{self, force_receive_buffer, socket};
 use crate::place::run;
 use crate::wait::PATIENCE;
 
@@ -35,6 +36,8 @@ pub struct Link {
     own: [u8; 6],
     /// Length of the virtio_net_hdr before each frame: 0 until `leave_checksums`.
     virtio_bytes: usize,
+    /// Raw sockets over IPv4 and IPv6 that send in place of the packet socket; None until `send_by_host`.
+    raw: Option<[OwnedFd; 2]>,
 }
 
 /// Makes the kernel fill in checksums of packets that leave by an interface, as for devices without offload.
@@ -112,7 +115,16 @@ impl Link {
             socket,
             own,
             virtio_bytes: 0,
+            raw: None,
         })
+    }
+
+    /// Makes packets pass the namespace's own network stack, with its hook output, to the destination in their header.
+    /// IPv4's stack fills in the header's checksum.
+    pub fn send_by_host(&mut self, namespace: &Namespace) -> anyhow::Result<()> {
+        let open = |domain| namespace.enter(|| socket(domain, libc::SOCK_RAW, libc::IPPROTO_RAW));
+        self.raw = Some([open(libc::AF_INET)?, open(libc::AF_INET6)?]);
+        Ok(())
     }
 
     /// Enables [`Link::send_unsummed`]: each frame then begins with a virtio_net_hdr.
@@ -137,8 +149,20 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a packet to a hardware address.
+    /// Sends a packet to a hardware address, or to the host's stack after [`Link::send_by_host`].
     pub fn send(&self, to: [u8; 6], packet: &[u8]) -> anyhow::Result<()> {
+        if let Some([v4, v6]) = &self.raw {
+            let sent = match packets::destination(packet).context("no IP packet")? {
+                address @ IpAddr::V4(_) => packets::send_to(v4, address, packet),
+                address @ IpAddr::V6(_) => packets::send_to(v6, address, packet),
+            };
+            // A rule of the hook output has dropped the packet.
+            let is_dropped = |error: &io::Error| error.raw_os_error() == Some(libc::EPERM);
+            return match sent {
+                Err(error) if !is_dropped(&error) => Err(error).context("send a packet"),
+                _ => Ok(()),
+            };
+        }
         self.send_behind(&[0; VIRTIO_BYTES][..self.virtio_bytes], to, packet)
     }
 

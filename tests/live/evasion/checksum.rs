@@ -137,7 +137,7 @@ fn ask_both(scene: &datagrams::Scene, link: &Link, answered: bool) -> anyhow::Re
 
 /// Checks that a server receives a denied query without a firewall, and not with a twin.
 fn query_filled_in(twin: Twin) -> anyhow::Result<()> {
-    let scene = datagrams::Scene::new()?;
+    let scene = datagrams::Scene::new(Net::new(Sees::Both)?)?;
     frames::sum_in_software(&scene.net.firewall, "right")?;
     let mut link = scene.net.link()?;
     link.leave_checksums()?;

@@ -133,7 +133,7 @@ impl Script {
     }
 }
 
-fn tcp_segment(
+pub fn tcp_segment(
     version: Version,
     ports: (u16, u16),
     seq: u32,

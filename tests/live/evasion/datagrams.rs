@@ -124,8 +124,7 @@ fn serve(socket: &UdpSocket, heard: &Heard) {
 }
 
 impl Scene {
-    pub fn new() -> anyhow::Result<Scene> {
-        let net = Net::new(Sees::Both)?;
+    pub fn new(net: Net) -> anyhow::Result<Scene> {
         let heard = Heard::default();
         for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
             let socket = net.server.enter(|| UdpSocket::bind((address, PORT)))?;
@@ -190,7 +189,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::R
 
 /// Checks that no way to hide a denied query passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, DENIED, false, &ways(DENIED, ALLOWED))?;
     none_completed(&tried)?;
@@ -200,7 +199,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
 
 /// Checks that a client with an allowed name passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let mut ways = ways(ALLOWED, DENIED);
     ways.retain(|way| way.honest);
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -213,7 +212,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
 
 /// Checks that all ways to hide a query reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     all_completed(&try_all(&scene, DENIED, true, &ways(DENIED, ALLOWED))?)
 }
 
@@ -238,7 +237,7 @@ fn check_reassembled(scene: &Scene) -> anyhow::Result<()> {
 /// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules, or with those that
 /// doctor advises without nft, the kernel reassembles fragments.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
     none_completed(&try_all(&scene, ALLOWED, false, &in_fragments(ALLOWED))?)?;
     for file in ["input.nft", "host.nft"] {
@@ -250,7 +249,7 @@ fn reassembled(twin: Twin) -> anyhow::Result<()> {
         check_reassembled(&scene)?;
     }
     running.finish()?;
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
     for tool in ["iptables", "ip6tables"] {
         let track = ["-w", "-I", "INPUT", "-m", "conntrack", "--ctstate", "NEW"];

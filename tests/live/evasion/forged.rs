@@ -145,8 +145,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
-        let net = Net::new(Sees::Both)?;
+    fn new(net: Net) -> anyhow::Result<Scene> {
         let heard = Heard::default();
         let mut servers = Vec::new();
         for over in both_versions() {
@@ -242,7 +241,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool) -> anyhow::Result<Vec<Trie
 
 /// No way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, DENIED, false)?;
     none_completed(&tried)?;
@@ -252,7 +251,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
 
 /// Without a firewall all ways reach the server.
 fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     all_completed(&try_all(&scene, DENIED, true)?)
 }
 
@@ -280,7 +279,7 @@ pub fn is_reached(net: &Net, server: IpAddr) -> anyhow::Result<bool> {
 
 /// A client's own answer in the server's name teaches nothing; the same from the server does.
 pub fn hold_answer(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let net = &scene.net;
     for over in both_versions() {
         ensure!(is_reached(net, over.server)?, "{}: no server", over.name);

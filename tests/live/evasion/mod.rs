@@ -38,7 +38,7 @@ pub mod within;
 use client::{Client, Script};
 use hello::Opening;
 use later::LATER;
-use net::{Net, Sees};
+use net::{Hook, Net, Sees};
 use over_ipv6::OVER_IPV6;
 use strategies::{Strategy, STRATEGIES};
 use tried::{all_completed, most_completed, none_completed, patience, Tried};
@@ -199,6 +199,8 @@ pub enum By {
     Twin(Twin),
     /// The kernel applies the policy, and a twin reads names (docs/STAGE.md).
     Stage(Twin),
+    /// The same in another hook, on the host of an end.
+    StageAt(Twin, Hook),
 }
 
 /// Subject of a case while it runs.
@@ -211,6 +213,19 @@ pub enum Running {
 pub const PATIENT_GUARD: [&str; 2] = ["--deadline", "60000"];
 
 impl By {
+    /// Returns the hook in which the subject decides.
+    fn hook(self) -> Hook {
+        match self {
+            By::StageAt(_, hook) => hook,
+            By::Twin(_) | By::Stage(_) => Hook::Forward,
+        }
+    }
+
+    /// Creates the network in which the subject runs and sees both directions.
+    pub fn net(self) -> anyhow::Result<Net> {
+        Net::at(self.hook(), Sees::Both)
+    }
+
     pub fn start(self, net: &Net, text: &str) -> anyhow::Result<Running> {
         self.start_with(net, text, &[])
     }
@@ -220,7 +235,9 @@ impl By {
     fn start_with(self, net: &Net, text: &str, more: &[&str]) -> anyhow::Result<Running> {
         let twin = match self {
             By::Twin(twin) => twin,
-            By::Stage(twin) => return Stage::start(net, twin, text).map(Running::Stage),
+            By::Stage(twin) | By::StageAt(twin, _) => {
+                return Stage::start(net, twin, text).map(Running::Stage)
+            }
         };
         let folder = Folder::shared()?;
         let policy = folder.write("policy.nft", text)?;
@@ -245,7 +262,7 @@ impl Running {
 
 /// Checks that no way to hide a denied name passes the firewall.
 pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
-    hold_in(&Net::new(sees)?, by, version, text)
+    hold_in(&Net::at(by.hook(), sees)?, by, version, text)
 }
 
 /// Checks in an existing net that no way to hide a denied name passes the firewall.
@@ -268,7 +285,7 @@ fn is_honest(strategy: &Strategy) -> bool {
 
 /// Checks that a client with another name passes, however the network splits its bytes.
 pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
-    let net = Net::new(Sees::Both)?;
+    let net = by.net()?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(&net, text)?;
         all_completed(&try_all(&net, version, (ALLOWED, DENIED), true, is_honest)?)?;
@@ -279,7 +296,7 @@ pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
 
 /// Checks without a firewall that the ways marked honest reach the server, and more than half of the others: otherwise
 /// the tests would prove nothing. Returns all tries.
-fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
+pub fn calibrate(net: &Net, version: Version) -> anyhow::Result<Vec<Tried>> {
     let mut tried = try_all(net, version, (DENIED, DECOY), true, is_honest)?;
     all_completed(&tried)?;
     let is_evasive = |strategy: &Strategy| !strategy.honest;

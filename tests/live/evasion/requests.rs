@@ -242,8 +242,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
-        let net = Net::new(Sees::Both)?;
+    fn new(net: Net) -> anyhow::Result<Scene> {
         let heard = Heard::default();
         for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
             let address = SocketAddr::from((address, PORT));
@@ -291,7 +290,7 @@ fn try_all(
 
 /// Checks that no way of hiding a request to a denied host passes the firewall.
 pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, version, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
@@ -304,7 +303,7 @@ const OTHER: &str = "xyz.amused.example";
 
 /// Checks that a client with allowed hosts only passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(&scene.net, text)?;
         let hosts = (OTHER, DENIED);
@@ -319,7 +318,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
 /// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
 /// the others.
 fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     let hosts = (DENIED, ALLOWED);
     let tried = try_all(&scene, Version::V4, hosts, true, |way| way.honest)?;
     all_completed(&tried)?;

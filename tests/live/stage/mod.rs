@@ -22,6 +22,8 @@ mod agree;
 mod corpus;
 mod ends;
 mod evasion;
+mod hooks;
+mod hunt;
 mod learn;
 mod names_kept;
 mod quic;
@@ -42,12 +44,23 @@ pub fn cases() -> Vec<Case> {
         quic::ROWS,
         agree::ROWS,
         evasion::ROWS,
+        hooks::ROWS,
+        hunt::ROWS,
         reject::ROWS,
         learn::ROWS,
     ]
     .concat();
+    let calibration = Case::new("evasion-output-nobody-looks-on", 120, hooks::nobody);
     let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
-    for_each_twin(&rows).into_iter().chain([corpus]).collect()
+    for_each_twin(&rows)
+        .into_iter()
+        .chain([calibration, corpus])
+        .collect()
+}
+
+/// Returns the cases of `make test-long`.
+pub fn long_cases() -> Vec<Case> {
+    for_each_twin(&[hooks::LONG, hunt::LONG].concat())
 }
 
 /// Starts a twin with the name policy in a folder.
@@ -72,6 +85,11 @@ pub struct Stage {
     folder: Folder,
     /// Value of --stage.
     mask: String,
+}
+
+/// Returns a policy of the hook forward for the hook of the network's firewall.
+fn at_hook(net: &Net, text: &str) -> String {
+    text.replace("hook forward", &format!("hook {}", net.hook.name()))
 }
 
 fn split(text: &str, options: Options) -> anyhow::Result<Split> {
@@ -99,7 +117,8 @@ impl Stage {
 
     /// Does the same as `start` with other options of the twin.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
-        Stage::start_split(net, twin, split(text, Options::default())?, more)
+        let text = at_hook(net, text);
+        Stage::start_split(net, twin, split(&text, Options::default())?, more)
     }
 
     /// Does the same as `start_with` with a policy that is already split.
@@ -141,7 +160,7 @@ impl Stage {
             generation,
             ..Options::default()
         };
-        let split = split(text, options)?;
+        let split = split(&at_hook(net, text), options)?;
         self.folder.replace("names.nft", &split.daemon)?;
         proc::signal(self.firewall.pid, libc::SIGHUP);
         load(net, &self.folder, &split)

@@ -137,11 +137,10 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(setting: Setting) -> anyhow::Result<Scene> {
+    fn new(net: Net, setting: Setting) -> anyhow::Result<Scene> {
         if setting.is_aioquic() {
             programs::file(programs::AIOQUIC)?;
         }
-        let net = Net::new(Sees::Both)?;
         let identity = Identity::new(&[ALLOWED, DENIED])?;
         let told = Told::default();
         let mut servers = Vec::new();
@@ -313,7 +312,7 @@ fn try_all(
 
 /// Checks that no way to hide a denied name passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(by.net()?, setting)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
@@ -324,7 +323,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
 
 /// Checks that a client with another name passes.
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(by.net()?, setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
@@ -336,7 +335,7 @@ pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
 /// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
 /// the others.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(Net::new(Sees::Both)?, setting)?;
     all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;
     most_completed(&try_all(&scene, (DENIED, ALLOWED), false, |way| {
         !way.honest
