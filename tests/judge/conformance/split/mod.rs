@@ -57,7 +57,7 @@ enum Finding {
 struct Excused {
     /// Numbers of the packets to leave out.
     left_out: BTreeSet<u32>,
-    /// Packets that are sent alone, by number, with what the result must show.
+    /// Packets that are sent alone, by number, with the expected results.
     alone: BTreeMap<u32, After>,
     /// The first difference that is not expected.
     wrong: Option<String>,

@@ -159,7 +159,7 @@ impl Side {
         let at = || format!("{name} with {}", case.policy.display());
         self.cell.nft("flush ruleset\n").with_context(at)?;
         self.cell.namespace.enter(forget_connections)?;
-        // Of two hooks of the same priority the one that is registered last is called first: before any other rules
+        // Hooks of the same priority are called in the reverse order of their registration: before any other rules
         // that use conntrack, the last chain comes after conntrack's hook, which confirms connections.
         self.cell.nft(&late_chains()).with_context(at)?;
         match self.kind {

@@ -204,7 +204,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Lets each server send its segment of a round.
+    /// Sends the segments of all servers for a round.
     fn answer(
         &mut self,
         pairs: &mut BTreeMap<u16, Pair>,
