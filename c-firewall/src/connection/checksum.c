@@ -29,9 +29,9 @@ static uint64_t sum(const uint8_t *bytes, uint32_t length) {
 /// - ends: source and destination address.
 /// - bytes: the packet from its layer 4 header on.
 static uint64_t total(const struct packet *packet, const uint8_t *ends, const uint8_t *bytes,
-                      uint32_t size) {
-    return (uint64_t)packet->protocol + size + sum(ends, 2 * packet_address_bytes(packet)) +
-           sum(bytes, size);
+                      uint32_t length) {
+    return (uint64_t)packet->protocol + length + sum(ends, 2 * packet_address_bytes(packet)) +
+           sum(bytes, length);
 }
 
 /// Returns a 16-bit sum that is equal to a sum modulo 0xffff. It is 0 only if the sum is 0.

@@ -101,9 +101,9 @@ fn unsummed() -> anyhow::Result<(Net, Link)> {
 /// Checks that the server answers without a firewall, and that no name passes with one.
 /// - options: additional options of a twin that decides.
 pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
-    let (net, link) = unsummed()?;
     let block_list = BLOCK_LIST.replace("denied.example", "amxxed.example");
     for text in [&block_list, ALLOW_LIST] {
+        let (net, link) = unsummed()?;
         all_completed(&try_both(&net, &link, true)?)?;
         let running = by.start_with(&net, text, options)?;
         none_completed(&try_both(&net, &link, false)?)?;
