@@ -46,7 +46,7 @@ struct Row {
     severity: &'static str,
     /// Words of the finding; PROGRAM stands for the twin's name.
     words: &'static str,
-    /// What the operator does before the cure.
+    /// Action of the operator before the cure.
     mend: fn(&mut Scene) -> anyhow::Result<()>,
     probe: fn(&mut Scene) -> anyhow::Result<()>,
 }
