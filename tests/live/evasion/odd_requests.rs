@@ -17,10 +17,12 @@ use super::tried::{self, all_completed, none_completed, Tried};
 use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 
 const SERVER_OF_PYTHON: &str = "
-import socket, sys
+import socket, socketserver, sys
 from wsgiref import simple_server
-class Server(simple_server.WSGIServer):
+class Server(socketserver.ThreadingMixIn, simple_server.WSGIServer):
     address_family = socket.AF_INET6
+    daemon_threads = True
+    request_queue_size = 64
 class Handler(simple_server.WSGIRequestHandler):
     def log_message(self, *_):
         pass

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::ensure;
 use testbed::firewall::Firewall;
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
-use testbed::place::{namespace, restore};
+use testbed::place::{load, namespace, restore};
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
@@ -99,15 +99,14 @@ fn web_server(twin: Twin) -> anyhow::Result<()> {
 /// Tests workstation with one service: no other port is reached from outside.
 fn workstation(twin: Twin) -> anyhow::Result<()> {
     let pair = Pair::new()?;
-    let tracked = "-m conntrack ! --ctstate DNAT -j NFQUEUE";
-    let rules = format!("-A INPUT {tracked}\n-A OUTPUT {tracked}");
-    queue(&pair.host, &rules)?;
+    load(&pair.host, "conntrack-host")?;
     let service = [(
         "# tcp dport 22 ct state new limit rate 10/minute accept",
         "tcp dport 22 ct state new accept",
     )];
     let (_folder, file) = shipped("workstation", &service)?;
-    let firewall = Firewall::start(&pair.host, twin, &["--policy", &file])?;
+    let arguments = ["--policy", &file, "--conntrack", "mark"];
+    let firewall = Firewall::start(&pair.host, twin, &arguments)?;
     let allowed = (Kind::Other, "any.example", 22);
     pair.scene()
         .try_all("any.example", allowed, &|kind, port| {
