@@ -61,13 +61,15 @@ pub const AUTHENTICATED: &str = "behind-authentication";
 /// Name of the deviation that appears only as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
+/// Name of the deviation that appears only as different counters, although no packet was left out.
+const MARKED: &str = "marked-by-a-name";
 /// Name of the deviation to which packets count if no other explains them.
 const KEY: &str = "key-with-a-name";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 12] = [
+const RECOGNISERS: [Recogniser; 13] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
@@ -87,6 +89,7 @@ const RECOGNISERS: [Recogniser; 12] = [
     ),
     ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
     (BOTH_WAYS, |_| false, After::LeftOut),
+    (MARKED, |_| false, After::Same),
     (KEY, key_with_a_name, After::LeftOutIfUnknown),
 ];
 
@@ -159,14 +162,14 @@ fn unasked_connection(case: &Differing) -> bool {
         && case.whole.passed.iter().all(is_within)
 }
 
+fn has_name(rule: &str) -> bool {
+    ["tls ", "http ", "dns "]
+        .iter()
+        .any(|word| rule.contains(word))
+}
+
 fn key_with_a_name(case: &Differing) -> bool {
-    let has_name = |rule: &str| {
-        ["tls ", "http ", "dns "]
-            .iter()
-            .any(|word| rule.contains(word))
-    };
-    let is_key = |rule: &str| has_name(rule) && rule.contains(" . ");
-    case.policy.lines().any(is_key)
+    has_key(case.policy)
 }
 
 fn behind_authentication(case: &Differing) -> bool {
@@ -227,6 +230,36 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
         met: 0,
     };
     Ok(RECOGNISERS.map(deviation).into())
+}
+
+fn marks_by_name(policy: &str) -> bool {
+    policy.lines().any(|rule| {
+        let value = rule.split_once("mark set ").map_or("", |(_, value)| value);
+        has_name(value) && value.contains(" map ")
+    })
+}
+
+fn has_key(policy: &str) -> bool {
+    policy
+        .lines()
+        .any(|rule| has_name(rule) && rule.contains(" . "))
+}
+
+/// Returns true if the sides may count packets with unknown names differently. Limits and quotas would then decide
+/// packets.
+pub fn counts_vary(policy: &str) -> bool {
+    marks_by_name(policy) || has_key(policy)
+}
+
+/// Counts the deviation that explains different counters under a policy. Returns true if there is such a deviation.
+pub fn excuse_counts(own: &mut [Deviation], policy: &str) -> bool {
+    let name = match marks_by_name(policy) {
+        true => MARKED,
+        false => KEY,
+    };
+    let is_excused = counts_vary(policy);
+    count(own, name, usize::from(is_excused));
+    is_excused
 }
 
 /// Adds packets to the count of a deviation.
