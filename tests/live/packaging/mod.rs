@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{bail, ensure, Context};
 use testbed::folder::Folder;
 use testbed::place::namespace;
-use testbed::skip::{not_installed, skip};
+use testbed::skip::not_installed;
 use testbed::twin::USER;
 use testbed::twin::{root, Twin, TWINS};
 use testbed::wait::{wait_within, PATIENCE};
@@ -70,7 +70,7 @@ fn done(command: &mut Command) -> anyhow::Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
         Ok(output) => output,
-        Err(_) => return Err(missing(&program)),
+        Err(_) => return Err(not_installed(&program)),
     };
     if !output.status.success() {
         bail!("{program}: {}", String::from_utf8_lossy(&output.stderr));
@@ -78,20 +78,12 @@ fn done(command: &mut Command) -> anyhow::Result<Output> {
     Ok(output)
 }
 
-/// Returns an error for a missing program. A machine with another init has none of systemd's, so such a case is skipped.
-fn missing(program: &str) -> anyhow::Error {
-    match program.starts_with("systemd-") {
-        true => skip(format!("this machine has no {program}")),
-        false => not_installed(program),
-    }
-}
-
 fn need(program: &str) -> anyhow::Result<()> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     match there {
         true => Ok(()),
-        false => Err(missing(program)),
+        false => Err(not_installed(program)),
     }
 }
 
