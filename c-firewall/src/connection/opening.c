@@ -154,7 +154,9 @@ struct followed opening_answer(struct connections *connections, uint32_t slot,
     }
     if (is_ours && first_of(segment) == connection->server_begun)
         return lifetime_named(connections, slot);
-    if (opening_is_finished(connection))
+    // Behind a SYN the server may answer another SYN than the latest: it then has a connection that
+    // is not followed.
+    if (opening_is_finished(connection) && !connection->pending)
         return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
     return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
 }

@@ -181,7 +181,8 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     if is_ours && first_of(segment) == connection.server_begun {
         return lifetime::named(connections, slot);
     }
-    if is_finished(connection) {
+    // Behind a SYN the server may answer another SYN than the latest: it then has a connection that is not followed.
+    if is_finished(connection) && !connection.pending {
         return lifetime::odd(connections, ConnectionCause::Ambiguous);
     }
     let cause = ConnectionCause::Ambiguous;

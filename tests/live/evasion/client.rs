@@ -34,8 +34,9 @@ pub enum Step {
     Pause(Duration),
     /// Waits for the server's data, and acknowledges it.
     Hear,
-    /// Opens another connection with the same ports and the same first sequence number.
-    OpenAgain,
+    /// Opens another connection with the same ports and the same first sequence number, with segments between its SYN
+    /// and the server's answer.
+    OpenAgain(Vec<Segment>),
 }
 
 /// Segment of a client, described by its differences from a plain data segment.
@@ -312,8 +313,11 @@ impl Client<'_> {
                     ack = ack.wrapping_add(heard.len() as u32);
                     self.send(first, ack, &acknowledgement(end))?;
                 }
-                Step::OpenAgain => {
-                    let plain = Script::default();
+                Step::OpenAgain(after_syn) => {
+                    let plain = Script {
+                        after_syn: after_syn.clone(),
+                        ..Script::default()
+                    };
                     let Some(again) = self.open(first, &plain, Some(opened.begun))? else {
                         return Ok(Some(Vec::new()));
                     };

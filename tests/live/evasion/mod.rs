@@ -70,7 +70,22 @@ table inet filter {
 }
 "#;
 
+/// Denied names in the client's packets only: the server's packets pass whatever their connection's names.
+pub const ONE_WAY: &str = r#"
+table inet filter {
+	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		iifname "left" tls sni @denied drop
+		iifname "left" http host @denied drop
+	}
+}
+"#;
+
 const ROWS: &[Row] = &[
+    ("block-list-one-way", 120, |twin| {
+        hold(By::Twin(twin), Sees::Both, Version::V4, ONE_WAY)
+    }),
     ("block-list-sees-both", 120, |twin| {
         hold(By::Twin(twin), Sees::Both, Version::V4, BLOCK_LIST)
     }),

@@ -177,19 +177,22 @@ fn check_one(twin: Twin, failure: Failure, one: &Expected) -> anyhow::Result<()>
         settled = Some(ends);
     }
     let Stage {
-        firewall, folder, ..
+        mut firewall,
+        folder,
+        ..
     } = stage;
     let pid = firewall.pid;
-    let rest = match failure {
+    match failure {
         Failure::Killed => {
-            firewall.kill()?;
-            None
+            proc::signal(pid, libc::SIGKILL);
+            until(
+                "the firewall ends",
+                PATIENCE,
+                || Ok(!firewall.is_running()?),
+            )?;
         }
-        Failure::Stopped | Failure::Full => {
-            proc::stop(pid)?;
-            Some(firewall)
-        }
-    };
+        Failure::Stopped | Failure::Full => proc::stop(pid)?,
+    }
     let arrived = asked.pass(one.arrive)?;
     ensure!(
         arrived == one.arrive,
@@ -202,7 +205,7 @@ fn check_one(twin: Twin, failure: Failure, one: &Expected) -> anyhow::Result<()>
     if let Some(mut ends) = settled {
         ends.exchange(b"goes on").context("a settled connection")?;
     }
-    if let Some(firewall) = rest {
+    if failure != Failure::Killed {
         proc::signal(pid, libc::SIGCONT);
         until("the firewall answers again", PATIENCE, || {
             Ok(one.undecided == Undecided::Drop

@@ -53,17 +53,17 @@ table inet others {
 /// Rules like those of kube-proxy.
 const IN_FORWARD: &str = r#"
 table inet others {
-	chain mark {
+	chain bits {
 		type filter hook prerouting priority -100; policy accept;
 		ip daddr 10.9.3.2 meta mark set meta mark | 0x4000
 		ip daddr 10.9.3.2 ct mark set ct mark | 0x2000
 	}
-	chain firewall {
+	chain denied {
 		type filter hook forward priority 10; policy accept;
 		meta mark & 0x8000 == 0x8000 drop
 		ct mark & 0x2000 != 0x2000 counter comment "lost"
 	}
-	chain masquerade {
+	chain hidden {
 		type filter hook postrouting priority 90; policy accept;
 		ip daddr 10.9.3.2 meta mark 0x4000 counter comment "kept"
 		ip daddr 10.9.3.2 meta mark != 0x4000 counter comment "lost"

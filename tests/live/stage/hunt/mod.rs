@@ -42,6 +42,7 @@ const LONG_SECONDS: u64 = 180;
 /// Number of connections at once, and rounds of each.
 const CONNECTIONS: u16 = 64;
 const ROUNDS: usize = 24;
+const BATCHES: u64 = 16;
 /// First port of the clients.
 const FIRST_PORT: u16 = 10_000;
 
@@ -61,6 +62,8 @@ struct Pair {
     client: Client,
     server: Server,
     trace: Vec<String>,
+    /// Class bits of the connection's mark after the last round.
+    mark: u32,
 }
 
 /// Class of a name, and that of other and no names: the mark's bits.
@@ -237,6 +240,7 @@ impl Scene<'_> {
                 client: Client::plain(port, index),
                 server: Server::plain(),
                 trace: Vec::new(),
+                mark: 0,
             };
             pairs.insert(port, pair);
         }
@@ -277,11 +281,15 @@ impl Scene<'_> {
     }
 
     /// Checks the marks of a round. Returns the number of settled connections.
-    fn check(&self, pairs: &BTreeMap<u16, Pair>, marks: &Marks) -> anyhow::Result<usize> {
+    fn check(&self, pairs: &mut BTreeMap<u16, Pair>, marks: &Marks) -> anyhow::Result<usize> {
         let listed = self.marks()?;
         let mut settled = 0;
         for (port, pair) in pairs {
             let mark = listed.get(port).copied().unwrap_or(0);
+            if mark != pair.mark {
+                pair.trace.push(format!("= mark {mark:#x}"));
+                pair.mark = mark;
+            }
             let known = pair.server.known();
             if mark & self.settled() == 0 || !pair.server.is_connected() {
                 continue;
@@ -320,6 +328,7 @@ impl Scene<'_> {
                     client,
                     server,
                     trace: Vec::new(),
+                    mark: 0,
                 },
             );
         }
@@ -334,7 +343,7 @@ impl Scene<'_> {
             self.deliver(&mut pairs, &said)?;
             self.answer(&mut pairs, &mut random)?;
             match marks {
-                Some(marks) => settled = self.check(&pairs, marks)?,
+                Some(marks) => settled = self.check(&mut pairs, marks)?,
                 None => {
                     for (port, pair) in &pairs {
                         let mut all = 0..pair.server.hellos();
@@ -369,7 +378,8 @@ fn hunt(twin: Twin, seconds: u64) -> anyhow::Result<()> {
         };
         let end = Instant::now() + Duration::from_secs(seconds) / 2;
         let (mut batches, mut settled) = (0, 0);
-        while Instant::now() < end {
+        // At least BATCHES, also on a slow machine.
+        while batches < BATCHES || Instant::now() < end {
             let came = scene.batch(seed, batches, marks.as_ref());
             settled += came.with_context(|| format!("TWINWALL_SEED={seed}, batch {batches}"))?;
             batches += 1;
