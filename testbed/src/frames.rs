@@ -27,6 +27,10 @@ const ETH_P_IPV6: u16 = 0x86dd;
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 const PACKET_VNET_HDR: i32 = 15;
+/// Types of segmentation in struct virtio_net_hdr: TCP over IPv4 and IPv6.
+const VIRTIO_TCP: [u8; 2] = [1, 4];
+/// Offset of the checksum in a TCP header.
+const TCP_CHECKSUM: usize = 16;
 /// Command of ethtool that turns checksums of sent packets on or off (linux/ethtool.h).
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
@@ -179,6 +183,30 @@ impl Link {
         virtio[0] = VIRTIO_NEEDS_CHECKSUM;
         virtio[6..8].copy_from_slice(&((HEADER_BYTES + start) as u16).to_ne_bytes());
         virtio[8..10].copy_from_slice(&((place - start) as u16).to_ne_bytes());
+        self.send_behind(&virtio, to, packet)
+    }
+
+    /// Sends a TCP packet that the kernel splits into segments if a device needs that (GSO). The checksum field has the
+    /// sum of the pseudo header. Needs [`Link::leave_checksums`].
+    /// - start: offset of the TCP header.
+    /// - header: length of all headers.
+    /// - bytes: data of each segment.
+    pub fn send_segments(
+        &self,
+        to: [u8; 6],
+        packet: &[u8],
+        (start, header): (usize, usize),
+        bytes: u16,
+    ) -> anyhow::Result<()> {
+        let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+        let words = [
+            (HEADER_BYTES + header) as u16,
+            bytes,
+            (HEADER_BYTES + start) as u16,
+            TCP_CHECKSUM as u16,
+        ];
+        let mut virtio = vec![VIRTIO_NEEDS_CHECKSUM, VIRTIO_TCP[usize::from(is_v6)]];
+        virtio.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         self.send_behind(&virtio, to, packet)
     }
 

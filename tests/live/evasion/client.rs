@@ -38,8 +38,9 @@ pub enum Step {
     Pause(Duration),
     /// Waits for the server's data, and acknowledges it.
     Hear,
-    /// Opens another connection with the same ports and the same first sequence number.
-    OpenAgain,
+    /// Opens another connection with the same ports and the same first sequence number, with segments between its SYN
+    /// and the server's answer.
+    OpenAgain(Vec<Segment>),
     /// Opens another connection with another first sequence number. Before the server's answer arrives, another SYN
     /// follows that does not reach the server. A segment outside the window requests the server's number.
     OpenBehind(Segment),
@@ -98,6 +99,16 @@ impl Segment {
             unsummed: None,
             mapped: None,
         }
+    }
+
+    /// Returns true if a kernel may send the segment's data as one packet to be split: it has more than `bytes`.
+    fn is_splittable(&self, bytes: u16) -> bool {
+        let outside = Outside {
+            ttl: self.outside.ttl,
+            ..Outside::default()
+        };
+        let is_data = self.flags & SYN == 0 && self.bytes.len() > usize::from(bytes);
+        is_data && self.outside == outside && !self.wrong_checksum && self.unsummed.is_none()
     }
 
     pub fn step(self) -> Step {
@@ -224,6 +235,36 @@ pub struct Client<'a> {
 impl Client<'_> {
     /// Sends a segment, split into segments of SEGMENT_BYTES. A SYN is not split; its excess data is omitted.
     fn send(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
+        match self.net.gso_bytes {
+            Some(bytes) if segment.is_splittable(bytes) => {
+                self.send_whole(first, ack, segment, bytes)
+            }
+            _ => self.send_parts(first, ack, segment),
+        }
+    }
+
+    /// Sends a segment as one packet that the kernel may split (GSO).
+    fn send_whole(
+        &self,
+        first: u32,
+        ack: u32,
+        segment: &Segment,
+        bytes: u16,
+    ) -> anyhow::Result<()> {
+        let seq = first.wrapping_add(1).wrapping_add(segment.offset as u32);
+        let ack = ack.wrapping_add(segment.ack_off);
+        let mut tcp = tcp_segment(self.version, self.ports, seq, ack, segment);
+        let sum = wire::pseudo_sum(self.version, TCP, tcp.len());
+        tcp[16..18].copy_from_slice(&sum);
+        let packets = wire::packets(self.version, TCP, self.ports.0, &segment.outside, &tcp);
+        let packet = packets.first().context("no packet")?;
+        let start = packet.len() - tcp.len();
+        let header = packet.len() - segment.bytes.len();
+        self.link
+            .send_segments(self.net.gateway, packet, (start, header), bytes)
+    }
+
+    fn send_parts(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
         let has_no_room = segment.flags & SYN != 0 && segment.bytes.len() > SEGMENT_BYTES;
         let count = segment.bytes.len().div_ceil(SEGMENT_BYTES);
         let count = if has_no_room { 1 } else { count.max(1) };
@@ -289,8 +330,11 @@ impl Client<'_> {
                     ack = ack.wrapping_add(heard.len() as u32);
                     self.send(first, ack, &acknowledgement(end))?;
                 }
-                Step::OpenAgain => {
-                    let plain = Script::default();
+                Step::OpenAgain(after_syn) => {
+                    let plain = Script {
+                        after_syn: after_syn.clone(),
+                        ..Script::default()
+                    };
                     let Some(again) = self.open(first, &plain, Some(opened.begun))? else {
                         return Ok(Some(Vec::new()));
                     };

@@ -4,6 +4,7 @@
 //! port. It must never receive the denied name.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use std::thread;
 use anyhow::Context;
 use testbed::place::run;
 use testbed::twin::{root, Twin};
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::net::{Net, Sees, SERVER, SERVER_6};
@@ -148,7 +150,18 @@ pub fn send(
         SocketAddr::V4(_) => [0; 4].into(),
         SocketAddr::V6(_) => [0_u16; 8].into(),
     };
-    let socket = net.client.enter(|| UdpSocket::bind((any, from)))?;
+    // A client that used the port before may not have closed its socket yet.
+    let mut bound = None;
+    until("the port is free", PATIENCE, || {
+        match net.client.enter(|| UdpSocket::bind((any, from))) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(false),
+            result => {
+                bound = Some(result?);
+                Ok(true)
+            }
+        }
+    })?;
+    let socket = bound.context("a socket")?;
     let size = segment as libc::c_int;
     // SAFETY: size is an int, the type of UDP_SEGMENT's value.
     let result = unsafe {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::client::{Script, Segment, Step, FAST_OPEN, RST, SYN};
 use super::hello::{self, Opening};
-use super::strategies::{cut, host_of, in_name, Strategy};
+use super::strategies::{cut, host_of, in_name, syn, Strategy};
 
 /// Pause longer than `--hello-timeout`.
 const FORGOTTEN: Duration = Duration::from_millis(1_500);
@@ -39,7 +39,14 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
 
 /// Returns a client that opens a connection for one name, ends it by a RST, and opens another connection for another
 /// name with the same ports and sequence numbers.
-fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<Script> {
+/// - after_syn: segments after the second SYN.
+/// - places: offsets at which the second name's bytes are cut.
+fn same_numbers(
+    first: &Opening,
+    second: &Opening,
+    after_syn: Vec<Segment>,
+    places: &[usize],
+) -> Option<Script> {
     let end = Segment {
         flags: RST,
         ..Segment::data(first.bytes.len(), &[])
@@ -48,7 +55,7 @@ fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<S
         Segment::data(0, &first.bytes).step(),
         Step::Hear,
         end.step(),
-        Step::OpenAgain,
+        Step::OpenAgain(after_syn),
     ];
     let second = cut(&second.bytes, places).into_iter().map(Segment::step);
     script(first.into_iter().chain(second))
@@ -112,12 +119,17 @@ pub const LATER: &[Strategy] = &[
     way(
         "RST, and the same first number for another name",
         false,
-        |o, d| same_numbers(d, o, &[]),
+        |o, d| same_numbers(d, o, vec![], &[]),
     ),
     way(
         "RST, and the same first number for another name, cut in it",
         false,
-        |o, d| same_numbers(d, o, &[in_name(o)]),
+        |o, d| same_numbers(d, o, vec![], &[in_name(o)]),
+    ),
+    way(
+        "RST, the same first number for another name, and another SYN, low time to live",
+        false,
+        |o, d| same_numbers(d, o, vec![syn(1_000)], &[]),
     ),
     way(
         "most on the SYN, and the SYN again with another name",

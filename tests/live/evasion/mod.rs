@@ -73,7 +73,22 @@ table inet filter {
 }
 "#;
 
+/// Denied names in the client's packets only: the server's packets pass whatever their connection's names.
+pub const ONE_WAY: &str = r#"
+table inet filter {
+	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		iifname "left" tls sni @denied drop
+		iifname "left" http host @denied drop
+	}
+}
+"#;
+
 const ROWS: &[Row] = &[
+    ("block-list-one-way", 120, |twin| {
+        hold(By::Twin(twin), Sees::Both, Version::V4, ONE_WAY)
+    }),
     ("block-list-sees-both", 120, |twin| {
         hold(By::Twin(twin), Sees::Both, Version::V4, BLOCK_LIST)
     }),
@@ -268,6 +283,12 @@ pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<
 /// Checks in an existing net that no way to hide a denied name passes the firewall.
 pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let running = by.start(net, text)?;
+    hold_running(net, version)?;
+    running.finish()
+}
+
+/// Checks that no way to hide a denied name passes the firewall that runs.
+pub fn hold_running(net: &Net, version: Version) -> anyhow::Result<()> {
     let tried = try_all(net, version, (DENIED, DECOY), false, |_| true)?;
     none_completed(&tried)?;
     let ways: BTreeSet<_> = tried.iter().map(|one| &one.way).collect();
@@ -276,7 +297,7 @@ pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Resul
         ways.len(),
         tried.len()
     );
-    running.finish()
+    Ok(())
 }
 
 fn is_honest(strategy: &Strategy) -> bool {
@@ -285,10 +306,14 @@ fn is_honest(strategy: &Strategy) -> bool {
 
 /// Checks that a client with another name passes, however the network splits its bytes.
 pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
-    let net = by.net()?;
+    honest_in(&by.net()?, by, version)
+}
+
+/// Checks the same in an existing net.
+pub fn honest_in(net: &Net, by: By, version: Version) -> anyhow::Result<()> {
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let running = by.start(&net, text)?;
-        all_completed(&try_all(&net, version, (ALLOWED, DENIED), true, is_honest)?)?;
+        let running = by.start(net, text)?;
+        all_completed(&try_all(net, version, (ALLOWED, DENIED), true, is_honest)?)?;
         running.finish()?;
     }
     Ok(())

@@ -71,6 +71,9 @@ pub struct Net {
     pub hook: Hook,
     /// Hardware address of the first router's interface to the client.
     pub gateway: [u8; 6],
+    /// Number of bytes in each segment of the packets that the client's kernel leaves to others to split (GSO); None =
+    /// the client's segments are separate packets.
+    pub gso_bytes: Option<u16>,
     /// Additional delay of the server's answers.
     pub lateness: Duration,
     nginx: Child,
@@ -121,7 +124,7 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
 /// before the kernel answers them.
 fn own_address(client: &Namespace) -> anyhow::Result<()> {
     client.ip("address add 10.9.1.66/32 dev right\n\
-         address add fd09:0:0:1::66/128 dev right nodad\n")?;
+         address add fd09:0:0:1::66/128 dev right nodad preferred_lft 0\n")?;
     let silent = "table inet silent {\n\
          chain input {\n\
          type filter hook input priority 400;\n\
@@ -189,6 +192,9 @@ impl Net {
         let mut link = Link::open(&self.client, "right")?;
         if self.hook == Hook::Output {
             link.send_by_host(&self.client)?;
+        }
+        if self.gso_bytes.is_some() {
+            link.leave_checksums()?;
         }
         Ok(link)
     }
@@ -283,6 +289,7 @@ impl Net {
             routers: [firewall, router],
             server,
             hook,
+            gso_bytes: None,
             lateness: Duration::ZERO,
             nginx,
             folder,

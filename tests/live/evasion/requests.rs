@@ -277,7 +277,7 @@ fn try_all(
                 link,
                 version,
                 ports: (port, PORT),
-                patience: patience(answered),
+                patience: patience(answered).max(scene.net.lateness),
             };
             client.run(&way.script)?;
             let patience = client.patience;
@@ -290,7 +290,12 @@ fn try_all(
 
 /// Checks that no way of hiding a request to a denied host passes the firewall.
 pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new(by.net()?)?;
+    hold_in(by.net()?, by, version, text)
+}
+
+/// Checks the same in an existing net.
+pub fn hold_in(net: Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(net)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, version, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;

@@ -168,7 +168,7 @@ fn forged_ack(bytes: usize) -> Segment {
 }
 
 /// Returns a SYN whose sequence number differs from the true first number by `offset`. Its TTL ends before the server.
-fn syn(offset: i64) -> Segment {
+pub fn syn(offset: i64) -> Segment {
     Segment {
         flags: SYN,
         offset,

@@ -11,12 +11,15 @@ use crate::evasion::wire::Version::{V4, V6};
 use crate::evasion::By::Stage;
 use crate::evasion::{
     self, both_open, checksum, datagrams, forged, odd_requests, queries, reopened, requests,
-    within, ALLOW_LIST, BLOCK_LIST,
+    within, ALLOW_LIST, BLOCK_LIST, ONE_WAY,
 };
 
 pub const ROWS: &[Row] = &[
     ("evasion-block-list", 120, |twin| {
         evasion::hold(Stage(twin), Sees::Both, V4, BLOCK_LIST)
+    }),
+    ("evasion-one-way", 120, |twin| {
+        evasion::hold(Stage(twin), Sees::Both, V4, ONE_WAY)
     }),
     ("evasion-allow-list", 120, |twin| {
         evasion::hold(Stage(twin), Sees::Both, V4, ALLOW_LIST)

@@ -22,12 +22,15 @@ mod agree;
 mod corpus;
 mod ends;
 mod evasion;
+mod failures;
+mod foreign;
 mod hooks;
 mod hunt;
 mod learn;
 mod names_kept;
 mod quic;
 mod reject;
+mod trouble;
 
 const ROWS: &[Row] = &[
     ("real-ends-in-the-stage", 180, real_ends),
@@ -44,9 +47,12 @@ pub fn cases() -> Vec<Case> {
         quic::ROWS,
         agree::ROWS,
         evasion::ROWS,
+        failures::ROWS,
+        foreign::ROWS,
         hooks::ROWS,
         hunt::ROWS,
         reject::ROWS,
+        trouble::ROWS,
         learn::ROWS,
     ]
     .concat();
@@ -60,7 +66,7 @@ pub fn cases() -> Vec<Case> {
 
 /// Returns the cases of `make test-long`.
 pub fn long_cases() -> Vec<Case> {
-    for_each_twin(&[hooks::LONG, hunt::LONG].concat())
+    for_each_twin(&[hooks::LONG, hunt::LONG, trouble::LONG].concat())
 }
 
 /// Starts a twin with the name policy in a folder.
@@ -75,7 +81,11 @@ fn start(
 ) -> anyhow::Result<Firewall> {
     let (policy, control) = (folder.file("names.nft"), folder.file("control"));
     let own = ["--policy", &policy, "--stage", mask, "--control", &control];
-    let arguments = [&own[..], &PATIENT_GUARD, more].concat();
+    let guard = match more.contains(&PATIENT_GUARD[0]) {
+        true => &[][..],
+        false => &PATIENT_GUARD[..],
+    };
+    let arguments = [&own[..], guard, more].concat();
     Firewall::start(&net.firewall, twin, &arguments)
 }
 

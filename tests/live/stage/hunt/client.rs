@@ -49,7 +49,11 @@ pub struct Client {
 
 impl Client {
     pub fn new(port: u16, random: &mut Random) -> Client {
-        let streams = [0, 1].map(|_| stream(random.weighted(&[3, 3, 1, 1])));
+        // A second hello, for servers that request one.
+        let streams = [0, 1].map(|_| {
+            let mut any = || stream(random.weighted(&[3, 3, 1, 1]));
+            [any(), any()].concat()
+        });
         let first = random.word() as u32;
         Client {
             port,
@@ -97,6 +101,7 @@ impl Client {
             _ => random.below(bytes.len()),
         };
         let end = match random.below(3) {
+            0 if start < bytes.len() / 2 => bytes.len() / 2,
             0 => bytes.len(),
             _ => start + 1 + random.below(bytes.len() - start),
         };

@@ -9,8 +9,28 @@ use crate::evasion::client::{ACK, FIN, RST, SYN};
 
 /// Maximum number of bytes that the server keeps.
 const WINDOW: usize = 4_096;
-/// First data of servers: none that a client's name depends on.
+/// Data of servers that have no hello to answer: text, and an alert.
 const SAID: [&[u8]; 3] = [b"SSH-2.0-server\r\n", &[0x15, 3, 3, 0, 2, 2, 40], b"220 "];
+/// Random bytes of a ServerHello that requests another hello (RFC 8446, section 4.1.3).
+const RETRY: [u8; 32] = [
+    0xcf, 0x21, 0xad, 0x74, 0xe5, 0x9a, 0x61, 0x11, 0xbe, 0x1d, 0x8c, 0x02, 0x1e, 0x65, 0xb8, 0x91,
+    0xc2, 0xa2, 0x11, 0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
+];
+
+/// Returns a ServerHello in one record.
+/// - random: its random bytes.
+fn hello(random: &[u8; 32]) -> Vec<u8> {
+    let body = [
+        &[3, 3][..],
+        random,
+        &[32],
+        &[8; 32],
+        &[0x13, 1, 0, 0, 6, 0, 43, 0, 2, 3, 4],
+    ]
+    .concat();
+    let length = body.len() as u8;
+    [&[0x16, 3, 3, 0, length + 4, 2, 0, 0, length], &body[..]].concat()
+}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -29,6 +49,10 @@ struct Habits {
     speaks: u32,
     /// True if data on a SYN is kept.
     keeps_syn_data: bool,
+    /// True if the server requests another hello.
+    retries: bool,
+    /// True if the server's data is sent in pieces.
+    splits: bool,
     /// True if bytes that arrive again before their turn replace the first ones.
     last_wins: bool,
 }
@@ -42,6 +66,7 @@ pub struct Server {
     /// Own sequence number of the SYN-ACK, and that of the next byte.
     begun: u32,
     next: u32,
+    shown: u32,
     /// Bytes of the client by position; None if a byte has not arrived.
     bytes: Vec<Option<u8>>,
     /// Number of bytes without a gap.
@@ -50,6 +75,10 @@ pub struct Server {
     pub acknowledged: usize,
     is_due: bool,
     has_fin: bool,
+    /// Number of hellos that the server has answered.
+    pub answered: usize,
+    /// Data that the server has still to send.
+    left: Vec<u8>,
 }
 
 impl Server {
@@ -57,6 +86,8 @@ impl Server {
         let habits = Habits {
             acknowledges: *random.pick(&[100, 60, 25]),
             speaks: *random.pick(&[0, 0, 30]),
+            retries: random.percent(25),
+            splits: random.percent(30),
             keeps_syn_data: random.percent(15),
             last_wins: random.percent(50),
         };
@@ -66,17 +97,44 @@ impl Server {
             first: 0,
             begun: 0,
             next: random.word() as u32,
+            shown: 0,
             bytes: Vec::new(),
             got: 0,
             acknowledged: 0,
             is_due: false,
             has_fin: false,
+            answered: 0,
+            left: Vec::new(),
         }
     }
 
-    /// Returns the number of the server's next byte, for a client that knows it.
-    pub fn next(&self) -> u32 {
-        self.next
+    /// Returns the server that a plain client needs: it acknowledges each segment, and requests no other hello.
+    pub fn plain() -> Server {
+        let mut server = Server::new(&mut Random::new(1));
+        server.habits = Habits {
+            acknowledges: 100,
+            speaks: 0,
+            retries: false,
+            splits: false,
+            keeps_syn_data: false,
+            last_wins: false,
+        };
+        server
+    }
+
+    /// Returns the number of hellos that the client has to send: at least one.
+    pub fn hellos(&self) -> usize {
+        1 + usize::from(self.habits.retries && self.answered > 0)
+    }
+
+    /// Returns the number of the server's next byte, as far as the server has shown it.
+    pub fn shown(&self) -> u32 {
+        self.shown
+    }
+
+    /// Returns true if a connection is open or half open, and the server has shown its own number.
+    pub fn is_connected(&self) -> bool {
+        self.state == State::Open || self.state == State::Opening && self.shown == self.next
     }
 
     /// Returns the client's bytes that the server has acknowledged.
@@ -126,6 +184,8 @@ impl Server {
             acknowledged: 0,
             is_due: false,
             has_fin: false,
+            answered: 0,
+            left: Vec::new(),
             ..self.clone()
         };
     }
@@ -208,6 +268,21 @@ impl Server {
         None
     }
 
+    /// Adds data to send: the answer to a hello, or what needs no hello. A server may take its time.
+    fn prepare(&mut self, random: &mut Random) {
+        let wanted = self.hellos();
+        if self.answered < wanted && super::shows_name(&self.received(), wanted - 1) {
+            if random.percent(80) {
+                let is_retry = self.habits.retries && self.answered == 0;
+                self.left
+                    .extend(hello(if is_retry { &RETRY } else { &[6; 32] }));
+                self.answered += 1;
+            }
+        } else if random.percent(self.habits.speaks) {
+            self.left.extend(*random.pick(&SAID));
+        }
+    }
+
     /// Returns the server's segment of this round, if it sends one.
     pub fn speak(&mut self, random: &mut Random) -> Option<Tcp> {
         let again = self.state != State::Listen && random.percent(5);
@@ -217,13 +292,19 @@ impl Server {
         self.is_due = false;
         self.acknowledged = self.got;
         if self.state == State::Opening {
+            self.shown = self.next;
             return Some(Tcp::new(self.begun, self.expected(), SYN | ACK));
         }
         let mut tcp = Tcp::new(self.next, self.expected(), ACK);
-        if random.percent(self.habits.speaks) {
-            tcp.data = random.pick(&SAID).to_vec();
-            self.next = self.next.wrapping_add(tcp.data.len() as u32);
-        }
+        self.prepare(random);
+        let count = match self.left.len() {
+            len @ 2.. if self.habits.splits => 1 + random.below(len),
+            len => len,
+        };
+        tcp.data = self.left.drain(..count).collect();
+        self.next = self.next.wrapping_add(tcp.data.len() as u32);
+        self.shown = self.next;
+        self.is_due = !self.left.is_empty();
         Some(tcp)
     }
 }
