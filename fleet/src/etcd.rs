@@ -76,6 +76,8 @@ pub struct Etcd {
     current: usize,
     connection: Option<Connection>,
     token: Option<String>,
+    /// Number of failures since a server has answered.
+    failures: usize,
     /// Time limit of a step of a request.
     patience: Duration,
     /// Maximum size of an answer in bytes.
@@ -125,6 +127,7 @@ impl Etcd {
             current: 0,
             connection: None,
             token: None,
+            failures: 0,
             patience: PATIENCE,
             most: ANSWER_MAX,
         }
@@ -140,10 +143,15 @@ impl Etcd {
         Connection::open(self.endpoint()?, &self.place.tls, self.patience)
     }
 
-    /// Closes the connection to the server in use, and selects the next server. All servers know the token: etcd
-    /// replicates it. A login at each failure would keep a slow etcd slow.
+    /// Closes the connection to the server in use, and selects the next server. All servers know the token, since etcd
+    /// replicates it, and a login at each failure would keep a slow etcd slow. But if no server answers, the token is
+    /// dropped: an etcd that was restored from an old backup waits for the token's revision, and does not refuse it.
     fn leave(&mut self) {
         self.connection = None;
+        self.failures += 1;
+        if self.failures > self.place.endpoints.len() {
+            self.token = None;
+        }
         self.current = (self.current + 1) % self.place.endpoints.len().max(1);
     }
 
@@ -223,7 +231,10 @@ impl Etcd {
         for _ in 0..self.place.endpoints.len().max(1) {
             match self.call_here(path, body) {
                 Err(failure) if failure.kind == Kind::Unreachable => last = Some(failure),
-                done => return done,
+                done => {
+                    self.failures = 0;
+                    return done;
+                }
             }
             self.leave();
         }

@@ -245,8 +245,10 @@ impl Agent {
                 let why = format!("the store does not answer through the policy: {text}");
                 return self.ask(&Request::Revert { generation, why }, &[]);
             }
-            // These attempts may take longer than a lease.
-            let _ = self.store.renew(&self.settings.host, RENEWAL);
+            if failure.kind != Kind::Unreachable {
+                // The store answers the agent, and root's check fails. This may take longer than a lease.
+                let _ = self.store.renew(&self.settings.host, RENEWAL);
+            }
             sleep(jitter(pause));
             pause = (pause * 2).min(LOOK);
         }

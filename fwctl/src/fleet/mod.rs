@@ -126,7 +126,7 @@ fn follow(
                     let rest = match silent {
                         0 => String::new(),
                         silent => format!(
-                            ", but {silent} hosts are silent: see fwctl fleet status {channel}"
+                            ", except on silent hosts ({silent}): see fwctl fleet status {channel}"
                         ),
                     };
                     output::line(&format!("generation {generation} is everywhere{rest}"));

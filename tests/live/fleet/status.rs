@@ -47,7 +47,7 @@ fn a_dead_host_is_silent() -> anyhow::Result<()> {
     let (code, said) = place.push(&policy(8888), &options)?;
     ensure!(code == Some(0), "{said}");
     ensure!(
-        said.contains("everywhere, but 1 hosts are silent"),
+        said.contains("everywhere, except on silent hosts (1)"),
         "{said}"
     );
     place.start_agent(0)?;
