@@ -14,9 +14,9 @@ commands() {
     sed -n "/^## $1\$/,/^## /s/^    \([a-z]\)/\1/p" "$page"
 }
 
-# remote COMMAND: runs a command in the client's one session.
+# remote COMMAND [SECONDS]: runs a command in the client's one session.
 remote() {
-    timeout 60 ip netns exec client ssh -S "$held" root@192.0.2.1 "$1"
+    timeout "${2:-60}" ip netns exec client ssh -S "$held" root@192.0.2.1 "$1"
 }
 
 # run_all: runs the commands on stdin, one after another.
@@ -60,16 +60,22 @@ loses_the_session() {
     patiently is_closed 80
 }
 
+purges() {
+    # shellcheck disable=SC2016,SC2046 # dpkg-query's format, words
+    dpkg --purge $(dpkg-query --show --showformat '${Package} ' 'twinwall*')
+    not command -v fwctl
+}
+
 # Installs the packages as the page says, on a host that has none.
 installs() {
     [ "$(commands Install)" = "apt install ./twinwall-common_*.deb ./twinwall-rust_*.deb" ] &&
-        remote "cd /usr/local/share/vm && DEBIAN_FRONTEND=noninteractive $(commands Install)"
+        remote "cd /usr/local/share/vm && DEBIAN_FRONTEND=noninteractive $(commands Install)" 600
 }
 
 clean=$(rules)
 ip netns exec client ssh "${ssh_options[@]}" -M -S "$held" -f -N root@192.0.2.1
 check other-ports-are-open is_open 7777
-check no-package-is-left sh -c 'dpkg --purge $(dpkg-query --show --showformat "\${Package} " "twinwall*") && ! command -v fwctl'
+check no-package-is-left purges
 began=$SECONDS
 check installs installs
 echo "apt install: $((SECONDS - began)) s"
