@@ -2,7 +2,6 @@
 //! Operator's side: pushes, waves, rollbacks and the state of hosts. All state is in etcd, and each change is a
 //! compare-and-set, so that an operation may be killed and run again on any machine.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use minisign::{PublicKey, SecretKey};
@@ -13,10 +12,10 @@ use crate::clock::{unix_ms, unix_seconds};
 use crate::etcd::Etcd;
 use crate::failure::{request, untrusted, Result};
 use crate::file;
+use crate::hosts::{self, Host, State};
 use crate::keys::Keys;
-use crate::pointer::{is_name, Pointer, POINTER};
+use crate::pointer::{Pointer, POINTER};
 use crate::question::{Question, QUESTION};
-use crate::report::{Ledger, Phase, Report};
 use crate::signed::{Signed, SIGNED_MAX};
 use crate::store::{self, key};
 
@@ -71,88 +70,6 @@ pub struct Wishes {
     pub url: Option<String>,
 }
 
-/// Host, as etcd describes it.
-#[derive(Clone, Debug)]
-pub struct Host {
-    pub id: String,
-    pub report: Report,
-    /// True if the host's lease is valid.
-    pub is_alive: bool,
-}
-
-/// State of a host with respect to a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    Confirmed,
-    /// The host has not confirmed the generation yet.
-    Applying,
-    Reverted,
-    /// The host can't apply the generation; its error is the reason.
-    Behind,
-    /// The host's wave has not begun.
-    Waiting,
-    /// The host's lease has ended, or it has never reported. Its last report says nothing about its present policy.
-    Silent,
-}
-
-impl State {
-    pub const ALL: [State; 6] = [
-        State::Confirmed,
-        State::Applying,
-        State::Reverted,
-        State::Behind,
-        State::Waiting,
-        State::Silent,
-    ];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Confirmed => "confirmed",
-            State::Applying => "applying",
-            State::Reverted => "reverted",
-            State::Behind => "behind",
-            State::Waiting => "waiting",
-            State::Silent => "silent",
-        }
-    }
-}
-
-impl Host {
-    /// Returns the host's state with respect to a pointer. A host that has reverted and is silent now is reverted: it
-    /// counts against the rollout.
-    pub fn state(&self, pointer: &Pointer) -> State {
-        let local = &self.report.local;
-        let has_it = local.generation == pointer.generation;
-        match local.phase {
-            Phase::Reverted if has_it => State::Reverted,
-            _ if !self.is_alive => State::Silent,
-            Phase::Confirmed if has_it => State::Confirmed,
-            _ if !pointer.reaches(&self.id) => State::Waiting,
-            _ if self.report.error.is_some() => State::Behind,
-            _ => State::Applying,
-        }
-    }
-
-    /// Returns the reason of the host's revert, or its error; empty if there is none.
-    pub fn why(&self) -> &str {
-        let why = self.report.local.why.as_deref();
-        why.or(self.report.error.as_deref()).unwrap_or_default()
-    }
-
-    /// Returns the generation whose policy is loaded, by the host's last report; 0 = none.
-    pub fn applied(&self) -> u64 {
-        let local = &self.report.local;
-        match local.phase {
-            Phase::Pending | Phase::Confirmed => local.generation,
-            Phase::None | Phase::Started | Phase::Reverted => local.confirmed,
-        }
-    }
-
-    pub fn is_red(&self) -> bool {
-        self.report.local.ledger == Ledger::Red
-    }
-}
-
 /// Reads the pointer of a channel. Returns None if no policy was pushed.
 /// - trusted: keys that must have signed the pointer; None: it is only shown, so it is not verified.
 pub fn present(etcd: &mut Etcd, channel: &str, trusted: Option<&Keys>) -> Result<Option<Present>> {
@@ -180,52 +97,6 @@ fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> 
             pointer.channel
         ))),
     }
-}
-
-/// Reads all hosts of all channels, ordered by name.
-/// - channel: channel of a host whose report can't be parsed.
-pub fn all_hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
-    let alive = etcd.list(key::ALIVE)?.entries;
-    let alive: BTreeSet<String> = alive
-        .into_iter()
-        .filter_map(|entry| entry.key.strip_prefix(key::ALIVE).map(str::to_owned))
-        .collect();
-    let host = |entry: crate::etcd::Entry| {
-        let id = entry.key.strip_prefix(key::HOSTS)?.to_owned();
-        // A host whose report can't be parsed is listed anyway.
-        let report = serde_json::from_slice(&entry.value).unwrap_or_else(|_| Report {
-            channel: channel.to_owned(),
-            error: Some("unsupported report: use the same version on all hosts".to_owned()),
-            ..Report::default()
-        });
-        let is_alive = alive.contains(&id);
-        Some(Host {
-            id,
-            report,
-            is_alive,
-        })
-    };
-    let all = etcd.list(key::HOSTS)?.entries.into_iter().filter_map(host);
-    Ok(all.collect())
-}
-
-/// Reads all hosts of a channel, ordered by name.
-pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
-    let mut all = all_hosts(etcd, channel)?;
-    all.retain(|one| one.report.channel == channel);
-    Ok(all)
-}
-
-/// Returns the names of all channels that have a pointer or hosts.
-pub fn channels(etcd: &mut Etcd) -> Result<BTreeSet<String>> {
-    let hosts = all_hosts(etcd, "")?;
-    let mut all: BTreeSet<String> = hosts.into_iter().map(|one| one.report.channel).collect();
-    let prefix = key::in_etcd(&key::channel(""));
-    let keys = etcd.list(&prefix)?.entries.into_iter();
-    all.extend(keys.filter_map(|one| one.key.strip_prefix(&prefix).map(str::to_owned)));
-    // The key of a question begins with its channel's name and a slash.
-    all.retain(|name| is_name(name));
-    Ok(all)
 }
 
 /// Signs a pointer. Fails if hosts would refuse it.
@@ -307,7 +178,7 @@ pub fn push(
     let present = present(etcd, channel, Some(&signer.trusted))?;
     let (before, modified) = present.map_or((0, 0), |one| (one.pointer.generation, one.modified));
     let mut pointer = pointer_of(channel, before + 1, digest, wishes);
-    pointer.waves = with_a_canary(&pointer, &hosts(etcd, channel)?);
+    pointer.waves = with_a_canary(&pointer, &hosts::read(etcd, channel)?);
     publish(etcd, &pointer, modified, signer)?;
     Ok(pointer)
 }
@@ -482,7 +353,7 @@ pub fn advance(
     if unix_seconds() < present.pointer.not_before {
         return Ok(Step::Wait(0, 0));
     }
-    let hosts = hosts(etcd, channel)?;
+    let hosts = hosts::read(etcd, channel)?;
     let step = judge(&present.pointer, &hosts, bounds);
     if let Step::Next(next) = &step {
         publish(etcd, next, present.modified, signer)?;
@@ -493,29 +364,14 @@ pub fn advance(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hosts::tests::host;
     use crate::pointer::tests::pointer;
-    use crate::report::Local;
+    use crate::report::Phase;
 
     const BOUNDS: Bounds = Bounds {
         reverted: 0,
         confirmed_percent: 100,
     };
-
-    fn host(id: &str, phase: Phase, is_alive: bool) -> Host {
-        let local = Local {
-            generation: 1,
-            phase,
-            ..Local::default()
-        };
-        Host {
-            id: id.to_owned(),
-            report: Report {
-                local,
-                ..Report::default()
-            },
-            is_alive,
-        }
-    }
 
     /// Returns a pointer whose first wave reaches about half of the hosts.
     fn half() -> Pointer {
@@ -607,20 +463,5 @@ mod tests {
         assert_eq!(judge(&next, &hosts, BOUNDS), Step::Wait(0, 1));
         let last = Pointer { wave: 1, ..tiny };
         assert_eq!(judge(&last, &[], BOUNDS), Step::Nobody);
-    }
-
-    #[test]
-    fn each_host_has_a_state() {
-        let all = Pointer { wave: 1, ..half() };
-        let state = |phase, is_alive| host("a", phase, is_alive).state(&all);
-        assert_eq!(state(Phase::Confirmed, true), State::Confirmed);
-        assert_eq!(state(Phase::Confirmed, false), State::Silent);
-        assert_eq!(state(Phase::Reverted, true), State::Reverted);
-        assert_eq!(state(Phase::Reverted, false), State::Reverted);
-        assert_eq!(state(Phase::None, false), State::Silent);
-        assert_eq!(state(Phase::Pending, true), State::Applying);
-        let mut behind = host("a", Phase::None, true);
-        behind.report.error = Some("disk full".to_owned());
-        assert_eq!(behind.state(&all), State::Behind);
     }
 }

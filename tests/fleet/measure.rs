@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure, Context};
 use fleet::etcd::Etcd;
-use fleet::rollout::{self, State};
+use fleet::hosts::{self, State};
+use fleet::rollout;
 use testbed::proc;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{Place, CHANNEL};
@@ -56,7 +57,7 @@ pub fn operator(place: &Place) -> anyhow::Result<Etcd> {
 fn point(etcd: &mut Etcd, generation: u64, begun: Instant) -> Option<Point> {
     let seconds = begun.elapsed().as_secs_f64();
     let pointer = rollout::present(etcd, CHANNEL, None).ok()??.pointer;
-    let hosts = rollout::hosts(etcd, CHANNEL).ok()?;
+    let hosts = hosts::read(etcd, CHANNEL).ok()?;
     let is_new = pointer.generation > generation;
     let confirmed = hosts
         .iter()
@@ -83,7 +84,7 @@ pub fn generation(place: &Place) -> anyhow::Result<u64> {
 pub fn wait_for_alive(place: &Place, count: usize) -> anyhow::Result<()> {
     let mut etcd = operator(place)?;
     until(&format!("{count} hosts to be there"), PATIENCE, || {
-        let hosts = place.operator.enter(|| rollout::hosts(&mut etcd, CHANNEL));
+        let hosts = place.operator.enter(|| hosts::read(&mut etcd, CHANNEL));
         // etcd may answer late while all hosts start.
         let there = hosts.map_or(0, |all| all.iter().filter(|host| host.is_alive).count());
         if there != count {

@@ -10,6 +10,7 @@ use fleet::bundle::Bundle;
 use fleet::clock::unix_seconds;
 use fleet::etcd::{Etcd, Login};
 use fleet::failure::{at, request, Kind, Result};
+use fleet::hosts::{self, Host};
 use fleet::keys::{secret, Keys, Rotation, ROTATION};
 use fleet::options;
 use fleet::rollout::{self, Bounds, Signer, Step, Wishes};
@@ -256,8 +257,8 @@ fn rotate(asked: &Rotate) -> Result<Exit> {
 }
 
 fn targets(asked: &Channel) -> Result<Exit> {
-    let hosts = rollout::hosts(&mut etcd(&asked.servers)?, &asked.channel)?;
-    let target = |host: &rollout::Host| {
+    let hosts = hosts::read(&mut etcd(&asked.servers)?, &asked.channel)?;
+    let target = |host: &Host| {
         let address = host.report.metrics.as_ref()?;
         let labels = json!({"host": host.id, "channel": asked.channel});
         Some(json!({"targets": [address], "labels": labels}))

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use fleet::etcd::Etcd;
 use fleet::failure::Result;
+use fleet::hosts::{self, Host, State};
 use fleet::pointer::Pointer;
-use fleet::rollout::{self, Host, State};
+use fleet::rollout;
 use serde_json::json;
 
 use super::arguments::Status;
@@ -38,7 +39,7 @@ struct Channel {
 impl Channel {
     fn read(etcd: &mut Etcd, name: &str) -> Result<Channel> {
         // The hosts are read first: their reports are not newer than the pointer with which they are compared.
-        let hosts = rollout::hosts(etcd, name)?;
+        let hosts = hosts::read(etcd, name)?;
         let present = rollout::present(etcd, name, None)?;
         Ok(Channel {
             name: name.to_owned(),
@@ -148,7 +149,7 @@ impl Channel {
 fn look(etcd: &mut Etcd, asked: &Status, is_json: bool) -> Result<(Vec<String>, Exit)> {
     let names = match &asked.channel {
         Some(channel) => vec![channel.clone()],
-        None => rollout::channels(etcd)?.into_iter().collect(),
+        None => hosts::channels(etcd)?.into_iter().collect(),
     };
     let (mut lines, mut exit) = (Vec::new(), Exit::Fine);
     for name in &names {
