@@ -4,10 +4,19 @@
 use crate::answer::Answer;
 use crate::cell::Shot;
 use crate::compare::{differences, fate};
+use crate::excuse::stand_in;
 
 use super::deviations::After;
 use super::side::{Case, Side, Unknown, OPEN, STRICT};
 use super::Sitting;
+
+/// Returns the packet to send: for `After::LeftOutIfAbsent` without the bytes after its IP header.
+fn stand_in_of(shot: &Shot, after: After) -> Shot {
+    match after {
+        After::LeftOutIfAbsent => stand_in(shot),
+        _ => shot.clone(),
+    }
+}
 
 impl Sitting {
     /// Sends a packet alone. Returns the reason if it does not have the result that a deviation requires then.
@@ -29,7 +38,8 @@ impl Sitting {
             After::LeftOutIfUnknown => &[OPEN, STRICT],
             _ => &[case.unknown],
         };
-        let shots = std::slice::from_ref(shot);
+        let absent = stand_in_of(shot, after);
+        let shots = std::slice::from_ref(&absent);
         let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
         let mut wrong = None;
         for unknown in treatments {

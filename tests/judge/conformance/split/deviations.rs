@@ -12,7 +12,7 @@ use twinwall_judge::field::TCP;
 use crate::cell::Way;
 use crate::compare::Fate;
 use crate::deviations::{self, Case};
-use crate::expected;
+use crate::expected::{self, Expected};
 
 use super::sequence::Act;
 
@@ -42,6 +42,8 @@ pub enum After {
     /// The same, if the packet alone has the same result on both sides once the whole policy treats unknown names
     /// otherwise.
     LeftOutIfUnknown,
+    /// The same, if both sides treat the packet alike without the bytes after its IP header.
+    LeftOutIfAbsent,
     /// No effect, if the host answers the packet alike without a policy.
     SameIfOwn,
 }
@@ -54,6 +56,14 @@ pub struct Deviation {
     pub met: u64,
 }
 
+impl Deviation {
+    /// Returns true if a packet is recognised.
+    /// - is_certain: true for deviations that need no run with the packet alone, false for the others.
+    fn is_met(&self, case: &Differing, is_certain: bool) -> bool {
+        matches!(self.after, After::Same | After::LeftOut) == is_certain && (self.recognise)(case)
+    }
+}
+
 /// Names of the deviations that may appear as different counters although no packet differs.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
@@ -63,7 +73,6 @@ pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
 /// Name of the deviation that appears only as different counters, although no packet was left out.
 const MARKED: &str = "marked-by-a-name";
-/// Name of the deviation to which packets count if no other explains them.
 const KEY: &str = "key-with-a-name";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
@@ -276,8 +285,7 @@ pub fn excuse(
     of_kernel: &mut [deviations::Deviation],
     case: &Differing,
 ) -> Option<After> {
-    let (last, first) = own.split_last_mut()?;
-    if let Some(found) = first.iter_mut().find(|one| (one.recognise)(case)) {
+    if let Some(found) = own.iter_mut().find(|one| one.is_met(case, true)) {
         found.met += 1;
         return Some(found.after);
     }
@@ -287,15 +295,17 @@ pub fn excuse(
         copy_bytes: None,
     };
     for place in deviations::met(of_kernel, &same) {
+        if of_kernel[place].expected == Expected::Absent {
+            of_kernel[place].met += 1;
+            return Some(After::LeftOutIfAbsent);
+        }
         let whole = std::slice::from_ref(case.whole);
         if expected::holds(of_kernel[place].expected, case.split, whole, false) {
             of_kernel[place].met += 1;
             return Some(After::LeftOut);
         }
     }
-    if (last.recognise)(case) {
-        last.met += 1;
-        return Some(last.after);
-    }
-    None
+    let found = own.iter_mut().find(|one| one.is_met(case, false))?;
+    found.met += 1;
+    Some(found.after)
 }

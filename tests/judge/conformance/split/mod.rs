@@ -39,6 +39,8 @@ const JUDGE: &str = "certify-split";
 const FROM_CORPUS: usize = 10;
 /// Number of disagreements after which the search ends.
 const DISAGREEMENTS_MAX: u64 = 5;
+/// The kernel's error for a path of more than 16 chains. Unknown names are tried in one more chain.
+const TOO_DEEP: &str = "Too many links";
 /// Number of connections on each way (path through the cell), for each ten single packets.
 const CONNECTIONS: usize = 3;
 
@@ -337,6 +339,9 @@ impl Sitting {
             let shots: Vec<Shot> = acts.iter().map(|act| act.shot.clone()).collect();
             let reports = match self.run(&case, &shots)? {
                 Ok(reports) => reports,
+                Err(refused) if refused.contains(TOO_DEEP) => {
+                    return Ok(Finding::NotSplit(TOO_DEEP.to_owned()))
+                }
                 Err(refused) => return Ok(Finding::Refused(refused)),
             };
             let outcomes: Vec<_> = reports.iter().map(|one| one.outcome.clone()).collect();
