@@ -214,7 +214,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Lets each server send its segment of a round.
+    /// Sends the segment of each server that has one in this round.
     fn answer(
         &mut self,
         pairs: &mut BTreeMap<u16, Pair>,
