@@ -214,7 +214,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Sends the segments of all servers for a round.
+    /// Sends the segment of each server that has one in this round.
     fn answer(
         &mut self,
         pairs: &mut BTreeMap<u16, Pair>,

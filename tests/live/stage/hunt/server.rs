@@ -83,10 +83,16 @@ pub struct Server {
 
 impl Server {
     pub fn new(random: &mut Random) -> Server {
+        // The first bytes of a server that requests another hello are this request.
+        let retries = random.percent(25);
         let habits = Habits {
             acknowledges: *random.pick(&[100, 60, 25]),
-            speaks: *random.pick(&[0, 0, 30]),
-            retries: random.percent(25),
+            speaks: if retries {
+                0
+            } else {
+                *random.pick(&[0, 0, 30])
+            },
+            retries,
             splits: random.percent(30),
             keeps_syn_data: random.percent(15),
             last_wins: random.percent(50),
@@ -132,8 +138,13 @@ impl Server {
         self.shown
     }
 
-    /// Returns true if a connection is open or half open, and the server has shown its own number.
+    /// Returns true if the client may still send bytes: the connection is open or half open, the server has shown its
+    /// own number, and the client has not sent a FIN.
     pub fn is_connected(&self) -> bool {
+        !self.has_fin && self.is_confirmed()
+    }
+
+    fn is_confirmed(&self) -> bool {
         self.state == State::Open || self.state == State::Opening && self.shown == self.next
     }
 
