@@ -156,4 +156,5 @@ size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most) {
 
 void verdict_batch_withhold(struct verdict_batch *batch) {
     batch->runs[batch->sent].is_restated = false;
+    batch->runs[batch->sent].kernel = NF_DROP;
 }

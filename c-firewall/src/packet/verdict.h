@@ -125,7 +125,7 @@ bool verdict_batch_unsent(const struct verdict_batch *batch);
 /// the kernel gets back has a datagram of its own.
 size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most);
 
-/// Records that the kernel must not get the packet of the next unsent run back.
+/// Makes the next unsent run drop its packet, which does not fit into a message to the kernel.
 void verdict_batch_withhold(struct verdict_batch *batch);
 
 #endif

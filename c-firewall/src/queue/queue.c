@@ -381,7 +381,7 @@ bool queue_is_transient(int result) {
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size
 /// net.core.wmem_default limits. If the datagram is too long, sends nothing: halves verdicts_most,
-/// or gives up returning the packet to the kernel. Returns 0 or -errno.
+/// or drops the packet that it returns to the kernel. Returns 0 or -errno.
 static int send_runs(struct queue *queue, struct verdict_batch *batch) {
     const struct verdict_run *runs = &batch->runs[batch->sent];
     const size_t count = verdict_batch_rest(batch, queue->verdicts_most);

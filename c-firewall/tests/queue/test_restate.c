@@ -77,6 +77,7 @@ static void the_order_of_verdicts_stays(void **state) {
     batch->sent = 1;
     verdict_batch_withhold(batch);
     assert_false(batch->runs[1].is_restated);
+    assert_int_equal(batch->runs[1].kernel, verdict_kernel(VERDICT_DROP, 0));
     free(batch);
 }
 

@@ -302,9 +302,10 @@ pub fn batch_rest(batch: &VerdictBatch, most: usize) -> &[VerdictRun] {
     runs.get(..together).unwrap_or_default()
 }
 
-/// Records that the kernel must not get the packet of the next unsent run back.
+/// Makes the next unsent run drop its packet, which does not fit into a message to the kernel.
 pub fn batch_withhold(batch: &mut VerdictBatch) {
     if let Some(run) = batch.runs.get_mut(batch.sent) {
         run.restated = None;
+        run.kernel = NF_DROP;
     }
 }

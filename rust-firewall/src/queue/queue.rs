@@ -384,7 +384,7 @@ pub fn is_transient(error: Errno) -> bool {
 }
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size net.core.wmem_default limits. If the
-/// datagram is too long, sends nothing: halves `verdicts_most`, or gives up returning the packet to the kernel.
+/// datagram is too long, sends nothing: halves `verdicts_most`, or drops the packet that it returns to the kernel.
 fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
     let restated = runs.first().filter(|run| run.restated.is_some());

@@ -79,4 +79,5 @@ fn the_order_of_verdicts_stays() {
     batch.sent = 1;
     verdict::batch_withhold(&mut batch);
     assert_eq!(batch.runs[1].restated, None);
+    assert_eq!(batch.runs[1].kernel, verdict::kernel(Verdict::Drop, 0));
 }
