@@ -148,7 +148,7 @@ fn timestamps(segment: &mut Segment) {
 }
 
 /// Returns headers with a time to live with which packets don't reach the server.
-fn dies_early() -> Outside {
+pub fn dies_early() -> Outside {
     Outside {
         ttl: HOPS - 1,
         ..Outside::default()
