@@ -83,7 +83,8 @@ pub fn parse(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed 
         return lifetime::deny_evasion(connections, slot, now_ns);
     }
     connection.may_retry = state == NamesState::Undecided;
-    if state == NamesState::Known {
+    // Final only once the server has these bytes, also if another message is in the second hello's place.
+    if state != NamesState::Undecided {
         connection.stream.decided = end;
     }
     settle(connections, slot, now_ns);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::client::{Script, Segment, Step, FAST_OPEN, RST, SYN};
 use super::hello::{self, Opening};
-use super::strategies::{cut, host_of, in_name, syn, Strategy};
+use super::strategies::{cut, dies_early, host_of, in_name, syn, Strategy};
+use super::ALLOWED;
 
 /// Pause longer than `--hello-timeout`.
 const FORGOTTEN: Duration = Duration::from_millis(1_500);
@@ -14,6 +15,8 @@ const FORGOTTEN: Duration = Duration::from_millis(1_500);
 const TAIL_BYTES: usize = 20;
 /// TLS record that changes nothing (RFC 8446, appendix D.4).
 const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];
+/// TLS record that is no part of a handshake.
+const APPLICATION_DATA: &[u8] = &[0x17, 3, 3, 0, 4, 1, 2, 3, 4];
 
 fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
     Some(Script {
@@ -35,6 +38,21 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     });
     let first = [Segment::data(0, first).step(), Step::Hear];
     script(first.into_iter().chain(behind))
+}
+
+/// Returns the same client, which also sends a record of another kind in the second hello's place: the record does not
+/// reach the server.
+fn asked_for_behind_decoy(first: &[u8], second: &[u8]) -> Option<Script> {
+    let decoy = Segment {
+        outside: dies_early(),
+        ..Segment::data(first.len(), APPLICATION_DATA)
+    };
+    script([
+        Segment::data(0, first).step(),
+        decoy.step(),
+        Step::Hear,
+        Segment::data(first.len(), second).step(),
+    ])
 }
 
 /// Returns a client that opens a connection for one name, ends it by a RST, and opens another connection for another
@@ -115,6 +133,14 @@ pub const LATER: &[Strategy] = &[
         "another name in the hello that the server asks for, behind a record",
         false,
         |o, d| asked_for(&retried(d)?, &[CHANGE_CIPHER, &o.bytes].concat(), &[]),
+    ),
+    way(
+        "another name in the hello that the server asks for, a record in its place, low time to live",
+        false,
+        |o, _| {
+            host_of(o)?;
+            asked_for_behind_decoy(&hello::tls_retried(ALLOWED, o.padding), &o.bytes)
+        },
     ),
     way(
         "RST, and the same first number for another name",
