@@ -15,8 +15,8 @@ const FORGOTTEN: Duration = Duration::from_millis(1_500);
 const TAIL_BYTES: usize = 20;
 /// TLS record that changes nothing (RFC 8446, appendix D.4).
 const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];
-/// TLS record that is no part of a handshake.
-const APPLICATION_DATA: &[u8] = &[0x17, 3, 3, 0, 4, 1, 2, 3, 4];
+/// TLS record with a message of a handshake that is no hello: an empty Certificate.
+const OTHER_MESSAGE: &[u8] = &[0x16, 3, 3, 0, 4, 11, 0, 0, 0];
 
 fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
     Some(Script {
@@ -40,12 +40,12 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     script(first.into_iter().chain(behind))
 }
 
-/// Returns the same client, which also sends a record of another kind in the second hello's place: the record does not
-/// reach the server.
+/// Returns the same client, which also sends another message in the second hello's place: it does not reach the
+/// server.
 fn asked_for_behind_decoy(first: &[u8], second: &[u8]) -> Option<Script> {
     let decoy = Segment {
         outside: dies_early(),
-        ..Segment::data(first.len(), APPLICATION_DATA)
+        ..Segment::data(first.len(), OTHER_MESSAGE)
     };
     script([
         Segment::data(0, first).step(),
@@ -135,7 +135,7 @@ pub const LATER: &[Strategy] = &[
         |o, d| asked_for(&retried(d)?, &[CHANGE_CIPHER, &o.bytes].concat(), &[]),
     ),
     way(
-        "another name in the hello that the server asks for, a record in its place, low time to live",
+        "another name in the hello that the server asks for, another message in its place, low time to live",
         false,
         |o, _| {
             host_of(o)?;
