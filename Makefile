@@ -24,7 +24,7 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c
 run = status=0; $(SUDO) build/harness run $(1) --out $(2) || status=$$?; \
 	[ ! -d $(2) ] || $(SUDO) chown -R --reference=Makefile $(2); exit $$status
 
-.PHONY: help deps build tools harness man user install deb check test test-long test-vm check-root certify soak fuzz fleet-demo fleet-test bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build services tools harness man user install deb check test test-long test-vm check-root certify soak fuzz fleet-demo fleet-test bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-cppcheck lint-tidy lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -43,11 +43,15 @@ deps: ## install the missing packages of deps/debian.txt (with sudo unless you a
 in-rust = $(RUST) cargo build --release --locked --workspace $(addprefix --bin=,$(1)) && \
 	install -C -D -t build $(addprefix $(CARGO_TARGET_DIR)/release/,$(1))
 
-build: ## build/rust-firewall, build/c-firewall, build/fwctl, build/twinwall-exporter, and the two programs of a fleet's hosts
-	@$(call in-rust,rust-firewall fwctl twinwall-exporter twinwall-agent twinwall-fleet-local)
+build: ## build/rust-firewall, build/c-firewall, build/fwctl
+	@$(call in-rust,rust-firewall fwctl)
 	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
 	@install -C -D -t build build/c/c-firewall
-	@echo "built: build/rust-firewall build/c-firewall build/fwctl build/twinwall-exporter build/twinwall-agent build/twinwall-fleet-local"
+	@echo "built: build/rust-firewall build/c-firewall build/fwctl"
+
+services: ## build/twinwall-exporter, and the two programs of a fleet's hosts
+	@$(call in-rust,twinwall-exporter twinwall-agent twinwall-fleet-local)
+	@echo "built: build/twinwall-exporter build/twinwall-agent build/twinwall-fleet-local"
 
 tools: ## build/scanner and build/capture, independent of a firewall
 	@$(call in-rust,scanner capture)
@@ -57,7 +61,7 @@ harness: ## build/harness: measurements and figures
 	@$(call in-rust,harness)
 	@echo "built: build/harness"
 
-man: build tools ## build/man: the man pages, from the programs' help texts
+man: build services tools ## build/man: the man pages, from the programs' help texts
 	@deps/install package
 	@packaging/man/make build
 
@@ -72,22 +76,22 @@ deb: man ## build/deb: the Debian packages twinwall-rust, twinwall-c, twinwall-f
 	@packaging/deb build
 
 check: ## tests of two minutes after a change in either twin: formats, spec, docs, unit tests, vectors, the twins' comparison; no root, no network
-	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall BUILD=$(CURDIR)/build/c
+	@$(MAKE) --silent --no-print-directory --jobs=$(shell nproc) -C c-firewall plain-program test-programs BUILD=$(CURDIR)/build/c
 	@tests/run --check
 
 test: ## deps, build, and every test of tests/parts except the long ones: half an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build tools harness
+	@$(MAKE) --no-print-directory build services tools harness
 	@tests/run
 
 test-long: ## the longer tests: whole fuzzing, soak, the kernel lab, clang-tidy, valgrind, instructions: an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build tools harness
+	@$(MAKE) --no-print-directory build services tools harness
 	@tests/run --long
 
-test-vm: build tools harness ## the tests of vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
+test-vm: build services tools harness ## the tests of vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
 	@tests/run vm
@@ -103,7 +107,7 @@ certify: ## the judge: boundary packets through both twins and nf_tables, SECOND
 
 soak: ## both twins under mixed traffic for MINUTES=30, with reloads, stalls, upgrades, kills (needs root)
 	@deps/check-root >/dev/null
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build services
 	@tests/build --bin soak >/dev/null
 	@$(SUDO) $(CARGO_TARGET_DIR)/checked/soak --minutes $(MINUTES) --out build/soak.json
 
@@ -118,13 +122,13 @@ fuzz: build ## all fuzzers of both twins, the scanner and the kernel lab, SECOND
 
 fleet-demo: ## etcd and 20 hosts in namespaces: a push, a canary that fails and reverts, a rollback: a table, half a minute (needs root)
 	@deps/check-root >/dev/null
-	@$(MAKE) --no-print-directory build
+	@$(MAKE) --no-print-directory build services
 	@tests/build --bin fleet >/dev/null
 	@$(SUDO) $(CARGO_TARGET_DIR)/checked/fleet demo
 
 fleet-test: ## the whole fleet: its faults, 300 hosts with firewalls, 2,000 agents for load: result/fleet, ten minutes (needs root)
 	@deps/check-root >/dev/null
-	@$(MAKE) --no-print-directory build tools
+	@$(MAKE) --no-print-directory build services tools
 	@tests/run fleet
 	@tests/build --bin fleet >/dev/null
 	@$(SUDO) $(CARGO_TARGET_DIR)/checked/fleet test --out result/fleet
@@ -171,10 +175,11 @@ micro: harness micro-programs ## nanoseconds per decision of both twins, without
 instructions: harness micro-programs ## instructions per decision, compared with harness/instructions.toml; WRITE=yes writes that file
 	@$(RUST) build/harness instructions $(if $(WRITE),--write)
 
-packet-cost: ## instructions per packet through kernel, queue and twin, counted by a virtual machine: a minute
+packet-cost: ## instructions per packet through kernel, queue and twin, and of the stage, counted by a virtual machine: a minute
 	@deps/install build rust run test vm
 	@$(MAKE) --no-print-directory build
 	@harness/packet/measure build
+	@harness/packet/stage build
 
 micro-programs:
 	@$(MAKE) --silent --no-print-directory -C c-firewall micro BUILD=$(CURDIR)/build/c
@@ -229,7 +234,9 @@ lint-spec:
 lint-docs:
 	@docs/modules --check
 	@docs/names
+	@docs/words --test
 	@docs/words
+	@docs/outputs
 
 lint-shell:
 	@shellcheck --external-sources --source-path=SCRIPTDIR $(SCRIPTS)

@@ -66,7 +66,7 @@ run() {
     words=$("$@" 2>&1) || fail "$* failed: ${words//$'\n'/ }"
 }
 
-# Takes back what load made beside our own chain, if nobody has used it since.
+# Removes the chains that load made beside our own chain, if no rule has used them since.
 remove_made() {
     local tool=$1 made=$2 chain family
     if [[ $made != *$MADE_CHAIN* ]] || ! installed nft; then
@@ -74,7 +74,7 @@ remove_made() {
     fi
     chain=${made##*"$MADE_CHAIN" }
     chain=${chain%%[^A-Z]*}
-    # A policy that was set since is somebody's rule. A rule added in this very moment is safe too: iptables asks the
+    # A chain's policy that was set since counts as a rule. A rule added in this very moment is safe too: iptables asks the
     # kernel not to delete a chain that has any (NLM_F_NONREC), where `nft delete chain` would take them along.
     if [ "$("$tool" --list-rules "$chain" 2>/dev/null)" = "-P $chain ACCEPT" ]; then
         "$tool" --delete-chain "$chain" 2>/dev/null || true

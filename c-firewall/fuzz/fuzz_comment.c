@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Fuzzer of comment_read: accepted values must lie within their bounds, and a comment must be equal
-// after it is written and parsed again. Input: a capture's comment without its prefix
+// Fuzzer of comment_parse: accepted values must lie within their bounds, and a comment must be
+// equal after it is written and parsed again. Input: a capture's comment without its prefix
 // PCAP_COMMENT_BEGIN.
 #include <errno.h>
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static int read_comment(const uint8_t *text, size_t length, struct comment *comm
     int result;
 
     memcpy(bytes, text, length);
-    result = comment_read(bytes, length, comment);
+    result = comment_parse(bytes, length, comment);
     free(bytes);
     return result;
 }

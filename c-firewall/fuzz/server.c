@@ -109,7 +109,7 @@ static uint64_t read_one(enum content_kind kind, const uint8_t *bytes, uint32_t 
         return taken;
     }
     if (names_http_begins(bytes, length, &progress) != NAMES_KNOWN ||
-        names_http_read(bytes, length, false, &progress, &body, names) != NAMES_KNOWN ||
+        names_http_parse(bytes, length, false, &progress, &body, names) != NAMES_KNOWN ||
         names->protocol != NAMES_HTTP)
         return 0;
     return body.header_bytes + body.length;
@@ -122,7 +122,7 @@ bool server_is_asked_for_denied(const struct server *server) {
     uint64_t taken;
 
     if (server->kind == CONTENT_TLS) {
-        names_client_read(server->bytes, server->next, false, scratch, &progress, &names);
+        names_client_parse(server->bytes, server->next, false, scratch, &progress, &names);
         return is_denied(&names);
     }
     for (uint64_t at = 0; at < server->next; at += taken) {

@@ -153,7 +153,7 @@ static void put_datagram(const uint8_t *bytes, uint32_t length, FILE *out) {
         put_packet(bytes, &header, &keys, crypto, out);
         at = header.end;
     } while (at < length);
-    names_hello_read(crypto->bytes, crypto->end, NAMES_QUIC, &names);
+    names_hello_parse(crypto->bytes, crypto->end, NAMES_QUIC, &names);
     fputs("],\"names\":", out);
     put_line(&names, out);
     fputc('}', out);
@@ -173,7 +173,7 @@ static void put_message(const uint8_t *bytes, uint32_t length, FILE *out) {
     }
     must(offset <= length, "the question ends elsewhere");
     is_read = read.is_answer && names_answer_asks_address(&read) &&
-              names_answer_read(bytes, length, offset, &read);
+              names_answer_parse(bytes, length, offset, &read);
     must(is_read || read.count == 0, "addresses of nothing");
     fprintf(out, "{\"question\":%u,\"id\":%u,\"answer\":%s,\"host\":", offset, read.id,
             read.is_answer ? "true" : "false");
@@ -196,7 +196,7 @@ static void put_request(const uint8_t *bytes, uint32_t length, struct names_prog
 
     names.state = names_http_begins(bytes, length, progress);
     if (names.state == NAMES_KNOWN)
-        names_http_read(bytes, length, false, progress, &body, &names);
+        names_http_parse(bytes, length, false, progress, &body, &names);
     must(body.header_bytes <= length, "the header ends elsewhere");
     if (names.state == NAMES_KNOWN && names.protocol == NAMES_HTTP)
         fprintf(out, "{\"header\":%u,\"length\":%llu,\"chunked\":%s,\"tunnel\":%s,\"names\":",
@@ -231,7 +231,7 @@ static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
         if (names_host_fold(bytes, length, &names))
             names.state = NAMES_KNOWN;
     } else if (strcmp(what, "hello") == 0) {
-        names_hello_read(bytes, length, NAMES_TLS, &names);
+        names_hello_parse(bytes, length, NAMES_TLS, &names);
     } else if (strcmp(what, "query") == 0) {
         names_dns_query(bytes, length, &names);
     } else if (strcmp(what, "framed") == 0) {
@@ -242,7 +242,7 @@ static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
         return;
     } else {
         must(strncmp(what, "client", 6) == 0, what);
-        names_client_read(bytes, length, whole, scratch, progress, &names);
+        names_client_parse(bytes, length, whole, scratch, progress, &names);
     }
     put_line(&names, out);
 }

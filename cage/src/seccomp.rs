@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! System call filters for the command, for what namespaces do not isolate:
+//! System call filters for the command, for resources that namespaces do not isolate:
 //!
 //! - ioctl TIOCSTI and TIOCLINUX insert input into the caller's terminal, whose shell is outside.
 //! - Sockets of families other than network, Unix and netlink cross network namespaces: AF_VSOCK reaches the

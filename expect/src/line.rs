@@ -115,7 +115,7 @@ fn shown(protocol: NamesProtocol, words: Words, field: &str) -> Result<Shown, St
     }
     let name = next(words, "a name")?.trim_matches('"');
     let read =
-        hostname::read(name).map_err(|why| format!("\"{name}\": {why}: write a whole name"))?;
+        hostname::parse(name).map_err(|why| format!("\"{name}\": {why}: write a whole name"))?;
     if read.wildcard {
         return Err(format!(
             "\"{name}\" stands for many names: write one of them"

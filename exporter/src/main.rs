@@ -82,7 +82,7 @@ async fn main() -> ExitCode {
             eprintln!("ready: http://{}/metrics", options.listen);
             if options.listen.ip().is_unspecified() {
                 eprintln!(
-                    "warning: --listen {} shows rules and counters to whoever reaches this host: choose a loopback or \
+                    "warning: --listen {} shows rules and counters to every host that reaches this one: choose a loopback or \
                      management address, or add a rule that lets the collector in alone",
                     options.listen
                 );

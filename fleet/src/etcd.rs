@@ -76,6 +76,8 @@ pub struct Etcd {
     current: usize,
     connection: Option<Connection>,
     token: Option<String>,
+    /// Number of failures since a server has answered.
+    failures: usize,
     /// Time limit of a step of a request.
     patience: Duration,
     /// Maximum size of an answer in bytes.
@@ -125,6 +127,7 @@ impl Etcd {
             current: 0,
             connection: None,
             token: None,
+            failures: 0,
             patience: PATIENCE,
             most: ANSWER_MAX,
         }
@@ -140,10 +143,15 @@ impl Etcd {
         Connection::open(self.endpoint()?, &self.place.tls, self.patience)
     }
 
-    /// Closes the connection to the server in use, and selects the next server.
+    /// Closes the connection to the server in use, and selects the next server. All servers know the token, since etcd
+    /// replicates it, and a login at each failure would keep a slow etcd slow. But if no server answers, the token is
+    /// dropped: an etcd that was restored from an old backup waits for the token's revision, and does not refuse it.
     fn leave(&mut self) {
         self.connection = None;
-        self.token = None;
+        self.failures += 1;
+        if self.failures > self.place.endpoints.len() {
+            self.token = None;
+        }
         self.current = (self.current + 1) % self.place.endpoints.len().max(1);
     }
 
@@ -223,7 +231,10 @@ impl Etcd {
         for _ in 0..self.place.endpoints.len().max(1) {
             match self.call_here(path, body) {
                 Err(failure) if failure.kind == Kind::Unreachable => last = Some(failure),
-                done => return done,
+                done => {
+                    self.failures = 0;
+                    return done;
+                }
             }
             self.leave();
         }
@@ -272,9 +283,11 @@ impl Etcd {
         let servers = self.place.endpoints.len().max(1) as u32;
         self.patience = (limit / servers).clamp(Duration::from_millis(100), PATIENCE);
         let found = self.get(key);
-        // The connection still has the short time limit.
-        self.connection = None;
         self.patience = PATIENCE;
+        let kept = self.connection.as_ref();
+        if kept.is_some_and(|kept| kept.set_limit(PATIENCE).is_err()) {
+            self.connection = None;
+        }
         found.map(|_| ())
     }
 
@@ -343,13 +356,16 @@ impl Etcd {
     }
 }
 
+fn entry(object: &Value) -> Entry {
+    Entry {
+        key: String::from_utf8_lossy(&decode(&object["key"])).into_owned(),
+        value: decode(&object["value"]),
+        modified: number(&object["mod_revision"]),
+    }
+}
+
 /// Returns the entries in an answer to a range request.
 fn entries(answer: &Value) -> Vec<Entry> {
-    let entry = |entry: &Value| Entry {
-        key: String::from_utf8_lossy(&decode(&entry["key"])).into_owned(),
-        value: decode(&entry["value"]),
-        modified: number(&entry["mod_revision"]),
-    };
     let all = answer["kvs"].as_array().map(Vec::as_slice).unwrap_or(&[]);
     all.iter().map(entry).collect()
 }
@@ -380,7 +396,7 @@ fn answered(answer: &Value) -> Failure {
     }
 }
 
-/// Watch. It only reports that a key may have changed; the client then reads the key.
+/// Watch. Its events are not trusted: they show that a key may have changed; the client then reads the key.
 pub struct Watch {
     connection: Connection,
     /// Bytes of an unfinished line.
@@ -388,18 +404,18 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits at most for a time. Returns true if a watched key has changed. Fails if the watch has ended, for example
-    /// by a compaction.
-    pub fn wait(&mut self, limit: Duration) -> Result<bool> {
+    /// Waits at most for a time. Returns the keys that were written, with their values. Fails if the watch has ended,
+    /// for example by a compaction.
+    pub fn wait(&mut self, limit: Duration) -> Result<Vec<Entry>> {
         let Some(piece) = self.connection.wait(limit)? else {
-            return Ok(false);
+            return Ok(Vec::new());
         };
         self.text.extend_from_slice(&piece);
         let Some(end) = self.text.iter().rposition(|byte| *byte == b'\n') else {
-            return Ok(false);
+            return Ok(Vec::new());
         };
         let whole: Vec<u8> = self.text.drain(..=end).collect();
-        let mut changed = false;
+        let mut changes = Vec::new();
         for line in whole
             .split(|byte| *byte == b'\n')
             .filter(|line| !line.is_empty())
@@ -409,9 +425,10 @@ impl Watch {
             if result.is_null() || result["canceled"] == true {
                 return Err(unreachable("the watch has ended: it begins anew"));
             }
-            changed |= !result["events"].is_null();
+            let events = result["events"].as_array().map(Vec::as_slice);
+            changes.extend(events.unwrap_or(&[]).iter().map(|one| entry(&one["kv"])));
         }
-        Ok(changed)
+        Ok(changes)
     }
 }
 
@@ -461,10 +478,12 @@ mod tests {
     #[test]
     fn a_watch_tells_changes_and_ends_at_a_compaction() {
         let created = r#"{"result":{"header":{},"created":true}}"#;
-        let event = r#"{"result":{"header":{},"events":[{"kv":{}}]}}"#;
+        let event = r#"{"result":{"header":{},"events":[{"kv":{"key":"YQ==","value":"Yg==","mod_revision":"6"}}]}}"#;
         let compacted = r#"{"result":{"canceled":true,"compact_revision":"5"}}"#;
-        assert!(!watch(&[created]).wait(LIMIT).unwrap());
-        assert!(watch(&[created, event]).wait(LIMIT).unwrap());
+        assert_eq!(watch(&[created]).wait(LIMIT).unwrap(), []);
+        let changes = watch(&[created, event]).wait(LIMIT).unwrap();
+        assert_eq!((changes.len(), changes[0].key.as_str()), (1, "a"));
+        assert_eq!((&changes[0].value[..], changes[0].modified), (&b"b"[..], 6));
         assert!(watch(&[created, event, compacted]).wait(LIMIT).is_err());
         assert!(watch(&[r#"{"error":{"message":"x"}}"#])
             .wait(LIMIT)
@@ -487,6 +506,37 @@ mod tests {
         assert_eq!(found.entries[0].value, b"b");
         let said = client(vec![away]).get("a").unwrap_err();
         assert_eq!(said.kind, Kind::Unreachable);
+    }
+
+    #[test]
+    fn a_token_is_valid_at_the_next_server() {
+        let token = answer("200 OK", r#"{"token":"t.1"}"#);
+        // The first server answers the login, and no more.
+        let first = server(vec![token]);
+        let (sender, seen) = std::sync::mpsc::channel();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            let (mut socket, _) = listener.accept().unwrap();
+            let mut asked = [0; 4096];
+            let length = socket.read(&mut asked).unwrap();
+            sender
+                .send(String::from_utf8_lossy(&asked[..length]).into_owned())
+                .unwrap();
+            socket.write_all(answer("200 OK", "{}").as_bytes()).unwrap();
+        });
+        let mut etcd = client(vec![
+            first,
+            Url::parse(&format!("http://127.0.0.1:{port}")).unwrap(),
+        ]);
+        etcd.place.login = Some(Login {
+            user: "a".to_owned(),
+            password: "b".to_owned(),
+        });
+        etcd.get("a").unwrap();
+        let asked = seen.recv_timeout(LIMIT).unwrap();
+        assert!(asked.contains("/v3/kv/range"), "{asked}");
+        assert!(asked.contains("Authorization: t.1"), "{asked}");
     }
 
     #[test]

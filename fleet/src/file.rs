@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Files that have either their old or their new content after any failure.
+//! Files that have either their old or their new content, whenever they are read.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{Read, Write};
@@ -16,6 +16,15 @@ pub fn make_folder(folder: &Path) -> Result<()> {
 
 /// Writes a file with mode 600 atomically: after a power cut it has its old or its new content.
 pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
+    write(path, content, true)
+}
+
+/// Writes a file like [`replace`], but does not wait for the disk: after a power cut its content may be anything.
+pub fn replace_soon(path: &Path, content: &[u8]) -> Result<()> {
+    write(path, content, false)
+}
+
+fn write(path: &Path, content: &[u8], is_durable: bool) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = Path::new(&part);
@@ -24,6 +33,9 @@ pub fn replace(path: &Path, content: &[u8]) -> Result<()> {
         options.write(true).create(true).truncate(true).mode(0o600);
         let mut file = options.open(part)?;
         file.write_all(content)?;
+        if !is_durable {
+            return fs::rename(part, path);
+        }
         file.sync_all()?;
         fs::rename(part, path)?;
         File::open(path.parent().unwrap_or(path))?.sync_all()

@@ -215,6 +215,13 @@ impl Connection {
         Err(fail(last))
     }
 
+    /// Sets the time limit of each read and write.
+    pub fn set_limit(&self, limit: Duration) -> io::Result<()> {
+        let socket = self.stream.socket();
+        socket.set_read_timeout(Some(limit))?;
+        socket.set_write_timeout(Some(limit))
+    }
+
     fn broken(&self, error: &io::Error) -> Failure {
         let why = match is_timeout(error) {
             true => "it does not answer".to_owned(),

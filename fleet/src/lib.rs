@@ -11,7 +11,7 @@
 //!
 //! - formats: `bundle`, `pointer`, `question`, `signed`, `keys`, `report`; what each host decides by them: `bucket`, `clock`
 //! - transport: `http`, `etcd`, `store`, `options`
-//! - the agent: `agent`; the service of root: `local`; the operator's side: `rollout`, `roles`
+//! - the agent: `agent`; the service of root: `local`; the operator's side: `rollout`, `hosts`, `roles`
 #![forbid(unsafe_code)]
 
 pub mod agent;
@@ -21,6 +21,7 @@ pub mod clock;
 pub mod etcd;
 pub mod failure;
 pub mod file;
+pub mod hosts;
 pub mod http;
 pub mod keys;
 pub mod local;

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::etcd::Etcd;
 use crate::failure::{Kind, Result};
+use crate::report::Report;
 use crate::store::key;
 
 /// The operator's user and role.
@@ -60,8 +61,8 @@ pub fn add_operator(etcd: &mut Etcd, password: &str) -> Result<()> {
     user(etcd, OPERATOR, password, OPERATOR)
 }
 
-/// Creates a host's user.
-pub fn add_host(etcd: &mut Etcd, host: &str, password: &str) -> Result<()> {
+/// Creates a host's user, and its report unless there is one: `fwctl fleet status` lists it as silent until it reports.
+pub fn add_host(etcd: &mut Etcd, channel: &str, host: &str, password: &str) -> Result<()> {
     let role = host_user(host);
     once(etcd, "/v3/auth/role/add", json!({"name": role}))?;
     for name in ["channel/", "policy/", "keys/"] {
@@ -70,7 +71,14 @@ pub fn add_host(etcd: &mut Etcd, host: &str, password: &str) -> Result<()> {
     for name in [key::host(host), key::alive(host)] {
         grant(etcd, &role, BOTH, &name, false)?;
     }
-    user(etcd, &role, password, &role)
+    user(etcd, &role, password, &role)?;
+    let report = Report {
+        channel: channel.to_owned(),
+        error: Some("it has not reported yet".to_owned()),
+        ..Report::default()
+    };
+    let text = serde_json::to_vec(&report).unwrap_or_default();
+    etcd.put_if(0, &[(&key::host(host), &text)]).map(|_| ())
 }
 
 /// Creates etcd's root user, and enables authentication.

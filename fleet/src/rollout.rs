@@ -2,7 +2,6 @@
 //! Operator's side: pushes, waves, rollbacks and the state of hosts. All state is in etcd, and each change is a
 //! compare-and-set, so that an operation may be killed and run again on any machine.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use minisign::{PublicKey, SecretKey};
@@ -13,10 +12,10 @@ use crate::clock::{unix_ms, unix_seconds};
 use crate::etcd::Etcd;
 use crate::failure::{request, untrusted, Result};
 use crate::file;
+use crate::hosts::{self, Host, State};
 use crate::keys::Keys;
 use crate::pointer::{Pointer, POINTER};
 use crate::question::{Question, QUESTION};
-use crate::report::{Ledger, Phase, Report};
 use crate::signed::{Signed, SIGNED_MAX};
 use crate::store::{self, key};
 
@@ -71,78 +70,6 @@ pub struct Wishes {
     pub url: Option<String>,
 }
 
-/// Host, as etcd describes it.
-#[derive(Clone, Debug)]
-pub struct Host {
-    pub id: String,
-    pub report: Report,
-    /// True if the host's lease is valid.
-    pub is_alive: bool,
-}
-
-/// State of a host with respect to a generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum State {
-    Confirmed,
-    /// The host has not confirmed the generation yet.
-    Applying,
-    Reverted,
-    /// The host can't apply the generation; its error is the reason.
-    Behind,
-    /// The host's wave has not begun.
-    Waiting,
-    /// The host's lease has ended.
-    Silent,
-}
-
-impl State {
-    pub const ALL: [State; 6] = [
-        State::Confirmed,
-        State::Applying,
-        State::Reverted,
-        State::Behind,
-        State::Waiting,
-        State::Silent,
-    ];
-
-    pub fn word(self) -> &'static str {
-        match self {
-            State::Confirmed => "confirmed",
-            State::Applying => "applying",
-            State::Reverted => "reverted",
-            State::Behind => "behind",
-            State::Waiting => "waiting",
-            State::Silent => "silent",
-        }
-    }
-}
-
-impl Host {
-    /// Returns the host's state with respect to a pointer.
-    pub fn state(&self, pointer: &Pointer) -> State {
-        let local = &self.report.local;
-        let has_it = local.generation == pointer.generation;
-        match local.phase {
-            Phase::Confirmed if has_it => State::Confirmed,
-            Phase::Reverted if has_it => State::Reverted,
-            _ if !self.is_alive => State::Silent,
-            _ if !pointer.reaches(&self.id) => State::Waiting,
-            _ if self.report.error.is_some() => State::Behind,
-            _ => State::Applying,
-        }
-    }
-
-    /// Returns the reason of the host's revert, or its error; empty if there is none.
-    pub fn why(&self) -> &str {
-        let why = self.report.local.why.as_deref();
-        why.or(self.report.error.as_deref()).unwrap_or_default()
-    }
-
-    pub fn is_red(&self) -> bool {
-        self.report.local.ledger == Ledger::Red
-    }
-}
-
 /// Reads the pointer of a channel. Returns None if no policy was pushed.
 /// - trusted: keys that must have signed the pointer; None: it is only shown, so it is not verified.
 pub fn present(etcd: &mut Etcd, channel: &str, trusted: Option<&Keys>) -> Result<Option<Present>> {
@@ -170,32 +97,6 @@ fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> 
             pointer.channel
         ))),
     }
-}
-
-/// Reads all hosts of a channel, ordered by name.
-pub fn hosts(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
-    let alive = etcd.list(key::ALIVE)?.entries;
-    let alive: BTreeSet<String> = alive
-        .into_iter()
-        .filter_map(|entry| entry.key.strip_prefix(key::ALIVE).map(str::to_owned))
-        .collect();
-    let host = |entry: crate::etcd::Entry| {
-        let id = entry.key.strip_prefix(key::HOSTS)?.to_owned();
-        // A host whose report can't be parsed is listed anyway.
-        let report = serde_json::from_slice(&entry.value).unwrap_or_else(|_| Report {
-            channel: channel.to_owned(),
-            error: Some("unsupported report: use the same version on all hosts".to_owned()),
-            ..Report::default()
-        });
-        let is_alive = alive.contains(&id);
-        Some(Host {
-            id,
-            report,
-            is_alive,
-        })
-    };
-    let all = etcd.list(key::HOSTS)?.entries.into_iter().filter_map(host);
-    Ok(all.filter(|one| one.report.channel == channel).collect())
 }
 
 /// Signs a pointer. Fails if hosts would refuse it.
@@ -277,7 +178,7 @@ pub fn push(
     let present = present(etcd, channel, Some(&signer.trusted))?;
     let (before, modified) = present.map_or((0, 0), |one| (one.pointer.generation, one.modified));
     let mut pointer = pointer_of(channel, before + 1, digest, wishes);
-    pointer.waves = with_a_canary(&pointer, &hosts(etcd, channel)?);
+    pointer.waves = with_a_canary(&pointer, &hosts::read(etcd, channel)?);
     publish(etcd, &pointer, modified, signer)?;
     Ok(pointer)
 }
@@ -379,7 +280,8 @@ pub enum Step {
     Nobody,
     /// The next wave has begun.
     Next(Pointer),
-    Done,
+    /// All hosts that count have confirmed. The number is that of silent hosts, whose policy is not known.
+    Done(usize),
     /// Too many hosts have reverted: their number, and the reason of the first host.
     Stopped(usize, String),
 }
@@ -414,7 +316,8 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
         return Step::Stopped(reverted, why);
     }
     let confirmed = are(State::Confirmed).count();
-    let wanted = reached.len() - are(State::Silent).count() - reverted;
+    let silent = are(State::Silent).count();
+    let wanted = reached.len() - silent - reverted;
     if wanted + reverted == 0 {
         return present_canary(pointer, hosts);
     }
@@ -427,7 +330,7 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
             next.wave += 1;
             Step::Next(next)
         }
-        false => Step::Done,
+        false => Step::Done(silent),
     }
 }
 
@@ -450,7 +353,7 @@ pub fn advance(
     if unix_seconds() < present.pointer.not_before {
         return Ok(Step::Wait(0, 0));
     }
-    let hosts = hosts(etcd, channel)?;
+    let hosts = hosts::read(etcd, channel)?;
     let step = judge(&present.pointer, &hosts, bounds);
     if let Step::Next(next) = &step {
         publish(etcd, next, present.modified, signer)?;
@@ -461,29 +364,14 @@ pub fn advance(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hosts::tests::host;
     use crate::pointer::tests::pointer;
-    use crate::report::Local;
+    use crate::report::Phase;
 
     const BOUNDS: Bounds = Bounds {
         reverted: 0,
         confirmed_percent: 100,
     };
-
-    fn host(id: &str, phase: Phase, is_alive: bool) -> Host {
-        let local = Local {
-            generation: 1,
-            phase,
-            ..Local::default()
-        };
-        Host {
-            id: id.to_owned(),
-            report: Report {
-                local,
-                ..Report::default()
-            },
-            is_alive,
-        }
-    }
 
     /// Returns a pointer whose first wave reaches about half of the hosts.
     fn half() -> Pointer {
@@ -529,6 +417,21 @@ mod tests {
     }
 
     #[test]
+    fn the_end_of_a_rollout_counts_silent_hosts() {
+        let last = Pointer { wave: 1, ..half() };
+        let mut hosts = vec![
+            host("a", Phase::Confirmed, true),
+            host("b", Phase::Confirmed, false),
+            host("c", Phase::None, false),
+        ];
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(2));
+        hosts[1].is_alive = true;
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(1));
+        hosts[2].is_alive = true;
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Wait(2, 3));
+    }
+
+    #[test]
     fn the_first_wave_reaches_a_host_that_is_there() {
         let ids = ["a", "b", "c"];
         let hosts: Vec<Host> = ids.map(|id| host(id, Phase::None, id != "a")).into();
@@ -560,18 +463,5 @@ mod tests {
         assert_eq!(judge(&next, &hosts, BOUNDS), Step::Wait(0, 1));
         let last = Pointer { wave: 1, ..tiny };
         assert_eq!(judge(&last, &[], BOUNDS), Step::Nobody);
-    }
-
-    #[test]
-    fn each_host_has_a_state() {
-        let all = Pointer { wave: 1, ..half() };
-        let state = |phase, is_alive| host("a", phase, is_alive).state(&all);
-        assert_eq!(state(Phase::Confirmed, false), State::Confirmed);
-        assert_eq!(state(Phase::Reverted, true), State::Reverted);
-        assert_eq!(state(Phase::None, false), State::Silent);
-        assert_eq!(state(Phase::Pending, true), State::Applying);
-        let mut behind = host("a", Phase::None, true);
-        behind.report.error = Some("disk full".to_owned());
-        assert_eq!(behind.state(&all), State::Behind);
     }
 }

@@ -17,9 +17,11 @@ use crate::signed::SIGNED_MAX;
 
 /// Seconds after which etcd removes the sign that a host is alive.
 pub const LEASE_SECONDS: u64 = 60;
-/// Pause between two renewals of the lease. A change of the channel wakes all hosts at once, and etcd should not have
-/// to renew their leases at that time.
-const RENEWAL: Duration = Duration::from_secs(10);
+/// Age at which a lease is renewed.
+pub const RENEWAL: Duration = Duration::from_secs(10);
+/// Age at which a lease is renewed after a change of the channel. A change wakes many hosts at once, and etcd should not
+/// have to renew their leases at that time.
+pub const RENEWAL_AFTER_CHANGE: Duration = Duration::from_secs(20);
 
 /// Names of keys in etcd, and of files in a folder. In etcd they begin with `twinwall/`.
 pub mod key {
@@ -245,35 +247,47 @@ impl Store {
         }
     }
 
-    /// Waits until the pointer or the question may have changed, or the time is over. A watch is only a hint: the
-    /// caller reads the store.
-    pub fn wait(&mut self, channel: &str, limit: Duration) {
+    /// Waits until a change of the channel may concern the host, or the time is over. A watch is only a hint: the caller
+    /// reads the store. Returns true if there was a change.
+    /// - concerns: returns true if a value of the pointer's key, which is not verified, may concern the host.
+    pub fn wait(
+        &mut self,
+        channel: &str,
+        limit: Duration,
+        concerns: impl Fn(&[u8]) -> bool,
+    ) -> bool {
         let Store::Etcd(shared) = self else {
-            return sleep(limit);
+            sleep(limit);
+            return false;
         };
+        let pointer = key::in_etcd(&key::channel(channel));
         if shared.watch.is_none() {
-            let names = [key::channel(channel), key::behind_channel(channel)];
-            let [name, end] = names.map(|name| key::in_etcd(&name));
-            shared.watch = shared.etcd.watch(&name, &end, shared.revision + 1).ok();
+            let end = key::in_etcd(&key::behind_channel(channel));
+            shared.watch = shared.etcd.watch(&pointer, &end, shared.revision + 1).ok();
         }
         let begun = Instant::now();
         while let Some(left) = limit.checked_sub(begun.elapsed()) {
             let Some(watch) = &mut shared.watch else {
-                return sleep(left);
+                sleep(left);
+                return false;
             };
             match watch.wait(left) {
-                Ok(true) => {
-                    shared.was_told = true;
-                    return;
+                Ok(changes) => {
+                    shared.was_told |= !changes.is_empty();
+                    let is_hint = |one: &Entry| one.key != pointer || concerns(&one.value);
+                    if changes.iter().any(is_hint) {
+                        return true;
+                    }
                 }
-                Ok(false) => {}
                 Err(_) => {
                     // The watch has ended, or was compacted. The caller reads the store again soon.
                     shared.watch = None;
-                    return sleep(left.min(crate::clock::jitter(Duration::from_secs(1))));
+                    sleep(left.min(crate::clock::jitter(Duration::from_secs(1))));
+                    return true;
                 }
             }
         }
+        false
     }
 
     /// Drops a watch whose connection may be dead.
@@ -283,13 +297,13 @@ impl Store {
         }
     }
 
-    /// Marks the host as alive: renews its lease if it has not been renewed for a while, or creates a lease.
-    pub fn renew(&mut self, host: &str) -> Result<()> {
+    /// Marks the host as alive: renews its lease if it is older than `age`, or creates a lease.
+    pub fn renew(&mut self, host: &str, age: Duration) -> Result<()> {
         let Store::Etcd(shared) = self else {
             return Ok(());
         };
         if let Some(lease) = &shared.lease {
-            if shared.renewed.elapsed() < RENEWAL {
+            if shared.renewed.elapsed() < age {
                 return Ok(());
             }
             match shared.etcd.renew(lease) {

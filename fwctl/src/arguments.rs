@@ -442,7 +442,7 @@ pub struct Split {
     /// A policy with names; its other rules may use all of nft's language
     #[arg(value_name = "POLICY")]
     pub policy: String,
-    /// Show the classes and the replacing test of each rule with a name
+    /// Show the classes, and for each rule where it is decided, why, and what queues its packets
     #[arg(long)]
     pub explain: bool,
     /// Check the kernel's part with nft

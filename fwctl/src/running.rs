@@ -169,7 +169,7 @@ pub fn policy(
     if read.has_changed {
         let shown = read.path.display();
         let text = format!(
-            "{shown} has changed since it was loaded: what is said here is by what it says now"
+            "{shown} has changed since it was loaded: this output describes its present text"
         );
         tell("warning", text);
     }

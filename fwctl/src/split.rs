@@ -7,8 +7,8 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use serde_json::json;
-use stage::{LearnedSet, Options, Queue, Split, SplitRule, Undecided};
+use serde_json::{json, Value};
+use stage::{Decided, LearnedSet, Options, Queue, Split, SplitRule, Undecided};
 
 use crate::arguments::{self, Arguments, SplitQueue, SplitVerdict};
 use crate::failure::{tell, Exit, Failure};
@@ -87,8 +87,48 @@ fn write(folder: &Path, split: &Split) -> Result<(), Failure> {
 fn numbers(rule: &SplitRule) -> String {
     let numbers: Vec<String> = rule.classes.iter().map(u32::to_string).collect();
     match numbers.is_empty() {
-        true => "none: no connection can have these names".to_owned(),
+        true => "none, since no connection can have these names".to_owned(),
         false => numbers.join(", "),
+    }
+}
+
+/// Returns where a rule is decided, and why.
+fn decision(rule: &SplitRule) -> String {
+    match &rule.decided {
+        Decided::AsWritten => "kernel, as written: it matches no name".to_owned(),
+        Decided::ByLearnedSet(set) => {
+            format!("kernel, as written: the firewall adds the addresses of {set}")
+        }
+        Decided::ByClass(fields) => format!(
+            "kernel, by the firewall's class of the connection: it matches {}; classes: {}",
+            fields.iter().cloned().collect::<Vec<String>>().join(", "),
+            numbers(rule)
+        ),
+        Decided::BeforeFlowtable => "kernel, after a test, since a flowtable's packets skip the chains: no rule with names may match them, and no set learn from them".to_owned(),
+        Decided::WithReset => "kernel, with another chain: both ends of a connection with known names are reset".to_owned(),
+    }
+}
+
+/// Writes each rule under its chain.
+fn rules(text: &mut String, split: &Split) {
+    let mut chain = "";
+    for rule in &split.rules {
+        if rule.chain != chain {
+            chain = &rule.chain;
+            let hooks = match rule.hooks.is_empty() {
+                true => "no packet reaches it".to_owned(),
+                false => format!("hook {}", rule.hooks.join(", ")),
+            };
+            let _ = writeln!(text, "rules of {chain}, {hooks}:");
+        }
+        let _ = writeln!(text, "  {}: {}", rule.place, rule.text);
+        let _ = writeln!(text, "    decided: {}", decision(rule));
+        for test in &rule.tests {
+            let _ = writeln!(text, "    test: {test}");
+        }
+        for (hook, line) in &rule.queued {
+            let _ = writeln!(text, "    queued: stage-names-{hook}: {line}");
+        }
     }
 }
 
@@ -105,14 +145,7 @@ fn explanation(split: &Split) -> String {
             class.number, class.mark
         );
     }
-    text.push_str("rules with names; all others stay as they are:\n");
-    for rule in &split.rules {
-        let _ = writeln!(text, "  {}: {}", rule.place, rule.text);
-        let _ = writeln!(text, "    classes: {}", numbers(rule));
-        for test in &rule.tests {
-            let _ = writeln!(text, "    test: {test}");
-        }
-    }
+    rules(&mut text, split);
     if !split.learned.is_empty() {
         text.push_str("sets that the firewall fills in the kernel, from answers of DNS:\n");
     }
@@ -139,7 +172,11 @@ fn explanation(split: &Split) -> String {
 /// Formats the result as a JSON object.
 fn object(split: &Split) -> String {
     let class = |class: &stage::Class| json!({ "class": class.number, "mark": class.mark, "holds": class.holds });
-    let rule = |rule: &SplitRule| json!({ "place": rule.place.to_string(), "rule": rule.text, "tests": rule.tests, "classes": rule.classes });
+    let queued = |rule: &SplitRule| -> Vec<Value> {
+        let line = |(hook, line): &(&str, String)| json!({ "chain": format!("stage-names-{hook}"), "matches": line });
+        rule.queued.iter().map(line).collect()
+    };
+    let rule = |rule: &SplitRule| json!({ "place": rule.place.to_string(), "chain": rule.chain, "hooks": rule.hooks, "rule": rule.text, "decided": decision(rule), "tests": rule.tests, "classes": rule.classes, "queued": queued(rule) });
     let learned = |set: &LearnedSet| json!({ "family": set.family, "table": set.table, "set": set.name, "learns": set.learns });
     let object = json!({
         "classes": split.classes.iter().map(class).collect::<Vec<_>>(),

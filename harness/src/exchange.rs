@@ -238,7 +238,7 @@ impl Exchanges {
         let lines: Vec<&str> = text.lines().collect();
         ensure!(
             lines.len() == pairs.len(),
-            "kernel/lab told of {} of {} exchanges",
+            "kernel/lab reported {} of {} exchanges",
             lines.len(),
             pairs.len()
         );

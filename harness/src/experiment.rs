@@ -22,6 +22,8 @@ use crate::runner::Workload;
 use crate::subject::Subject;
 use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 
+/// Most seconds that a shipped experiment may be planned for, unless its file has a reason (`long`).
+pub const MOST_SECONDS: u64 = 300;
 /// The largest payload of a UDP datagram over IPv4: 65535 - 20 - 8 bytes.
 pub const LARGEST_DATAGRAM_BYTES: usize = 65507;
 
@@ -129,13 +131,13 @@ pub struct Pair {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum FigureKind {
-    /// Value over the seconds of a load, one line per subject (series.csv).
+    /// Value over the seconds of a load, one line per subject (series.csv.gz).
     Series,
-    /// Value over the seconds of a load, one area per subject (series.csv).
+    /// Value over the seconds of a load, one area per subject (series.csv.gz).
     Panels,
-    /// Every round as a dot, with median and interval (samples.csv, summary.csv).
+    /// Every round as a dot, with median and interval (samples.csv.gz, summary.csv).
     Dots,
-    /// Latency over the percentile, one line per subject (percentiles.csv).
+    /// Latency over the percentile, one line per subject (percentiles.csv.gz).
     Percentile,
     /// Value over the size of the policy, one line per subject (summary.csv).
     Growth,
@@ -209,6 +211,8 @@ pub struct Experiment {
     pub title: String,
     /// Question that the experiment answers.
     pub question: String,
+    /// Reason why it takes longer than [`MOST_SECONDS`].
+    pub long: Option<String>,
     pub kind: ExperimentKind,
     /// Rounds of loads without slices. Rounds and seconds are 0 if all loads have slices.
     pub rounds: u32,

@@ -161,7 +161,12 @@ impl Report {
     fn how(&self) -> String {
         let metadata = &self.results.metadata;
         let place = match metadata.kind {
-            ExperimentKind::Exchange if !self.has_virtual_machine() => "network namespaces",
+            ExperimentKind::Exchange if metadata.subjects.iter().all(|name| name.starts_with("way-")) => {
+                "network namespaces"
+            }
+            ExperimentKind::Exchange if !self.has_virtual_machine() => {
+                "this machine, both ends on one processor"
+            }
             ExperimentKind::Exchange => {
                 "this machine (time, on one processor) and in a virtual one that counts instructions"
             }

@@ -17,7 +17,7 @@ use crate::metadata::{now, Metadata};
 use crate::plan::{Plan, Request};
 use crate::progress::Progress;
 use crate::runner::Outcome;
-use crate::schedule::{self, Cell, Step, COUNTED};
+use crate::schedule::{self, Cell, Step};
 use crate::slices::{self, SlicedOutcome};
 use crate::store::{CellName, Round, Sample, Store, METADATA, UNTIMED};
 use crate::subject::Subject;
@@ -225,7 +225,7 @@ impl<'a> Session<'a> {
                 counts.raw.push((name, text));
                 self.progress.end(
                     1,
-                    COUNTED,
+                    schedule::counted_load(&plan.experiment),
                     &format!("{} {}", number(metric.value), metric.name),
                 );
                 let row = SampleOf {
@@ -268,6 +268,7 @@ impl<'a> Session<'a> {
             &plan.cells[step.cell],
         );
         let seconds = plan.experiment.seconds;
+        let load = schedule::load_of(&plan.experiment, cell);
         let rounds = plan.experiment.rounds;
         self.progress.begin(format!(
             "round {round}/{rounds}  {subject}  {}",
@@ -280,8 +281,7 @@ impl<'a> Session<'a> {
         {
             Ok(outcome) => {
                 self.failures_in_a_row = 0;
-                self.progress
-                    .end(1, in_seconds(seconds), &main_result(cell, &outcome));
+                self.progress.end(1, load, &main_result(cell, &outcome));
                 for incident in &outcome.incidents {
                     self.incident(format!("{what}: {incident}"));
                 }
@@ -301,7 +301,7 @@ impl<'a> Session<'a> {
             Err(error) if interrupt::interrupted() => Err(error),
             Err(error) => {
                 self.failures_in_a_row += 1;
-                self.progress.end(1, in_seconds(seconds), "failed");
+                self.progress.end(1, load, "failed");
                 self.incident(format!("{what}: {error:#}"));
                 if self.failures_in_a_row == FAILURES_IN_A_ROW {
                     return Err(error.context(format!("{FAILURES_IN_A_ROW} runs in a row failed")));

@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use crate::experiment::Order;
-use crate::experiment::{Experiment, Route, RunnerName};
+use crate::experiment::{Experiment, ExperimentKind, Route, RunnerName};
 use crate::runner::Workload;
 use crate::store::CellName;
 use crate::synthetic::SyntheticPolicy;
@@ -54,6 +54,8 @@ impl Cell {
 
 /// Duration of a load whose system calls are counted.
 pub const COUNTED: Duration = Duration::from_secs(2);
+/// Time of a virtual machine in which nothing is measured: its start and its end.
+const BOOT: Duration = Duration::from_secs(20);
 
 /// One run: a subject under a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +121,25 @@ pub struct Amount {
     pub load: Duration,
 }
 
+/// Returns the planned duration of one run under a load without slices. Exchanges in the virtual machine are counted, not
+/// timed, so such a run takes its share of a boot.
+pub fn load_of(experiment: &Experiment, cell: &Cell) -> Duration {
+    if cell.route != Route::Vm {
+        return Duration::from_secs(experiment.seconds.into());
+    }
+    let same_boot = |other: &Cell| other.route == Route::Vm && other.rounds == cell.rounds;
+    let loads = cells(experiment).into_iter().filter(same_boot).count();
+    BOOT / (loads * experiment.subjects.len()).max(1) as u32
+}
+
+/// Returns the planned duration of a run whose system calls are counted; exchanges are few.
+pub fn counted_load(experiment: &Experiment) -> Duration {
+    match experiment.kind {
+        ExperimentKind::Exchange => Duration::ZERO,
+        _ => COUNTED,
+    }
+}
+
 /// Returns the amount of work: a warm-up, `rounds` rounds, and the loads in slices.
 /// - counted: true if each firewall also runs under strace.
 /// - sliced: returns true for each load in slices that is to be measured.
@@ -142,13 +163,16 @@ pub fn amount(
         true => (counted_cells.count() * programs.count()) as u32,
         false => 0,
     };
-    let timed = whole.iter().map(|cell| cell.rounds_of(rounds)).sum::<u32>() * subjects;
-    let seconds = |count: u32, each: u32| Duration::from_secs(u64::from(count) * u64::from(each));
+    let timed = |cell: &Cell| cell.rounds_of(rounds) * subjects;
+    let load = |cell: &&Cell| load_of(experiment, cell) * timed(cell);
     Amount {
-        runs: warmups + counting + timed + in_slices * subjects,
-        load: seconds(warmups, experiment.warmup_seconds)
-            + COUNTED * counting
-            + seconds(timed, experiment.seconds)
+        runs: warmups
+            + counting
+            + whole.iter().map(|cell| timed(cell)).sum::<u32>()
+            + in_slices * subjects,
+        load: Duration::from_secs(experiment.warmup_seconds.into()) * warmups
+            + counted_load(experiment) * counting
+            + whole.iter().map(load).sum::<Duration>()
             + experiment.slices.duration(subjects) * in_slices,
     }
 }
@@ -262,6 +286,17 @@ mod tests {
         let with = runs(&genl);
         genl.workloads.retain(|plan| plan.rounds.is_none());
         assert_eq!(with - runs(&genl), rounds * genl.subjects.len() as u32);
+    }
+
+    #[test]
+    fn a_boot_is_shared_by_its_runs() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        let mut ipc = Experiment::read(&folder.join("ipc.toml")).unwrap();
+        let load = |ipc: &Experiment| amount(ipc, 4, false, |_| true).load;
+        assert!(load(&ipc).abs_diff(4 * BOOT) < Duration::from_millis(1));
+        // A load with rounds of its own has another boot.
+        ipc.workloads[0].rounds = Some(1);
+        assert!(load(&ipc).abs_diff(5 * BOOT) < Duration::from_millis(1));
     }
 
     #[test]

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files of a result folder. Rows are appended a round at a time and are on the disk before the next round starts.
+//! The files of a result folder. Rows are appended a round at a time and are on the disk before the next round starts. Files
+//! of rounds are compressed; each addition is a member of the gzip file, so that a crash loses only the last addition.
 
 mod rows;
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use flate2::Compression;
 use serde::Serialize;
@@ -16,6 +18,8 @@ pub use rows::{CellName, PairRow, PercentileRow, RoundRow, Row, Sample, SeriesRo
 
 pub const METADATA: &str = "metadata.json";
 pub const RAW: &str = "raw.jsonl.gz";
+/// Ending of compressed files.
+const GZ: &str = ".gz";
 /// Round number of rows without a timed round: counted system calls.
 pub const UNTIMED: u32 = 0;
 
@@ -114,21 +118,25 @@ impl Store {
         for row in rows {
             writer.serialize(row)?;
         }
-        self.replace(R::FILE, &writer.into_inner()?)
+        self.replace(R::FILE, &packed(R::FILE, writer.into_inner()?)?)?;
+        // Results of older versions are not compressed.
+        match R::FILE.strip_suffix(GZ) {
+            Some(plain) => remove_if_there(&self.folder.join(plain)),
+            None => Ok(()),
+        }
     }
 
-    /// Appends the output of tools, one line of JSON for each (name, text). Each call adds a member to the gzip file,
-    /// so that a crash loses only the last member.
+    /// Appends the output of tools, one line of JSON for each (name, text).
     fn write_raw(&self, texts: &[(String, String)]) -> Result<()> {
         if texts.is_empty() {
             return Ok(());
         }
-        let mut member = GzEncoder::new(Vec::new(), Compression::best());
+        let mut lines = Vec::new();
         for (name, text) in texts {
-            serde_json::to_writer(&mut member, &Raw { name, text })?;
-            member.write_all(b"\n")?;
+            serde_json::to_writer(&mut lines, &Raw { name, text })?;
+            lines.push(b'\n');
         }
-        let bytes = member.finish()?;
+        let bytes = packed(RAW, lines)?;
         let file = self.folder.join(RAW);
         let append = || -> io::Result<()> {
             let mut options = OpenOptions::new();
@@ -162,7 +170,10 @@ impl Store {
         for row in rows {
             writer.serialize(row)?;
         }
-        let bytes = writer.into_inner()?;
+        let bytes = match rows.is_empty() {
+            true => return Ok(()),
+            false => packed(R::FILE, writer.into_inner()?)?,
+        };
         let append = || -> io::Result<()> {
             let mut file = OpenOptions::new()
                 .append(true)
@@ -186,17 +197,36 @@ impl Store {
         self.rewrite(&kept)
     }
 
-    fn reader<R: Row>(&self) -> Result<Option<csv::Reader<File>>> {
-        match File::open(self.folder.join(R::FILE)) {
-            Ok(file) => Ok(Some(csv::Reader::from_reader(file))),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| self.place::<R>()),
+    fn reader<R: Row>(&self) -> Result<Option<csv::Reader<Box<dyn Read>>>> {
+        let plain = R::FILE.strip_suffix(GZ);
+        for name in [R::FILE].into_iter().chain(plain) {
+            let file = match File::open(self.folder.join(name)) {
+                Ok(file) => file,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error).with_context(|| self.place::<R>()),
+            };
+            let bytes: Box<dyn Read> = match name.ends_with(GZ) {
+                true => Box::new(MultiGzDecoder::new(file)),
+                false => Box::new(file),
+            };
+            return Ok(Some(csv::Reader::from_reader(bytes)));
         }
+        Ok(None)
     }
 
     fn place<R: Row>(&self) -> String {
         self.folder.join(R::FILE).display().to_string()
     }
+}
+
+/// Compresses the contents of a file, or an addition to it, if its name has the ending.
+fn packed(name: &str, contents: Vec<u8>) -> io::Result<Vec<u8>> {
+    if !name.ends_with(GZ) {
+        return Ok(contents);
+    }
+    let mut member = GzEncoder::new(Vec::new(), Compression::best());
+    member.write_all(&contents)?;
+    member.finish()
 }
 
 fn remove_if_there(file: &Path) -> Result<()> {
@@ -210,8 +240,6 @@ fn remove_if_there(file: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Read;
-
     use super::*;
 
     /// A folder that is deleted on drop.
@@ -285,7 +313,9 @@ mod tests {
     fn the_columns_stand_in_the_first_line() {
         let folder = Folder::new("columns");
         Store::create(&folder.0).unwrap();
-        let text = fs::read_to_string(folder.0.join(Sample::FILE)).unwrap();
+        let file = File::open(folder.0.join(Sample::FILE)).unwrap();
+        let mut text = String::new();
+        MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
         assert_eq!(
             text,
             "round,position,subject,workload,path,payload_bytes,policy,metric,unit,value\n"
@@ -307,7 +337,8 @@ mod tests {
             .append(true)
             .open(folder.0.join(Sample::FILE))
             .unwrap();
-        file.write_all(b"2,1,rust-raw").unwrap();
+        let half = packed(Sample::FILE, b"2,1,rust-raw-fast,udp".to_vec()).unwrap();
+        file.write_all(&half[..half.len() / 2]).unwrap();
         assert!(store.read::<Sample>().is_err());
         store.cut(|_, round| round <= 1).unwrap();
         assert_eq!(
@@ -333,9 +364,36 @@ mod tests {
         left.sort();
         assert_eq!(
             left,
-            ["notes.txt", "percentiles.csv", "samples.csv", "series.csv"]
+            [
+                "notes.txt",
+                "percentiles.csv.gz",
+                "samples.csv.gz",
+                "series.csv.gz"
+            ]
         );
     }
+
+    #[test]
+    fn a_result_of_an_older_version_is_read_and_compressed() {
+        let folder = Folder::new("plain");
+        let store = Store::create(&folder.0).unwrap();
+        let rows = [sample(1, 1.0), sample(2, 2.0)];
+        store.rewrite(&rows).unwrap();
+        let (file, plain) = (
+            folder.0.join(Sample::FILE),
+            folder.0.join(Sample::FILE.strip_suffix(GZ).unwrap()),
+        );
+        let mut text = Vec::new();
+        let packed = File::open(&file).unwrap();
+        MultiGzDecoder::new(packed).read_to_end(&mut text).unwrap();
+        fs::write(&plain, text).unwrap();
+        fs::remove_file(&file).unwrap();
+        assert_eq!(store.read::<Sample>().unwrap(), rows);
+        store.cut(|_, round| round == 1).unwrap();
+        assert_eq!(store.read::<Sample>().unwrap(), rows[..1]);
+        assert!(file.exists() && !plain.exists());
+    }
+
     #[test]
     fn what_tools_said_lies_in_one_file_in_order() {
         let folder = Folder::new("raw");
@@ -350,9 +408,7 @@ mod tests {
         }
         let file = File::open(folder.0.join(RAW)).unwrap();
         let mut text = String::new();
-        flate2::read::MultiGzDecoder::new(file)
-            .read_to_string(&mut text)
-            .unwrap();
+        MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
         let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
         let found: Vec<(String, String)> = lines
             .map(|line: serde_json::Value| {

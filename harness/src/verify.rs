@@ -36,11 +36,12 @@ fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Opt
     for rows in [&mut written, &mut anew] {
         rows.retain(|row| row.median.is_finite());
     }
-    let words = "summary.csv does not follow from samples.csv: harness report writes it again";
+    let words = "summary.csv does not follow from samples.csv.gz: harness report writes it again";
     Ok((written != anew).then(|| words.into()))
 }
 
-/// Compares the settings that are in both the file and the metadata.
+/// Compares the settings that are in both the file and the metadata. A result may have more or longer rounds than the file
+/// asks for: it answers the same question, with narrower intervals.
 fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>> {
     let there =
         |subject: &&Subject| !subject.is_optional() || metadata.subjects.contains(&subject.name());
@@ -73,11 +74,24 @@ fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>>
         metadata.subjects.clone().into(),
     );
     if all.iter().any(Cell::is_sliced) && (sliced || experiment.rounds == 0) {
-        let wanted = serde_json::to_value(Some(&experiment.slices))?;
+        let mut wanted = experiment.slices.clone();
+        if let Some(measured) = &metadata.slices {
+            wanted.rounds = wanted.rounds.max(measured.rounds);
+            wanted.most_seconds = wanted.most_seconds.max(measured.most_seconds);
+        }
+        let wanted = serde_json::to_value(Some(wanted))?;
         hold("slices", wanted, serde_json::to_value(&metadata.slices)?);
     }
     if !all.iter().all(Cell::is_sliced) && (!sliced || metadata.rounds > 0) {
-        hold!(rounds, warmup_seconds, seconds);
+        let at_least = |wanted: u32, measured: u32| wanted.max(measured).into();
+        let (rounds, seconds) = (metadata.rounds, metadata.seconds);
+        hold("rounds", at_least(experiment.rounds, rounds), rounds.into());
+        hold(
+            "seconds",
+            at_least(experiment.seconds, seconds),
+            seconds.into(),
+        );
+        hold!(warmup_seconds);
     }
     Ok(found)
 }

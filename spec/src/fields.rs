@@ -31,6 +31,9 @@ pub struct Fields {
 #[serde(deny_unknown_fields)]
 pub struct Type {
     pub name: String,
+    /// True if a set or map can have this type by its name.
+    #[serde(default)]
+    pub nameable: bool,
     #[serde(default)]
     pub about: String,
 }

@@ -58,6 +58,7 @@ const OUTPUTS: &[(&str, &str)] = &[
     ("letter.c", "c-firewall/src/spec/letter.c"),
     ("letter.rs", "rust-firewall/src/spec/letter.rs"),
     ("help.txt", "cli/help.txt"),
+    ("twinwall.conf", "packaging/example/twinwall.conf"),
     ("completion.bash", "cli/completion.bash"),
     ("completion.fish", "cli/completion.fish"),
     ("completion.zsh", "cli/completion.zsh"),

@@ -133,6 +133,9 @@ pub struct CommandOption {
     /// Defaults of the profiles fast and paper: a number, or the index of a choice's value.
     #[serde(skip_deserializing)]
     pub defaults: [u32; 2],
+    /// Default of the profile fast as it is written on a command line; "" if the option has none.
+    #[serde(skip_deserializing)]
+    pub written: String,
     /// Left column of the help, e.g. "--iif NAME, --oif NAME": this option, after the options that share its text. ""
     /// if this option has no text of its own: then it shares the text of a later option.
     #[serde(skip_deserializing)]
@@ -298,6 +301,10 @@ impl CommandOption {
         let default = self.default.clone().unwrap_or_default();
         let paper = self.paper.clone().unwrap_or_else(|| default.clone());
         self.defaults = [self.resolve(&default, file)?, self.resolve(&paper, file)?];
+        self.written = match &self.default {
+            Some(_) => self.show(self.default.as_ref(), self.defaults[0]),
+            None => String::new(),
+        };
         if self.expected.is_empty() {
             self.expected = self.expectation(&file.choice);
         }

@@ -33,11 +33,30 @@ pub struct Hook {
     pub priority: Option<i32>,
 }
 
+impl Hook {
+    /// Returns the line that the kernel's text has in place of a line: one that matches all packets, if there is one.
+    fn written(&self, line: String) -> String {
+        match self.lines.contains(TRANSPORT) {
+            true => TRANSPORT.to_owned(),
+            false => line,
+        }
+    }
+}
+
 /// Hooks of a table, by name.
 pub type Hooks = BTreeMap<&'static str, Hook>;
 
 /// Hooks of each table with names, by its index in `Tree::tables`.
 pub type Tables = BTreeMap<usize, Hooks>;
+
+/// Packets of a hook that one rule with names sends to the queue.
+struct Share {
+    table: usize,
+    hook: &'static str,
+    /// Priority of the base chain that leads to the rule.
+    priority: i32,
+    lines: Vec<String>,
+}
 
 /// Search for the hooks in which the packets of a policy are queued.
 struct Finder<'a> {
@@ -160,27 +179,42 @@ impl Finder<'_> {
         Ok(priority)
     }
 
+    /// Returns the packets that a rule sends to the queue. Refuses hooks in which names can't be matched.
+    fn shares(&self, rule: &NameRule) -> Result<Vec<Share>, Refusal> {
+        let mut shares = Vec::new();
+        for way in self.ways.to(&self.ways.before_test(rule)) {
+            let priority = self.check(rule, &way)?;
+            let Some((own, others)) = mirrored(&self.ways.base(way.base).hook) else {
+                continue;
+            };
+            let table = self.ways.tree.chains[way.base].table;
+            let mut add = |hook, is_answer| {
+                let lines = self.lines(&way, rule, hook, is_answer);
+                shares.push(Share {
+                    table,
+                    hook,
+                    priority,
+                    lines,
+                });
+            };
+            add(own, false);
+            for other in others {
+                add(other, true);
+            }
+        }
+        Ok(shares)
+    }
+
     /// Returns the hooks of each table, by the table's index.
     fn hooks(&self, names: &Names) -> Result<Tables, Refusal> {
-        let tree = self.ways.tree;
         let mut tables = Tables::new();
         for rule in &names.rules {
-            for way in self.ways.to(&self.ways.before_test(rule)) {
-                let priority = self.check(rule, &way)?;
-                let Some((own, others)) = mirrored(&self.ways.base(way.base).hook) else {
-                    continue;
-                };
-                let hooks = tables.entry(tree.chains[way.base].table).or_default();
-                let mut add = |name, lines: Vec<String>| {
-                    let hook: &mut Hook = hooks.entry(name).or_default();
-                    let first = hook.priority.map_or(priority, |known| known.min(priority));
-                    hook.priority = Some(first);
-                    hook.lines.extend(lines);
-                };
-                add(own, self.lines(&way, rule, own, false));
-                for other in others {
-                    add(other, self.lines(&way, rule, own, true));
-                }
+            for share in self.shares(rule)? {
+                let hooks: &mut Hooks = tables.entry(share.table).or_default();
+                let hook: &mut Hook = hooks.entry(share.hook).or_default();
+                let first = hook.priority.unwrap_or(share.priority);
+                hook.priority = Some(first.min(share.priority));
+                hook.lines.extend(share.lines);
             }
         }
         self.check_tables(&tables)?;
@@ -210,6 +244,23 @@ impl Finder<'_> {
 /// Finds the hooks of all tables with names. Refuses hooks in which names can't be matched.
 pub fn find(ways: &Ways, names: &Names, options: &Options) -> Result<Tables, Refusal> {
     Finder { ways, options }.hooks(names)
+}
+
+/// Returns the hooks and the lines of `stage-names-HOOK` that send the packets of a rule to the queue. The rule's policy
+/// has been split, so no hook of it is refused.
+pub fn of_rule(
+    ways: &Ways,
+    tables: &Tables,
+    rule: &NameRule,
+    options: &Options,
+) -> BTreeSet<(&'static str, String)> {
+    let shares = Finder { ways, options }.shares(rule).unwrap_or_default();
+    let lines = |share: Share| {
+        let hook = &tables[&share.table][share.hook];
+        let line = move |line: String| (share.hook, hook.written(line));
+        share.lines.into_iter().map(line)
+    };
+    shares.into_iter().flat_map(lines).collect()
 }
 
 /// Adds the hook output to tables that reject: the kernel's own RSTs are queued there.

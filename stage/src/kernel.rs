@@ -51,6 +51,9 @@ pub fn of_ports(ports: &[&str]) -> String {
     format!("{PORTS} {{ {} }} ", ports.join(", "))
 }
 
+/// Match of all packets from and to other ports than 53, to be written before other matches. nft accepts these raw fields
+/// beside any match of protocols and ports.
+const NO_DNS: &str = "@th,0,16 != 53 @th,16,16 != 53 ";
 /// Match of all packets except UDP datagrams, to be written before other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
 /// Match of the datagrams from the first sender of a connection, which is the client of QUIC. A class is never final
@@ -126,9 +129,10 @@ impl Kernel<'_> {
         let _ = writeln!(
             text,
             "\n\tchain stage-names-{name} {{\n\t\ttype filter hook {name} priority {priority}; policy accept;\n\t\t\
-             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}\n\t\t{NOT_TRANSPORT} accept",
+             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}",
             !mask
         );
+        let _ = writeln!(text, "\t\t{} accept", self.settled_segment());
         if self.asks_questions() {
             text.push_str("\t\tmeta l4proto { tcp, udp } jump stage-ports\n");
         }
@@ -144,10 +148,29 @@ impl Kernel<'_> {
             true => vec![TRANSPORT],
             false => hook.lines.iter().map(String::as_str).collect(),
         };
-        for line in lines {
+        for line in &lines {
             let _ = writeln!(text, "\t\t{line} goto stage-ask");
         }
+        // A later fragment whose header names an extension header has no `meta l4proto`, but may belong to TCP or UDP.
+        // Conntrack leaves malformed fragments only.
+        if lines
+            .iter()
+            .any(|line| line.contains(TRANSPORT) || line.contains(AUTHENTICATED))
+        {
+            text.push_str("\t\tmeta l4proto >= 0 accept\n\t\tgoto stage-lost\n");
+        }
         text.push_str("\t}\n");
+    }
+
+    /// Returns the match of most packets of TCP connections whose class is final. `stage-ask` accepts them, too; here
+    /// they pass after a few instructions. A RST may be the kernel's, for a rejected packet.
+    fn settled_segment(&self) -> String {
+        let (is_settled, now) = self.layout.final_in(self.options.generation);
+        let no_dns = match self.asks_questions() {
+            true => " tcp dport != 53 tcp sport != 53",
+            false => "",
+        };
+        format!("ct mark & {is_settled:#010x} == {now:#010x} meta l4proto tcp tcp flags & (syn | rst) == 0{no_dns}")
     }
 
     /// Writes the chains that all hooks of a table share.
@@ -163,7 +186,7 @@ impl Kernel<'_> {
         let _ = write!(
             text,
             "\n\t# What may begin another connection between the same ends is always asked about; else what is not settled.\n\
-             \tchain stage-ask {{\n{dns}\t\t{AUTHENTICATED} goto stage-queue\n\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
+             \tchain stage-ask {{\n\t\t{NOT_TRANSPORT} accept\n{dns}\t\t{AUTHENTICATED} goto stage-queue\n\t\ttcp flags & syn == syn goto stage-queue\n\t\tmeta l4proto udp @th,64,1 1 goto stage-queue\n\
              \t\t{CLIENTS_DATAGRAM} goto stage-queue\n\
              \t\tct mark & {is_settled:#010x} == {now:#010x} accept\n\t\tgoto stage-queue\n\t}}\n\n\
              \tchain stage-queue {{\n\t\t{queue}\n\t}}\n\n\
@@ -329,23 +352,30 @@ impl Kernel<'_> {
         classes.iter().map(mark).collect()
     }
 
-    /// Returns the edits that keep connections out of flowtables while a rule with names may still drop their packets.
-    fn flow_edits(&self) -> Vec<Edit> {
-        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+    /// Returns the match of connections that a flowtable may take over; empty if it may take over all. It excludes
+    /// connections whose packets a rule with names may still drop, and DNS that the firewall learns from.
+    fn flow_test(&self) -> String {
+        let mut test = String::new();
         let forwards = |hook: &&str| ["forward", "prerouting"].contains(hook);
-        if !hooks::queued(self.tables).iter().any(forwards) {
+        if hooks::queued(self.tables).iter().any(forwards) {
+            let marks = self.free_marks();
+            let marks: Vec<String> = marks.iter().map(|mark| format!("{mark:#010x}")).collect();
+            let (mask, marks) = (self.layout.mask(), marks.join(", "));
+            let _ = write!(test, "{NO_DATAGRAM} ct mark & {mask:#010x} {{ {marks} }} ");
+        }
+        if self.learns.hooks().any(|hook| hook == "forward") {
+            test.push_str(NO_DNS);
+        }
+        test
+    }
+
+    /// Returns the edits that keep connections out of flowtables (see `flow_test`).
+    pub fn flow_edits(&self) -> Vec<Edit> {
+        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+        let test = self.flow_test();
+        if test.is_empty() {
             return Vec::new();
         }
-        let marks: Vec<String> = self
-            .free_marks()
-            .iter()
-            .map(|mark| format!("{mark:#010x}"))
-            .collect();
-        let test = format!(
-            "{NO_DATAGRAM} ct mark & {:#010x} {{ {} }} ",
-            self.layout.mask(),
-            marks.join(", ")
-        );
         let is_flow = |at: &usize| {
             tokens.get(*at) == "flow" && ["add", "offload"].contains(&tokens.get(at + 1))
         };

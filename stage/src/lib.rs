@@ -9,6 +9,7 @@
 mod boxes;
 mod class;
 mod daemon;
+mod explain;
 mod hooks;
 mod kernel;
 mod key;
@@ -35,13 +36,14 @@ use std::fmt;
 
 use class::Classes;
 use daemon::Daemon;
+pub use explain::{Decided, SplitRule};
 use kernel::Kernel;
 use learn::Learns;
 pub use learn::SIZE as LEARNED_MAX;
 use marks::Layout;
 pub use nat::without_nat;
 use reach::Ways;
-use replace::{Edit, Replacer};
+use replace::Replacer;
 pub use source::{checked_file, file, text, Check, Place, Source};
 use token::Tokens;
 use trial::Trials;
@@ -147,18 +149,6 @@ pub struct Class {
     pub holds: Vec<String>,
 }
 
-/// Rule with names, and its form in the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SplitRule {
-    pub place: Place,
-    pub text: String,
-    /// Texts that replace the rule's matches of names in the kernel. They test the class in the connection mark.
-    pub tests: Vec<String>,
-    /// Numbers of the classes for which all name matches of the rule hold. For a lookup, the name matches of at least
-    /// one element must hold; a negated lookup excludes no class. Matches of other fields are ignored.
-    pub classes: Vec<u32>,
-}
-
 /// Set of addresses in the kernel that the firewall fills from DNS answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LearnedSet {
@@ -195,6 +185,7 @@ pub struct Split {
     /// Value of the firewall's --stage: the mask of the used mark bits.
     pub stage: String,
     pub classes: Vec<Class>,
+    /// All rules of the policy, in the order of the text.
     pub rules: Vec<SplitRule>,
     pub learned: Vec<LearnedSet>,
     pub warnings: Vec<Warning>,
@@ -205,32 +196,6 @@ pub struct Split {
     /// Number of generations after which the bits of a generation are reused. A connection without packets in the
     /// meantime keeps its class.
     pub generations: u32,
-}
-
-/// Returns the report on each rule with names.
-fn explain(source: &Source, kernel: &Kernel) -> Vec<SplitRule> {
-    let tokens = kernel.ways.tokens;
-    let rule = |(found, edits): (&names::NameRule, &Vec<Edit>)| {
-        let range = &kernel.ways.tree.rules[found.rule].tokens;
-        let mut edits: Vec<&Edit> = edits.iter().filter(|(_, text)| !text.is_empty()).collect();
-        edits.sort_by_key(|(bytes, _)| bytes.start);
-        SplitRule {
-            place: source.place(tokens.start(range.start)),
-            text: tokens.text_of(range).to_owned(),
-            tests: edits
-                .iter()
-                .map(|(_, text)| text.trim().to_owned())
-                .collect(),
-            classes: kernel.classes.of_rule(found),
-        }
-    };
-    kernel
-        .names
-        .rules
-        .iter()
-        .zip(kernel.replaced)
-        .map(rule)
-        .collect()
 }
 
 fn class_list(classes: &Classes, layout: &Layout) -> Vec<Class> {
@@ -246,8 +211,25 @@ fn class_list(classes: &Classes, layout: &Layout) -> Vec<Class> {
     classes.numbers().map(class).collect()
 }
 
+/// Returns the limits of mark bits: --marks, and each line of the policy that uses bits, with its bits.
+fn taken(source: &Source, tokens: &Tokens, marks: &[marks::Use], options: &Options) -> String {
+    let mut lines: Vec<(Place, u32)> = Vec::new();
+    for mark in marks.iter().filter(|mark| mark.bits != 0) {
+        let place = source.place(tokens.start(mark.at));
+        match lines.iter_mut().find(|(known, _)| *known == place) {
+            Some((_, bits)) => *bits |= mark.bits,
+            None => lines.push((place, mark.bits)),
+        }
+    }
+    let allowed = (options.marks != u32::MAX).then(|| format!("--marks is {:#x}", options.marks));
+    let line = |(place, bits): &(Place, u32)| format!("{place} uses {bits:#x}");
+    let all: Vec<String> = allowed.into_iter().chain(lines.iter().map(line)).collect();
+    all.join(", ")
+}
+
 /// Returns the mark bits for the classes. Refuses the policy if not enough bits are free.
 fn find_layout(
+    source: &Source,
     tokens: &Tokens,
     tree: &tree::Tree,
     classes: &Classes,
@@ -258,8 +240,15 @@ fn find_layout(
         let count = classes.vectors.len();
         let widest = uses.iter().max_by_key(|mark| mark.bits.count_ones());
         let at = widest.map_or(0, |mark| mark.at);
-        let reason = format!("{count} classes of names need {needed} bits of marks in a row, and there are not so many");
-        Refusal::at(tokens, at, reason, "use fewer bits of marks, or ask for fewer sets of names")
+        let taken = taken(source, tokens, &uses, options);
+        let reason =
+            format!("{count} classes of names need {needed} free bits of marks in a row: {taken}");
+        Refusal::at(
+            tokens,
+            at,
+            reason,
+            "use fewer bits of marks, or ask for fewer sets of names",
+        )
     })
 }
 
@@ -277,7 +266,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
     warning::refuse(tokens, &tree)?;
     let sets = class::declarations(source, tokens, &tree, &names);
     let classes = class::find(tokens, &names, &sets)?;
-    let layout = find_layout(tokens, &tree, &classes, options)?;
+    let layout = find_layout(source, tokens, &tree, &classes, options)?;
     let ways = Ways {
         tokens,
         tree: &tree,
@@ -319,7 +308,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         }) + &learns.daemon(tokens, &tree),
         stage: format!("{:#010x}", layout.mask()),
         classes: class_list(&classes, &layout),
-        rules: explain(source, &kernel),
+        rules: explain::rules(source, &kernel),
         learned: learns.list(tokens, &tree),
         warnings: warning::find(source, &ways, &names),
         mask: layout.mask(),

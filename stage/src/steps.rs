@@ -129,8 +129,8 @@ impl Reader<'_> {
         at.min(self.end)
     }
 
-    /// Returns key and target of each element of a verdict map. None: an element is not understood.
-    fn elements(&self, ranges: Vec<Range<usize>>) -> Option<Vec<(String, Option<Lead>)>> {
+    /// Returns key and value of each element of a map. None: an element is not understood.
+    fn elements(&self, ranges: Vec<Range<usize>>) -> Option<Vec<(String, Vec<String>)>> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let mut all = Vec::new();
         for range in ranges {
@@ -142,19 +142,20 @@ impl Reader<'_> {
             let own: Vec<&str> = parts.map(|at| tokens.get(*at)).collect();
             for element in own.split(|word| *word == ",").filter(|one| !one.is_empty()) {
                 let colon = element.iter().position(|word| *word == ":")?;
-                let (key, verdict) = (&element[..colon], &element[colon + 1..]);
+                let (key, value) = (&element[..colon], &element[colon + 1..]);
                 if key.iter().any(|word| OF_ELEMENTS.contains(word)) {
                     return None;
                 }
-                all.push((key.join(" "), self.target(verdict)?));
+                let value = value.iter().map(|word| (*word).to_owned()).collect();
+                all.push((key.join(" "), value));
             }
         }
         Some(all)
     }
 
-    /// Parses `KEY vmap …` and adds a way for each of its targets. Returns None if it is not understood.
-    /// - range: tokens from the key's first word to `vmap`.
-    fn verdict_map(&mut self, range: &Range<usize>) -> Option<()> {
+    /// Returns the key of a lookup in a map, and the elements. None: it is not understood.
+    /// - range: tokens from the key's first word to `map` or `vmap`.
+    fn looked_up_in(&self, range: &Range<usize>) -> Option<(String, Vec<(String, Vec<String>)>)> {
         let tokens = self.ways.tokens;
         let map = tokens.get(range.end + 1);
         let ranges = match map.strip_prefix('@') {
@@ -164,7 +165,31 @@ impl Reader<'_> {
             None => iter::once(range.end + 1..tokens.behind_braces(range.end + 1)).collect(),
         };
         let key = tree::expand(tokens, self.ways.tree, range);
-        let elements = self.elements(ranges)?;
+        Some((key, self.elements(ranges)?))
+    }
+
+    /// Parses `KEY map …`, which ends the rule for packets without an element. Returns None if it is not understood.
+    /// - range: tokens from the key's first word to `map`.
+    fn value_map(&mut self, range: &Range<usize>) -> Option<()> {
+        let (key, elements) = self.looked_up_in(range)?;
+        let keys: Vec<&str> = elements.iter().map(|(key, _)| key.as_str()).collect();
+        if keys.is_empty() {
+            return None;
+        }
+        self.matches += &format!("{key} {{ {} }} ", keys.join(", "));
+        Some(())
+    }
+
+    /// Parses `KEY vmap …` and adds a way for each of its targets. Returns None if it is not understood.
+    /// - range: tokens from the key's first word to `vmap`.
+    fn verdict_map(&mut self, range: &Range<usize>) -> Option<()> {
+        let (key, elements) = self.looked_up_in(range)?;
+        let mut targets = Vec::new();
+        for (key, verdict) in elements {
+            let words: Vec<&str> = verdict.iter().map(String::as_str).collect();
+            targets.push((key, self.target(&words)?));
+        }
+        let elements = targets;
         let mut seen = Vec::new();
         for lead in elements.iter().filter_map(|(_, lead)| *lead) {
             if !seen.contains(&lead) {
@@ -270,13 +295,29 @@ impl Reader<'_> {
         let kind = (at..self.end).find(|at| is_kind(tokens.get(*at)));
         match kind.map(|kind| (kind, tokens.get(kind))) {
             _ if EFFECTS.contains(&word) => Some(self.effect(at)),
-            Some((_, "set")) => Some(self.effect(at)),
+            Some((kind, "set")) => self.set(at, kind),
             Some((kind, _)) if self.verdict_map(&(at..kind)).is_some() => None,
             _ => {
                 self.give_up();
                 None
             }
         }
+    }
+
+    /// Skips a statement that sets a field. Returns the token after it; None if the rule ends there.
+    /// - set: the token `set`.
+    fn set(&mut self, at: usize, set: usize) -> Option<usize> {
+        let lookup = self.named.and_then(|named| named.lookup.as_ref());
+        let is_named = lookup.is_some_and(|lookup| lookup.place == at && lookup.of == Use::Value);
+        let end = self.effect(at);
+        let map = (set..end).find(|at| self.word(*at) == "map");
+        if let Some(map) = map.filter(|_| !is_named) {
+            if self.value_map(&(set + 1..map)).is_none() {
+                self.give_up();
+                return None;
+            }
+        }
+        Some(end)
     }
 
     /// Parses the rule from a token on.

@@ -136,8 +136,35 @@ fn a_mark_begins_a_match_or_a_statement() {
 fn packets_without_ports_are_not_asked_about() {
     let split = in_forward("meta l4proto { icmp, ipv6-icmp } jump d\n\t}\n\tchain d {\n\t\ttls sni @b icmpv6 type echo-reply accept").unwrap();
     let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
-    let at = |words: &str| lines.iter().position(|line| line.contains(words)).unwrap();
-    assert!(at("meta l4proto != { tcp, udp, ah } accept") < at("goto stage-ask"));
+    let ask = lines.iter().position(|line| *line == "chain stage-ask {");
+    assert_eq!(
+        lines[ask.unwrap() + 1],
+        "meta l4proto != { tcp, udp, ah } accept"
+    );
+}
+
+/// The first rule but that of foreign marks accepts the packets of settled connections that can't change a name.
+#[test]
+fn settled_segments_pass_before_all_matches_of_the_policy() {
+    for (rule, but) in [
+        ("tls sni", ""),
+        ("dns name", " tcp dport != 53 tcp sport != 53"),
+    ] {
+        let split = in_forward(&format!("{rule} @b drop")).unwrap();
+        let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
+        let chain = lines
+            .iter()
+            .position(|line| *line == "chain stage-names-forward {");
+        let first = lines[chain.unwrap() + 3];
+        assert!(
+            first.starts_with("ct mark & 0xfff80000 == 0x80080000 meta l4proto tcp "),
+            "{first}"
+        );
+        assert!(
+            first.ends_with(&format!(" tcp flags & (syn | rst) == 0{but} accept")),
+            "{first}"
+        );
+    }
 }
 
 /// A match of ports does not hold for a packet that ends before its ports.
@@ -146,10 +173,6 @@ fn packets_that_end_before_their_ports_are_lost() {
     let split = in_forward("dns name @b drop").unwrap();
     let lines: Vec<&str> = split.kernel.lines().map(str::trim).collect();
     let at = |words: &str| lines.iter().position(|line| *line == words).unwrap();
-    assert!(
-        at("meta l4proto != { tcp, udp, ah } accept")
-            < at("meta l4proto { tcp, udp } jump stage-ports")
-    );
     let chain = at("chain stage-ports {");
     assert_eq!(
         lines[chain + 1..chain + 3],
@@ -282,15 +305,61 @@ fn what_is_refused_has_place_and_cure() {
         let rules = format!("\tchain c {{\n\t\ttype {head}\n\t\ttls sni @b drop\n\t}}");
         assert!(split_text(&rules, &Options::default()).is_err(), "{head}");
     }
-    let rules = "\tchain c {\n\t\ttype filter hook input priority 0\n\t\ttls sni @b drop\n\t}";
-    assert!(split_text(
-        rules,
-        &Options {
-            marks: 0xf,
-            ..Options::default()
-        }
-    )
-    .is_err());
+}
+
+#[test]
+fn a_refusal_for_marks_has_all_rules_that_use_bits() {
+    let rules = "\tchain c {\n\t\ttype filter hook input priority 0\n\t\tmeta mark & 0xff000000 == 0x1000000 accept\n\t\t\
+        ct mark set ct mark & 0xffffff0f | 0x10 meta mark set 0x300\n\t\ttls sni @b drop\n\t}";
+    let options = Options {
+        marks: 0xff00_03f8,
+        ..Options::default()
+    };
+    let refusal = split_text(rules, &options).unwrap_err();
+    let want = "p.nft:8: 2 classes of names need 5 free bits of marks in a row: --marks is 0xff0003f8, \
+        p.nft:8 uses 0xff000000, p.nft:9 uses 0x3f0: use fewer bits of marks, or ask for fewer sets of names";
+    assert_eq!(refusal.to_string(), want);
+}
+
+#[test]
+fn each_rule_is_explained() {
+    let rules = "\tchain i {\n\t\ttype filter hook input priority 0\n\t\ttcp dport 443 ip saddr 10.0.0.1 jump x\n\t\ttcp dport 22 accept\n\t}\n\t\
+        chain x {\n\t\ttls sni @b reject\n\t}\n\tchain alone {\n\t\treject\n\t}";
+    let split = split_text(rules, &Options::default()).unwrap();
+    let text = |rule: &SplitRule| {
+        let classes = match &rule.decided {
+            Decided::ByClass(fields) => format!("{fields:?} {:?}", rule.classes),
+            other => format!("{other:?}"),
+        };
+        let queued: Vec<String> = rule
+            .queued
+            .iter()
+            .map(|(hook, line)| format!("; {hook}: {line}"))
+            .collect();
+        let hooks = rule.hooks.join(", ");
+        format!(
+            "{} {}, {hooks}: {classes}{}",
+            rule.place.line,
+            rule.chain,
+            queued.concat()
+        )
+    };
+    let all: Vec<String> = split.rules.iter().map(text).collect();
+    let want = [
+        "8 inet f i, input priority 0: AsWritten",
+        "9 inet f i, input priority 0: AsWritten",
+        "12 inet f x, input priority 0: {\"tls sni\"} [2]; input: tcp dport 443 ip saddr 10.0.0.1; output: tcp sport 443 ip daddr 10.0.0.1",
+        "15 inet f alone, : WithReset",
+    ];
+    assert_eq!(all, want);
+    for (hook, line) in &split.rules[2].queued {
+        let chain = format!("chain stage-names-{hook} {{");
+        let behind = split.kernel.split_once(&chain).unwrap().1;
+        assert!(
+            behind.contains(&format!("\t{line} goto stage-ask\n")),
+            "{line}"
+        );
+    }
 }
 
 /// A flowtable may take over a connection with a final class for which no rule with names holds.
@@ -320,6 +389,31 @@ fn a_flowtable_takes_what_no_name_means() {
         chain d {\n\t\ttype filter hook forward priority 0\n\t\tflow add @t\n\t}";
     let split = split_text(rules, &Options::default()).unwrap();
     assert_eq!(line(&split, "flow add"), "flow add @t");
+}
+
+/// A flowtable does not take DNS that sets learn from, also if no rule reads a name.
+#[test]
+fn a_flowtable_takes_no_dns_that_is_learned_from() {
+    let flow = |hook: &str, rule: &str| {
+        let rules = format!(
+            "\tset u {{ type ipv4_addr; learn dns \"*.x.example\"; }}\n\tchain c {{\n\t\ttype filter hook {hook} priority 0\n\t\t{rule}\n\t}}\n\t\
+             chain d {{\n\t\ttype filter hook {hook} priority 1\n\t\tct state established flow add @t\n\t}}"
+        );
+        line(
+            &split_text(&rules, &Options::default()).unwrap(),
+            "flow add",
+        )
+    };
+    let ports = "@th,0,16 != 53 @th,16,16 != 53";
+    let own = flow("forward", "ip daddr @u accept");
+    assert_eq!(own, format!("ct state established {ports} flow add @t"));
+    let named = flow("forward", "tls sni @b drop");
+    assert!(
+        named.ends_with(&format!("}} {ports} flow add @t")),
+        "{named}"
+    );
+    let elsewhere = flow("input", "ip daddr @u accept");
+    assert_eq!(elsewhere, "ct state established flow add @t");
 }
 
 #[test]

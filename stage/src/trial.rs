@@ -409,6 +409,12 @@ mod tests {
     }
 
     #[test]
+    fn a_map_without_an_element_ends_the_rule() {
+        let rule = format!("{NAME} meta mark set tcp dport map {{ 443 : 1, 80 : 2 }} accept");
+        assert_eq!(trials(&rule), ["tcp dport { 443, 80 } accept"]);
+    }
+
+    #[test]
     fn what_stands_behind_a_name_is_asked() {
         let rule = format!("{NAME} tcp dport vmap {{ 80 : accept, 443 : drop, 22 : jump yes }}");
         assert!(

@@ -26,7 +26,7 @@ impl Exporter {
             .stdin(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .context("build/twinwall-exporter: make build")?;
+            .context("build/twinwall-exporter: make services")?;
         let mut stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
         let pid = child.id();
         let exporter = Exporter { child, pid };

@@ -14,14 +14,14 @@ use anyhow::{bail, ensure, Context};
 
 use crate::ledger::{Start, Stats};
 use crate::proc;
-use crate::skip::skip;
+use crate::skip::not_installed;
 use crate::twin::Twin;
 use crate::wait::{until, wait_within, PATIENCE};
 
 /// Quiet time after which a closed connection sends no more packets.
 const QUIET: Duration = Duration::from_millis(60);
 
-/// Number of lines of the failure contract: the table, printed at the start, of what each failure does to packets.
+/// Number of lines of the failure contract: the table, printed at the start, of each failure's effect on packets.
 const SITUATIONS: usize = 6;
 
 /// A firewall that has reported that it is ready. Killed on drop.
@@ -323,7 +323,7 @@ fn command_under<A: AsRef<OsStr>>(
         [] => namespace.command(&binary),
         [program, rest @ ..] => {
             if !in_path(program) {
-                return Err(skip(format!("{program} is not installed: make deps")));
+                return Err(not_installed(program));
             }
             let mut command = namespace.command(program);
             command.args(rest).arg(&binary);

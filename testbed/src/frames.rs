@@ -4,13 +4,14 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::netns::Namespace;
 use anyhow::{ensure, Context};
 
-use crate::packets::{force_receive_buffer, socket};
+use crate::packets::{self, force_receive_buffer, socket};
 use crate::place::run;
 use crate::wait::PATIENCE;
 
@@ -26,6 +27,10 @@ const ETH_P_IPV6: u16 = 0x86dd;
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 const PACKET_VNET_HDR: i32 = 15;
+/// Types of segmentation in struct virtio_net_hdr: TCP over IPv4 and IPv6.
+const VIRTIO_TCP: [u8; 2] = [1, 4];
+/// Offset of the checksum in a TCP header.
+const TCP_CHECKSUM: usize = 16;
 /// Command of ethtool that turns checksums of sent packets on or off (linux/ethtool.h).
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
@@ -35,6 +40,8 @@ pub struct Link {
     own: [u8; 6],
     /// Length of the virtio_net_hdr before each frame: 0 until `leave_checksums`.
     virtio_bytes: usize,
+    /// Raw sockets over IPv4 and IPv6 that send in place of the packet socket; None until `send_by_host`.
+    raw: Option<[OwnedFd; 2]>,
 }
 
 /// Makes the kernel fill in checksums of packets that leave by an interface, as for devices without offload.
@@ -112,7 +119,16 @@ impl Link {
             socket,
             own,
             virtio_bytes: 0,
+            raw: None,
         })
+    }
+
+    /// Makes packets pass the namespace's own network stack, with its hook output, to the destination in their header.
+    /// IPv4's stack fills in the header's checksum.
+    pub fn send_by_host(&mut self, namespace: &Namespace) -> anyhow::Result<()> {
+        let open = |domain| namespace.enter(|| socket(domain, libc::SOCK_RAW, libc::IPPROTO_RAW));
+        self.raw = Some([open(libc::AF_INET)?, open(libc::AF_INET6)?]);
+        Ok(())
     }
 
     /// Enables [`Link::send_unsummed`]: each frame then begins with a virtio_net_hdr.
@@ -137,8 +153,20 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a packet to a hardware address.
+    /// Sends a packet to a hardware address, or to the host's stack after [`Link::send_by_host`].
     pub fn send(&self, to: [u8; 6], packet: &[u8]) -> anyhow::Result<()> {
+        if let Some([v4, v6]) = &self.raw {
+            let sent = match packets::destination(packet).context("no IP packet")? {
+                address @ IpAddr::V4(_) => packets::send_to(v4, address, packet),
+                address @ IpAddr::V6(_) => packets::send_to(v6, address, packet),
+            };
+            // A rule of the hook output has dropped the packet.
+            let is_dropped = |error: &io::Error| error.raw_os_error() == Some(libc::EPERM);
+            return match sent {
+                Err(error) if !is_dropped(&error) => Err(error).context("send a packet"),
+                _ => Ok(()),
+            };
+        }
         self.send_behind(&[0; VIRTIO_BYTES][..self.virtio_bytes], to, packet)
     }
 
@@ -155,6 +183,30 @@ impl Link {
         virtio[0] = VIRTIO_NEEDS_CHECKSUM;
         virtio[6..8].copy_from_slice(&((HEADER_BYTES + start) as u16).to_ne_bytes());
         virtio[8..10].copy_from_slice(&((place - start) as u16).to_ne_bytes());
+        self.send_behind(&virtio, to, packet)
+    }
+
+    /// Sends a TCP packet that the kernel splits into segments if a device needs that (GSO). The checksum field has the
+    /// sum of the pseudo header. Needs [`Link::leave_checksums`].
+    /// - start: offset of the TCP header.
+    /// - header: length of all headers.
+    /// - bytes: data of each segment.
+    pub fn send_segments(
+        &self,
+        to: [u8; 6],
+        packet: &[u8],
+        (start, header): (usize, usize),
+        bytes: u16,
+    ) -> anyhow::Result<()> {
+        let is_v6 = packet.first().is_some_and(|first| first >> 4 == 6);
+        let words = [
+            (HEADER_BYTES + header) as u16,
+            bytes,
+            (HEADER_BYTES + start) as u16,
+            TCP_CHECKSUM as u16,
+        ];
+        let mut virtio = vec![VIRTIO_NEEDS_CHECKSUM, VIRTIO_TCP[usize::from(is_v6)]];
+        virtio.extend(words.iter().flat_map(|word| word.to_ne_bytes()));
         self.send_behind(&virtio, to, packet)
     }
 

@@ -63,6 +63,12 @@ impl Namespace {
         Namespace { file: None }
     }
 
+    /// Returns another handle of the same namespace.
+    pub fn try_clone(&self) -> io::Result<Namespace> {
+        let file = self.file.as_ref().map(File::try_clone).transpose()?;
+        Ok(Namespace { file })
+    }
+
     /// Runs `work` on a thread inside the namespace and returns its result. Sockets and files that it opens stay in the
     /// namespace.
     ///

@@ -71,6 +71,32 @@ pub fn connect(socket: &OwnedFd, address: SocketAddr) -> io::Result<()> {
     checked(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), bytes) })
 }
 
+/// Sends bytes to an address by a socket that is not connected; for a raw socket they are a packet (raw(7)).
+pub fn send_to(socket: &OwnedFd, to: IpAddr, bytes: &[u8]) -> io::Result<()> {
+    let (address, address_bytes) = kernel_address(SocketAddr::from((to, 0)));
+    // SAFETY: the kernel reads the bytes, and `address_bytes` bytes of the address, which is larger.
+    let sent = unsafe {
+        libc::sendto(
+            socket.as_raw_fd(),
+            bytes.as_ptr().cast(),
+            bytes.len(),
+            0,
+            (&raw const address).cast(),
+            address_bytes,
+        )
+    };
+    checked(if sent < 0 { -1 } else { 0 })
+}
+
+/// Returns the destination address of an IP packet; None if the packet has no complete header.
+pub fn destination(packet: &[u8]) -> Option<IpAddr> {
+    match packet.first()? >> 4 {
+        4 => Some(IpAddr::from(*packet.get(16..)?.first_chunk::<4>()?)),
+        6 => Some(IpAddr::from(*packet.get(24..)?.first_chunk::<16>()?)),
+        _ => None,
+    }
+}
+
 /// Sets the receive buffer's size in bytes (SO_RCVBUFFORCE, socket(7)).
 pub fn force_receive_buffer(socket: &impl AsRawFd, bytes: i32) -> io::Result<()> {
     force_buffer(socket, libc::SO_RCVBUFFORCE, bytes)

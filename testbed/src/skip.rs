@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An error that marks a test as skipped: the machine lacks a requirement.
+//! An error that marks a test as skipped: the machine lacks a requirement that can't be installed.
 
 use std::fmt;
 
@@ -20,4 +20,13 @@ impl std::error::Error for Skip {}
 pub fn skip(reason: impl Into<String>) -> anyhow::Error {
     // One line, since the runner prints it in one line.
     anyhow::Error::new(Skip(reason.into().replace('\n', " ")))
+}
+
+/// Returns an error for a missing program of deps/debian.txt. The test fails: `make deps` installs the program, and a skipped
+/// test would hide that it did not. Programs of systemd are missing on a machine with another init, so the test is skipped.
+pub fn not_installed(program: &str) -> anyhow::Error {
+    match program.starts_with("systemd-") {
+        true => skip(format!("this machine has no {program}")),
+        false => anyhow::anyhow!("{program} is not installed: make deps"),
+    }
 }

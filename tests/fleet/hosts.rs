@@ -7,26 +7,58 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{ensure, Context};
 use fleet::bucket::bucket;
+use serde_json::Value;
 use testbed::proc;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Plan, CHANNEL, CUT_OFF};
 
-use super::measure::{alive, database_bytes, generation, memory_mb, push, push_well};
+use super::measure::{
+    bytes_at_rest, database_bytes, generation, memory_mb, push, push_well, wait_for_alive,
+};
 use super::report::{Rest, Run};
 use super::traffic::Traffic;
 
 const PUSH: [&str; 4] = ["--observe", "1", "--confirm", "60"];
+/// Time in which a canary must confirm the policy that cuts it off, or be back.
+const CANARY_SECONDS: u64 = 8;
+/// Number of hosts whose agents end.
+const DEAD: usize = 3;
 /// UDP port of the packets that the policy in [`a_flood_stops_a_wave`] drops.
 const FLOODED: u16 = 9999;
 /// Duration of the measurement of idle agents.
 const REST: Duration = Duration::from_secs(20);
 
-/// Checks that canaries revert a policy that cuts them off from etcd, and that no other host gets this policy. Returns
-/// the duration of the push in seconds.
+/// Returns the longest time in seconds for which a host had the last policy that it reverted.
+fn longest_revert(place: &Place) -> anyhow::Result<f64> {
+    let mut longest: f64 = 0.0;
+    for host in &place.hosts {
+        let text = std::fs::read_to_string(place.path(&host.id, "apply/state.json"))?;
+        let state: Value = serde_json::from_str(&text)?;
+        let all = state["generations"].as_array().context("generations")?;
+        let Some(last) = all.last().filter(|one| one["outcome"] == "reverted") else {
+            continue;
+        };
+        let [applied, settled] = ["applied_ms", "settled_ms"].map(|name| last[name].as_u64());
+        let took = settled.context("settled_ms")? - applied.context("applied_ms")?;
+        longest = longest.max(took as f64 / 1000.0);
+    }
+    Ok(longest)
+}
+
+/// Checks that canaries revert a policy that cuts them off from etcd, within the time for its confirmation, and that no
+/// other host gets this policy. Returns the longest time in seconds for which a canary had the policy.
 fn a_canary_heals(place: &Place) -> anyhow::Result<f64> {
-    let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "8"];
+    let confirm = CANARY_SECONDS.to_string();
+    let options = [
+        "--waves",
+        "1%,100%",
+        "--observe",
+        "1",
+        "--confirm",
+        &confirm,
+    ];
     let push = push(place, CUT_OFF, &options)?;
     ensure!(push.code == Some(1), "{}", push.said);
     ensure!(push.said.contains("went back"), "{}", push.said);
@@ -40,7 +72,12 @@ fn a_canary_heals(place: &Place) -> anyhow::Result<f64> {
         reverted > 0 && reverted + waiting == place.hosts.len(),
         "{reverted} reverted, {waiting} waiting"
     );
-    Ok(push.seconds)
+    let longest = longest_revert(place)?;
+    ensure!(
+        longest > 0.0 && longest <= CANARY_SECONDS as f64,
+        "a canary was back after {longest} s"
+    );
+    Ok(longest)
 }
 
 /// Checks that a policy that drops too much on 3 % of the hosts stops a push. These hosts are all in the first of two
@@ -107,30 +144,20 @@ fn at_rest(place: &Place) -> anyhow::Result<Rest> {
     })
 }
 
-/// Checks that hosts whose agents have ended are reported as silent.
-fn dead_hosts_are_silent(place: &mut Place) -> anyhow::Result<()> {
-    for number in 0..3 {
-        place.stop_agent(number);
-    }
-    until("three silent hosts", PATIENCE, || {
-        let there = alive(place)?;
-        Ok(there + 3 == place.hosts.len())
-    })?;
-    let (_, said) = place.fleet(&[
-        "push",
-        CHANNEL,
-        &place.folder.write("p.nft", policy(6))?,
-        "--no-wait",
-        "--sign",
-        &place.folder.file("out/fleet.key"),
-    ])?;
-    ensure!(said.contains("generation"), "{said}");
+/// Checks that the last hosts, whose agents have ended, are reported as silent, and that no host is missing. Returns the
+/// number of hosts that `fwctl fleet status` does not know.
+fn dead_hosts_are_silent(place: &Place) -> anyhow::Result<usize> {
+    let count = place.hosts.len();
+    wait_for_alive(place, count - DEAD)?;
+    let status = place.status()?;
+    let states = status.iter().rev().filter(|host| host["state"] == "silent");
+    let silent: Vec<&str> = states.filter_map(|host| host["host"].as_str()).collect();
+    let mut dead = place.hosts.iter().skip(count - DEAD);
     ensure!(
-        place.count("silent")? == 3,
-        "{:?}",
-        place.fleet(&["status", CHANNEL])?
+        silent.len() == DEAD && dead.all(|host| silent.contains(&host.id.as_str())),
+        "{silent:?}"
     );
-    Ok(())
+    Ok(count - status.len())
 }
 
 pub fn run(count: usize, pushes: usize) -> anyhow::Result<Run> {
@@ -138,12 +165,10 @@ pub fn run(count: usize, pushes: usize) -> anyhow::Result<Run> {
     let mut place = Place::with(Plan {
         hosts: count,
         twins: true,
+        store_first: true,
         ..Plan::default()
     })?;
-    until("all hosts to be there", PATIENCE, || {
-        // etcd may answer late while all hosts start.
-        Ok(alive(&place).is_ok_and(|there| there == count))
-    })?;
+    wait_for_alive(&place, count)?;
     let started = begun.elapsed().as_secs_f64();
     eprintln!("{count} hosts with firewalls are there after {started:.1} s");
     let rest = at_rest(&place)?;
@@ -151,7 +176,7 @@ pub fn run(count: usize, pushes: usize) -> anyhow::Result<Run> {
     let traffic = Traffic::start(&place)?;
     let mut all = Vec::new();
     for number in 0..pushes.max(1) {
-        let one = push_well(&place, &policy(7000 + number as u16), &PUSH)?;
+        let one = push_well(&place, count, &policy(7000 + number as u16), &PUSH)?;
         eprintln!("push {}: {:.1} s", number + 1, one.seconds);
         all.push(one);
     }
@@ -165,9 +190,14 @@ pub fn run(count: usize, pushes: usize) -> anyhow::Result<Run> {
     let bytes = database_bytes(&place)?.saturating_sub(bytes) / (count * all.len()) as u64;
     let canary = a_canary_heals(&place)?;
     eprintln!("a canary was back after {canary:.1} s");
+    for number in count - DEAD..count {
+        place.stop_agent(number);
+    }
     a_flood_stops_a_wave(&place)?;
     eprintln!("a policy that drops too much on 3 % of the hosts stopped in its first wave");
-    dead_hosts_are_silent(&mut place)?;
+    let unknown = dead_hosts_are_silent(&place)?;
+    ensure!(unknown == 0, "{unknown} hosts are unknown");
+    eprintln!("{DEAD} silent hosts, none unknown");
     for host in &mut place.hosts {
         let firewall = host.firewall.get_mut().expect("no thread panics").take();
         if let Some(firewall) = firewall {
@@ -182,6 +212,8 @@ pub fn run(count: usize, pushes: usize) -> anyhow::Result<Run> {
         observed: 1.0,
         etcd_mb,
         bytes_a_push: bytes,
+        bytes_at_rest: bytes_at_rest(&place, count)?,
+        unknown,
         canary: Some(canary),
         traffic: Some(traffic),
         rest: Some(rest),

@@ -17,15 +17,14 @@ use fleet::pointer::Pointer;
 use fleet::report::{Local, Phase};
 use nix::sys::socket::{getsockopt, sockopt::PeerCredentials};
 use testbed::twin::built;
-use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Plan, Running, CHANNEL};
 
-use super::measure::{alive, database_bytes, memory_mb, push_well};
+use super::measure::{bytes_at_rest, database_bytes, memory_mb, push_well, wait_for_alive};
 use super::report::Run;
 
 const PUSH: [&str; 4] = ["--observe", "0", "--confirm", "120"];
 /// Number of measured pushes.
-const PUSHES: usize = 2;
+const PUSHES: usize = 3;
 /// Number of threads that answer agents.
 const THREADS: usize = 8;
 
@@ -36,22 +35,26 @@ fn serve(states: &States, keys: &Keys, stream: &UnixStream) -> anyhow::Result<()
     let pid = getsockopt(stream, PeerCredentials)?.pid();
     let read = protocol::read(BufReader::new(stream));
     let (request, bundle) = read.map_err(|failure| anyhow::anyhow!(failure.text))?;
+    // Verified before the lock, so that agents are served at the same time.
+    let applied = match &request {
+        Request::Apply { pointer, .. } => {
+            let text = pointer.verify(keys);
+            let pointer = text.and_then(Pointer::parse);
+            let pointer = pointer.map_err(|failure| anyhow::anyhow!(failure.text))?;
+            let is_whole = fleet::bundle::digest(&bundle) == pointer.digest;
+            anyhow::ensure!(is_whole, "another bundle");
+            Some(pointer)
+        }
+        _ => None,
+    };
     let mut states = states.lock().expect("no thread panics");
     let local = states.entry(pid).or_default();
+    if let Some(pointer) = applied {
+        local.generation = pointer.generation;
+        local.digest = pointer.digest;
+        local.phase = Phase::Pending;
+    }
     match request {
-        Request::Apply { pointer, .. } => {
-            let text = pointer
-                .verify(keys)
-                .map_err(|failure| anyhow::anyhow!(failure.text))?;
-            let pointer = Pointer::parse(text).map_err(|failure| anyhow::anyhow!(failure.text))?;
-            anyhow::ensure!(
-                fleet::bundle::digest(&bundle) == pointer.digest,
-                "another bundle"
-            );
-            local.generation = pointer.generation;
-            local.digest = pointer.digest;
-            local.phase = Phase::Pending;
-        }
         Request::Confirm { generation } => {
             local.phase = Phase::Confirmed;
             local.confirmed = generation;
@@ -87,7 +90,10 @@ fn listen(path: &str, keys: Keys) -> anyhow::Result<()> {
 
 pub fn run(count: usize) -> anyhow::Result<Run> {
     let begun = Instant::now();
-    let place = Place::with(Plan::default())?;
+    let place = Place::with(Plan {
+        store_first: true,
+        ..Plan::default()
+    })?;
     let socket = place.folder.file("socket");
     let text = std::fs::read_to_string(place.folder.file("out/fleet.keys"))?;
     let keys = Keys::parse("fleet.keys", &text).map_err(|failure| anyhow::anyhow!(failure.text))?;
@@ -106,16 +112,13 @@ pub fn run(count: usize) -> anyhow::Result<Run> {
             .stderr(Stdio::null());
         agents.push(Running(command.spawn()?));
     }
-    until("all agents to be there", PATIENCE, || {
-        // etcd may answer late while all agents start.
-        Ok(alive(&place).is_ok_and(|there| there == count))
-    })?;
+    wait_for_alive(&place, count)?;
     let started = begun.elapsed().as_secs_f64();
     eprintln!("{count} agents are there after {started:.1} s");
     let bytes = database_bytes(&place)?;
     let mut all = Vec::new();
     for number in 0..PUSHES {
-        let one = push_well(&place, &policy(7000 + number as u16), &PUSH)?;
+        let one = push_well(&place, count, &policy(7000 + number as u16), &PUSH)?;
         eprintln!("push {}: {:.1} s", number + 1, one.seconds);
         all.push(one);
     }
@@ -128,6 +131,8 @@ pub fn run(count: usize) -> anyhow::Result<Run> {
         observed: 0.0,
         etcd_mb: memory_mb(place.etcd_pid()?)?,
         bytes_a_push: bytes,
+        bytes_at_rest: bytes_at_rest(&place, count)?,
+        unknown: 0,
         canary: None,
         traffic: None,
         rest: None,

@@ -4,6 +4,8 @@
 //!
 //!     fleet demo
 //!     fleet test [--hosts N,N] [--agents N] [--pushes N] [--out FOLDER]
+//!
+//! `--hosts 0` and `--agents 0` leave out a part; a fleet has more hosts than the three whose agents end.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +44,7 @@ fn arguments(words: impl Iterator<Item = String>) -> anyhow::Result<Arguments> {
             "--hosts" => {
                 let numbers = value.split(',').map(str::parse);
                 taken.hosts = numbers.collect::<Result<_, _>>().context("--hosts")?;
+                taken.hosts.retain(|count| *count > 0);
             }
             "--agents" => taken.agents = value.parse().context("--agents")?,
             "--pushes" => taken.pushes = value.parse().context("--pushes")?,

@@ -5,16 +5,21 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{ensure, Context};
+use anyhow::{bail, ensure, Context};
 use fleet::etcd::Etcd;
-use fleet::rollout::{self, State};
+use fleet::hosts::{self, State};
+use fleet::rollout;
 use testbed::proc;
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{Place, CHANNEL};
 
 /// Minimum pause between two measurements.
 const LOOK: Duration = Duration::from_millis(250);
-/// Minimum pause as a multiple of a measurement's duration, because measurements also load etcd and this machine.
+/// Pause as a multiple of a measurement's duration, up to LOOK_MAX, because measurements also load etcd and this machine.
 const LOOK_SHARE: u32 = 4;
+const LOOK_MAX: Duration = Duration::from_secs(2);
+/// Pause between two counts of hosts that start.
+const COUNT: Duration = Duration::from_millis(500);
 
 /// State of a rollout at one time.
 #[derive(Clone, Copy, Debug)]
@@ -52,7 +57,7 @@ pub fn operator(place: &Place) -> anyhow::Result<Etcd> {
 fn point(etcd: &mut Etcd, generation: u64, begun: Instant) -> Option<Point> {
     let seconds = begun.elapsed().as_secs_f64();
     let pointer = rollout::present(etcd, CHANNEL, None).ok()??.pointer;
-    let hosts = rollout::hosts(etcd, CHANNEL).ok()?;
+    let hosts = hosts::read(etcd, CHANNEL).ok()?;
     let is_new = pointer.generation > generation;
     let confirmed = hosts
         .iter()
@@ -75,12 +80,18 @@ pub fn generation(place: &Place) -> anyhow::Result<u64> {
     Ok(present.map_or(0, |one| one.pointer.generation))
 }
 
-/// Returns the number of hosts whose lease in etcd is valid.
-pub fn alive(place: &Place) -> anyhow::Result<usize> {
+/// Waits until this number of hosts have a valid lease in etcd.
+pub fn wait_for_alive(place: &Place, count: usize) -> anyhow::Result<()> {
     let mut etcd = operator(place)?;
-    let hosts = place.operator.enter(|| rollout::hosts(&mut etcd, CHANNEL));
-    let hosts = hosts.map_err(|failure| anyhow::anyhow!(failure.text))?;
-    Ok(hosts.iter().filter(|host| host.is_alive).count())
+    until(&format!("{count} hosts to be there"), PATIENCE, || {
+        let hosts = place.operator.enter(|| hosts::read(&mut etcd, CHANNEL));
+        // etcd may answer late while all hosts start.
+        let there = hosts.map_or(0, |all| all.iter().filter(|host| host.is_alive).count());
+        if there != count {
+            thread::sleep(COUNT);
+        }
+        Ok(there == count)
+    })
 }
 
 /// Pushes a policy, and measures the rollout meanwhile.
@@ -98,7 +109,7 @@ pub fn push(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Pus
                 while !ended.load(Ordering::Relaxed) {
                     let look = Instant::now();
                     curve.extend(point(&mut etcd, before, begun));
-                    thread::sleep(LOOK.max(look.elapsed() * LOOK_SHARE));
+                    thread::sleep((look.elapsed() * LOOK_SHARE).clamp(LOOK, LOOK_MAX));
                 }
                 curve.extend(point(&mut etcd, before, begun));
                 curve
@@ -121,14 +132,39 @@ pub fn push(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Pus
 }
 
 /// Pushes a policy. Fails unless all hosts confirm it.
-pub fn push_well(place: &Place, policy: &str, options: &[&str]) -> anyhow::Result<Push> {
+/// - count: number of hosts.
+pub fn push_well(
+    place: &Place,
+    count: usize,
+    policy: &str,
+    options: &[&str],
+) -> anyhow::Result<Push> {
     let push = push(place, policy, options)?;
     ensure!(
-        push.code == Some(0) && push.said.contains("is everywhere"),
+        push.code == Some(0) && push.said.contains("is everywhere\n"),
         "{}",
         push.said
     );
+    // fwctl's words are not trusted: the meter's last look must have seen each host confirmed.
+    let confirmed = push.curve.last().map_or(0, |point| point.confirmed);
+    if confirmed != count {
+        let (_, said) = place.fleet(&["status", CHANNEL])?;
+        bail!("{confirmed} of {count} hosts have confirmed: {said}");
+    }
     Ok(push)
+}
+
+/// Compacts etcd's database. Returns its bytes per host.
+pub fn bytes_at_rest(place: &Place, count: usize) -> anyhow::Result<u64> {
+    let root = "out/root.login";
+    let (_, said) = place.etcdctl(root, &["get", "x", "-w", "json"])?;
+    let read: serde_json::Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+    let revision = read["header"]["revision"].to_string();
+    for words in [&["compact", "--physical", &revision][..], &["defrag"]] {
+        let (done, said) = place.etcdctl(root, words)?;
+        ensure!(done, "{said}");
+    }
+    Ok(database_bytes(place)? / count as u64)
 }
 
 /// Returns the number of bytes in use in etcd's database.

@@ -29,17 +29,30 @@ pub struct Run {
     pub etcd_mb: f64,
     /// Growth of etcd's database per push and host in bytes, before a compaction.
     pub bytes_a_push: u64,
-    /// Seconds until fwctl stopped a push because a canary (host of the first wave) had reverted.
+    /// Bytes of etcd's compacted database per host, at the end.
+    pub bytes_at_rest: u64,
+    /// Number of hosts that `fwctl fleet status` does not list.
+    pub unknown: usize,
+    /// Longest time in seconds for which a canary (host of the first wave) had a policy that cut it off.
     pub canary: Option<f64>,
     pub traffic: Option<Count>,
     pub rest: Option<Rest>,
 }
 
-/// Returns the push with the median duration.
-fn median(run: &Run) -> Option<&Push> {
+/// Returns the push that the figure shows: the one with the median duration, the shorter of two in the middle.
+fn middle(run: &Run) -> Option<&Push> {
     let mut pushes: Vec<&Push> = run.pushes.iter().collect();
     pushes.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    pushes.get(pushes.len() / 2).copied()
+    pushes.get(pushes.len().saturating_sub(1) / 2).copied()
+}
+
+/// Returns the median of a value of the pushes: of an even number the mean of the two in the middle.
+fn median(run: &Run, value: impl Fn(&Push) -> f64) -> f64 {
+    let mut values: Vec<f64> = run.pushes.iter().map(value).collect();
+    values.sort_by(f64::total_cmp);
+    let at = |index: usize| values.get(index).copied().unwrap_or(f64::NAN);
+    let count = values.len();
+    (at(count.saturating_sub(1) / 2) + at(count / 2)) / 2.0
 }
 
 fn waves(push: &Push) -> usize {
@@ -53,28 +66,29 @@ fn without_observing(run: &Run, push: &Push) -> f64 {
 
 fn table(runs: &[Run]) -> String {
     let mut text = String::from(
-        "| fleet | all there | pushes | push to all confirmed, median (longest) | without watching | etcd: CPU a push | memory | database, bytes a host and push | canary back | datagrams lost through queues, and past them | agent: wake-ups a second | memory |\n|---|---|---|---|---|---|---|---|---|---|---|---|\n",
+        "| fleet | all there | pushes | push to all confirmed, median (longest) | without watching | etcd: CPU a push | memory | database, bytes a host and push | at rest, bytes a host | canary back after at most | datagrams lost through queues, and past them | hosts unknown to `status` | agent: wake-ups a second | memory |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for run in runs {
-        let Some(push) = median(run) else { continue };
         let longest = run.pushes.iter().map(|one| one.seconds).fold(0.0, f64::max);
         let or_none = |text: Option<String>| text.unwrap_or("–".to_owned());
         let _ = writeln!(
             text,
-            "| {} | {:.1} s | {} | {:.1} s ({longest:.1} s) | {:.1} s | {:.1} s | {:.0} MB | {} | {} | {} | {} | {} |",
+            "| {} | {:.1} s | {} | {:.1} s ({longest:.1} s) | {:.1} s | {:.1} s | {:.0} MB | {} | {} | {} | {} | {} | {} | {} |",
             run.name,
             run.started,
             run.pushes.len(),
-            push.seconds,
-            without_observing(run, push),
-            push.etcd_cpu,
+            median(run, |push| push.seconds),
+            median(run, |push| without_observing(run, push)),
+            median(run, |push| push.etcd_cpu),
             run.etcd_mb,
             run.bytes_a_push,
+            run.bytes_at_rest,
             or_none(run.canary.map(|seconds| format!("{seconds:.1} s"))),
             or_none(run.traffic.as_ref().map(|count| format!(
                 "{} and {} of {}",
                 count.lost[0], count.lost[1], count.sent
             ))),
+            run.unknown,
             or_none(run.rest.as_ref().map(|rest| format!("{:.2}", rest.wakes_a_second))),
             or_none(run.rest.as_ref().map(|rest| format!("{:.1} MB", rest.memory_mb))),
         );
@@ -100,7 +114,7 @@ fn line(run: &Run, number: usize, longest: f64) -> String {
         let share = confirmed as f64 / run.hosts as f64;
         HEIGHT - BOTTOM - share * (HEIGHT - TOP - BOTTOM)
     };
-    let Some(push) = median(run) else {
+    let Some(push) = middle(run) else {
         return String::new();
     };
     let points = push
@@ -131,7 +145,7 @@ fn line(run: &Run, number: usize, longest: f64) -> String {
 fn figure(runs: &[Run]) -> String {
     let longest = runs
         .iter()
-        .filter_map(median)
+        .filter_map(middle)
         .map(|push| push.seconds)
         .fold(1.0, f64::max);
     let mut text = format!(
@@ -195,7 +209,7 @@ pub fn write(folder: &Path, runs: &[Run]) -> anyhow::Result<()> {
     let table = table(runs);
     println!("{table}");
     let report = format!(
-        "# A fleet at its full size\n\n`make fleet-test` wrote this: real etcd with logins, agents, root's services; each host in a namespace. {}\n\n{table}\n![hosts confirmed over time](confirmed.svg)\n\nThe figure shows the median push of each size; [curves.csv](curves.csv) has all.\n",
+        "# A fleet at its full size\n\n`make fleet-test` wrote this: real etcd with logins, agents, root's services; each host in a namespace. etcd and the operator's fwctl get the CPU first (nice -20): in a fleet they have machines of their own. {}\n\n{table}\n![hosts confirmed over time](confirmed.svg)\n\nThe figure shows the median push of each size; [curves.csv](curves.csv) has all.\n",
         machine()
     );
     for (name, text) in [

@@ -26,7 +26,7 @@ mod rules;
 mod stage;
 mod upgrade;
 
-const PARTS: [Part; 21] = [
+const PARTS: [Part; 22] = [
     Part::new("apply", apply::cases),
     Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
@@ -47,6 +47,7 @@ const PARTS: [Part; 21] = [
     Part::new("reload", reload::cases),
     Part::new("rules", rules::cases),
     Part::new("stage", stage::cases),
+    Part::new("stage-long", stage::long_cases),
     Part::new("upgrade", upgrade::cases),
 ];
 

@@ -52,7 +52,7 @@ make_base() {
     echo "vm/run: making a Debian ($base), once" >&2
     rm -f "$KEPT"/base-*
     mmdebstrap --quiet --variant=minbase --include="$list" "$(release_of_this_machine)" "$tree" - <<<"$sources" >&2 ||
-        fail "$CANNOT_RUN" "mmdebstrap can't make a Debian (its words stand above)"
+        fail "$CANNOT_RUN" "mmdebstrap can't make a Debian (its messages are above)"
     furnish "$tree"
     tar --create --directory="$tree" --xattrs --file "$base.new" .
     mv "$base.new" "$base"

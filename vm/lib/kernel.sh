@@ -20,7 +20,7 @@ unpack() {
     shift
     fetched=$(mktemp -d "$KEPT/fetch.XXXXXX")
     (cd "$fetched" && apt-get --quiet=2 -o APT::Sandbox::User=root download "$@") ||
-        fail "$CANNOT_RUN" "apt-get can't fetch $* (its words stand above): apt-get update"
+        fail "$CANNOT_RUN" "apt-get can't fetch $* (its messages are above): apt-get update"
     for package in "$fetched"/*.deb; do
         dpkg-deb --extract "$package" "$folder"
     done

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
 # `fwctl apply` of a policy with names, with nft's queue and the firewall as a unit; the revert by systemd's timer; the
-# boot.
+# boot; a reboot before and after confirm.
 network
 instance twinwall ""
 unit=twinwall-rust@twinwall
@@ -43,6 +43,11 @@ goes_back() {
     patiently same "$before" rules
 }
 
+# Prints the rules without what differs between generations: each boot loads a new one.
+policy_rules() {
+    rules | sed -E 's/0x[0-9a-f]{8}/0xN/g; s/"generation [0-9]+"/"generation N"/'
+}
+
 clean=$(rules)
 check applies fwctl apply --confirm 600
 check kernel-queues says "queue( flags bypass)? to 0|queue num 0" nft list table inet host
@@ -59,8 +64,26 @@ nft flush ruleset
 systemctl stop $unit
 check boots systemctl start twinwall.service
 check decides-after-the-boot denies denied.example other.example
+systemctl enable --quiet twinwall
+confirmed=$(policy_rules)
+check applies-before-a-reboot fwctl apply --confirm 600 /run/apply/other.nft
+check other-decides-before-the-reboot denies other.example denied.example
+reboot_machine
+network
+check a-reboot-before-confirm-goes-back patiently denies denied.example other.example
+check rules-are-as-before same "$confirmed" policy_rules
+mkdir -p /run/apply
+policy /run/apply/other.nft other.example
+check applies-for-the-next-reboot fwctl apply --confirm 600 /run/apply/other.nft
+check confirms-before-the-reboot fwctl confirm
+confirmed=$(policy_rules)
+reboot_machine
+network
+check a-reboot-after-confirm-keeps-it patiently denies other.example denied.example
+check rules-are-as-confirmed same "$confirmed" policy_rules
+mkdir -p /run/apply
 check unapplies fwctl unapply
 check leaves-no-rule same "$clean" rules
 check leaves-no-firewall not systemctl is-active $unit
-systemctl stop twinwall.service
+systemctl disable --quiet --now twinwall.service
 rm -r /run/apply /etc/twinwall/policy.nft

@@ -1,12 +1,12 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck source=functions
-# The commands of docs/FIRST.md, unchanged, over SSH: from the first policy to a mistake and the removal.
+# The commands of docs/FIRST.md, unchanged, over SSH: from the installation and the first policy to a mistake and the
+# removal. Prints the time until the first policy is confirmed.
 network
 ssh_server
-# Files in /etc are as on a fresh host, whatever ran before.
-check as-installed sh -c 'dpkg --force-confmiss --install /usr/local/share/vm/*.deb'
-page=/usr/share/doc/twinwall-common/FIRST.md
+page=/run/FIRST.md
+cp /usr/share/doc/twinwall-common/FIRST.md $page
 held=/run/held
 
 # commands SECTION: prints the lines of its code blocks.
@@ -14,9 +14,9 @@ commands() {
     sed -n "/^## $1\$/,/^## /s/^    \([a-z]\)/\1/p" "$page"
 }
 
-# remote COMMAND: runs a command in the client's one session.
+# remote COMMAND [SECONDS]: runs a command in the client's one session.
 remote() {
-    timeout 60 ip netns exec client ssh -S "$held" root@192.0.2.1 "$1"
+    timeout "${2:-60}" ip netns exec client ssh -S "$held" root@192.0.2.1 "$1"
 }
 
 # run_all: runs the commands on stdin, one after another.
@@ -60,12 +60,29 @@ loses_the_session() {
     patiently is_closed 80
 }
 
+purges() {
+    # shellcheck disable=SC2016,SC2046 # dpkg-query's format, words
+    dpkg --purge $(dpkg-query --show --showformat '${Package} ' 'twinwall*')
+    not command -v fwctl
+}
+
+# Installs the packages as the page says, on a host that has none.
+installs() {
+    [ "$(commands Install)" = "apt install ./twinwall-common_*.deb ./twinwall-rust_*.deb" ] &&
+        remote "cd /usr/local/share/vm && DEBIAN_FRONTEND=noninteractive $(commands Install)" 600
+}
+
 clean=$(rules)
 ip netns exec client ssh "${ssh_options[@]}" -M -S "$held" -f -N root@192.0.2.1
 check other-ports-are-open is_open 7777
+check no-package-is-left purges
+began=$SECONDS
+check installs installs
+echo "apt install: $((SECONDS - began)) s"
 commands "The first policy" | sed -n '/--yes/,$p' | run_all
 check the-web-is-open web_answers
 check other-ports-are-closed is_closed 7777
+echo "from apt install to a confirmed policy: $((SECONDS - began)) s"
 check removes-the-alternative fwctl unapply
 rm /etc/twinwall/policy.nft
 check init says 'fwctl confirm' answers_first
@@ -87,4 +104,6 @@ check history-says-so says 'not confirmed in time' fwctl history
 commands Removal | run_all
 check no-rule same "$clean" rules
 ip netns exec client ssh -S "$held" -O exit root@192.0.2.1 2>/dev/null
-rm -f "$held" /root/mistake.nft
+rm -f "$held" /root/mistake.nft $page
+# The other packages, for other tests.
+dpkg --force-confmiss --install /usr/local/share/vm/*.deb >/dev/null

@@ -62,8 +62,8 @@ void asked_note(struct asked *asked, const struct packet *packet, const struct a
     };
 }
 
-bool asked_take(struct asked *asked, const struct packet *packet, const struct answer *answer,
-                const struct connection_input *input) {
+bool asked_remove(struct asked *asked, const struct packet *packet, const struct answer *answer,
+                  const struct connection_input *input) {
     const uint64_t tag = hash(asked, packet, answer);
     struct asked_question *all = bucket(asked, tag);
 

@@ -47,7 +47,7 @@ void asked_note(struct asked *asked, const struct packet *packet, const struct a
                 const struct connection_input *input);
 
 /// Removes the question of an answer from the table. Returns true if the question was pending.
-bool asked_take(struct asked *asked, const struct packet *packet, const struct answer *answer,
-                const struct connection_input *input);
+bool asked_remove(struct asked *asked, const struct packet *packet, const struct answer *answer,
+                  const struct connection_input *input);
 
 #endif

@@ -52,6 +52,7 @@ void borders_set(struct borders *borders, const struct packet *packet,
 
 /// Stores the sequence number at which the server's next message begins in *next. Returns false if
 /// the number is unknown.
+/// - next: out: the number; untouched on false.
 bool borders_next(struct borders *borders, const struct packet *packet,
                   const struct connection_input *input, uint32_t *next);
 

@@ -43,5 +43,6 @@ struct followed bound_pass(struct connections *connections, const struct packet 
     *passed = bytes > UINT32_MAX - *passed ? UINT32_MAX : *passed + bytes;
     if (*passed <= connections->settings.undecided_bytes)
         return followed;
-    return lifetime_unreadable(connections, followed.slot, CONNECTION_BOUND, connections->now_ns);
+    return lifetime_make_unreadable(connections, followed.slot, CONNECTION_BOUND,
+                                    connections->now_ns);
 }

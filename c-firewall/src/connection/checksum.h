@@ -14,4 +14,11 @@
 /// - size: number of bytes from the layer 4 header on.
 bool checksum_is_right(const struct packet *packet, uint32_t size);
 
+/// Computes a packet's checksum. UDP without a checksum stays so. Returns false if the packet was
+/// cut.
+/// - packet: TCP or UDP with its layer 4 header, not a fragment.
+/// - place: out: offset of the checksum from the IP header on.
+/// - checksum: out: the correct value.
+bool checksum_correct(const struct packet *packet, uint32_t *place, uint16_t *checksum);
+
 #endif

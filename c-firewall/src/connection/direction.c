@@ -50,7 +50,8 @@ bool direction_answers_pending(const struct connection *connection,
                              connection->pending_server_interface, input);
 }
 
-void direction_take_pending(struct connection *connection, const struct connection_input *input) {
+void direction_confirm_pending(struct connection *connection,
+                               const struct connection_input *input) {
     connection->client_interface = connection->pending_client_interface;
     connection->server_interface = connection->pending_server_interface;
     direction_bind_server(connection, input);

@@ -42,6 +42,6 @@ bool direction_answers_pending(const struct connection *connection,
 
 /// Binds both ends to the interfaces of the pending SYN, which the server has answered.
 /// - input: metadata of the server's answer.
-void direction_take_pending(struct connection *connection, const struct connection_input *input);
+void direction_confirm_pending(struct connection *connection, const struct connection_input *input);
 
 #endif

@@ -70,9 +70,9 @@ struct followed connection_follow(struct connections *connections, const struct 
     if (!has_names(packet))
         return (struct followed){FOLLOWED_NONE, CONNECTION_SLOT_NONE};
     if (packet->fragment)
-        return lifetime_odd(connections, CONNECTION_FRAGMENT);
+        return lifetime_packet_unreadable(connections, CONNECTION_FRAGMENT);
     if (!packet->has_ports)
-        return lifetime_odd(connections, CONNECTION_CUT);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     followed = packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
                                                : connection_udp_follow(connections, packet, input);
     return bound_pass(connections, packet, followed);
@@ -166,6 +166,19 @@ bool connection_is_answer(const struct connections *connections, const struct fo
 
     return connection && connection->accepted && !connection->evasion &&
            connections->is_low != connection->client_low;
+}
+
+bool connection_decides(const struct connections *connections, const struct followed *followed,
+                        const struct packet *packet) {
+    const struct connection_table *table = &connections->table;
+    const struct connection *connection =
+        followed->slot < table->used ? &table->slots[followed->slot] : NULL;
+
+    if (followed->kind != FOLLOWED_NAMES || packet->protocol == IPPROTO_UDP)
+        return followed->kind == FOLLOWED_NAMES && connection_udp_decides(packet);
+    return connection && connection->names.state != NAMES_UNREADABLE &&
+           connections->is_low == connection->client_low &&
+           !connection_is_settled(connections, followed);
 }
 
 uint32_t connection_count(const struct connections *connections) {

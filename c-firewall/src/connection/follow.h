@@ -1,5 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Finds the connection of a packet, and the names that the connection's client has sent so far.
+//
+// Theory of operation: each packet from the queue passes through `follow` once, in the order of the
+// queue, so the folder sees what both ends send. `table` finds the packet's connection by its
+// addresses, protocol and ports; a packet of an unknown connection that may open one gets a slot of
+// the table (`opening` for TCP, `udp` for QUIC and DNS). `tcp` and `udp` then extract the client's
+// bytes and store them in `stream`, which orders them by their position and detects different bytes
+// for the same position. The parsers of names/ read the stream up to its first gap. Their result is
+// undecided while bytes are missing; once the names are known, they hold for all later packets of
+// the connection. On a TCP connection with several DNS queries or HTTP requests (`queries`,
+// `requests`) the names are those of the query or request that a packet completes.
+//
+// The memory is allocated at the start and bounded: slots in `table`, blocks of bytes in `pool`.
+// `lifetime` moves a connection from list to list (opening, silent, showing, settling, known,
+// closing; datagrams for UDP), each with a timeout. If the table is full, an old connection of a
+// client with many connections is removed (`share` counts the connections of each client). If the
+// pool is full, the oldest connection with incomplete names is removed, or the oldest one in the
+// list settling is settled early. A packet in the middle of an unknown connection has unreadable
+// names. The client's bytes are kept until the server has acknowledged them, because only the bytes
+// that the server accepted matter.
 #ifndef CONNECTION_FOLLOW_H
 #define CONNECTION_FOLLOW_H
 
@@ -49,6 +68,7 @@ bool connection_is_reset(const struct connections *connections, const struct fol
 /// For the server it is the number that the server itself has acknowledged, because it may never
 /// have received the client's latest bytes. For the client it is the sequence number of the dropped
 /// packet. Returns false if the number is unknown.
+/// - expected: out: the number; untouched on false.
 bool connection_expected(const struct connections *connections, const struct followed *followed,
                          const struct packet *packet, uint32_t *expected);
 
@@ -57,6 +77,7 @@ bool connection_expected(const struct connections *connections, const struct fol
 /// *expected. For the client it is the number after the server's latest byte. Returns false if the
 /// number is unknown.
 /// - packet: RST that the kernel sent to the other end.
+/// - expected: out: the number; unspecified on false.
 bool connection_refuse(struct connections *connections, const struct packet *packet,
                        uint64_t generation, uint32_t *expected);
 
@@ -69,6 +90,12 @@ bool connection_is_settled(const struct connections *connections, const struct f
 /// Packets of the client may change them: a packet with several datagrams can hide the ClientHello
 /// of another connection. Returns false if the client sent different bytes for the same position.
 bool connection_is_answer(const struct connections *connections, const struct followed *followed);
+
+/// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP
+/// client whose names are not final, or is a DNS query, or is like a packet of QUIC. Packets of
+/// unreadable connections are not among them.
+bool connection_decides(const struct connections *connections, const struct followed *followed,
+                        const struct packet *packet);
 
 /// Returns the number of connections that are followed.
 uint32_t connection_count(const struct connections *connections);

@@ -66,7 +66,7 @@ static void forget(struct connections *connections, uint32_t slot) {
     connection_table_remove(&connections->table, slot);
 }
 
-void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+void lifetime_record_removal(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
 
     if (connection->is_udp || connection->syn_data) {
@@ -77,7 +77,7 @@ void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_
 
 /// Removes a connection from the table, and records it if its server may continue it.
 static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
-    lifetime_bury(connections, slot, now_ns);
+    lifetime_record_removal(connections, slot, now_ns);
     forget(connections, slot);
 }
 
@@ -109,12 +109,12 @@ static bool has_begun(const struct connection *connection) {
 
 /// Settles a connection although its server may not have acknowledged all bytes. If another query
 /// or request has begun, it is lost, and the connection becomes unreadable.
-static void let_go(struct connections *connections, uint32_t slot, enum connection_cause cause,
-                   uint64_t now_ns) {
+static void settle_early(struct connections *connections, uint32_t slot,
+                         enum connection_cause cause, uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
 
     if (has_begun(connection))
-        lifetime_unreadable(connections, slot, cause, now_ns);
+        lifetime_make_unreadable(connections, slot, cause, now_ns);
     else
         lifetime_settle(connections, slot, now_ns);
 }
@@ -124,14 +124,14 @@ static void count_unreadable(struct connections *connections, enum connection_ca
 }
 
 /// Handles the timeout of a connection.
-static void end_of(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+static void time_out(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     switch (connection_table_at(&connections->table, slot)->list) {
     case CONNECTION_SHOWING:
         count_unreadable(connections, CONNECTION_TIMEOUT);
         abandon(connections, slot, now_ns);
         break;
     case CONNECTION_SETTLING:
-        let_go(connections, slot, CONNECTION_TIMEOUT, now_ns);
+        settle_early(connections, slot, CONNECTION_TIMEOUT, now_ns);
         break;
     default:
         forget(connections, slot);
@@ -155,7 +155,7 @@ void lifetime_expire(struct connections *connections, uint64_t now_ns) {
                 connections->expire_ns = now_ns;
                 break;
             }
-            end_of(connections, slot, now_ns);
+            time_out(connections, slot, now_ns);
         }
     }
 }
@@ -255,7 +255,7 @@ void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now
         connection_table_move_to(&connections->table, slot, list, now_ns);
 }
 
-void lifetime_stand(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+void lifetime_establish(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     if (connection_table_at(&connections->table, slot)->list == CONNECTION_OPENING)
         connection_table_move_to(&connections->table, slot, CONNECTION_SILENT, now_ns);
 }
@@ -284,16 +284,17 @@ static struct followed alone(struct connections *connections, enum names_state s
     return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
 }
 
-struct followed lifetime_odd(struct connections *connections, enum connection_cause cause) {
+struct followed lifetime_packet_unreadable(struct connections *connections,
+                                           enum connection_cause cause) {
     count_unreadable(connections, cause);
     return alone(connections, NAMES_UNREADABLE);
 }
 
-struct followed lifetime_fresh(struct connections *connections) {
+struct followed lifetime_packet_undecided(struct connections *connections) {
     return alone(connections, NAMES_UNDECIDED);
 }
 
-struct followed lifetime_other(struct connections *connections) {
+struct followed lifetime_packet_nameless(struct connections *connections) {
     return alone(connections, NAMES_KNOWN);
 }
 
@@ -303,14 +304,14 @@ bool lifetime_is_denied(struct connections *connections, uint32_t slot, uint64_t
     return connection->evasion || (connection->denied == generation && generation != 0);
 }
 
-struct followed lifetime_named(struct connections *connections, uint32_t slot) {
+struct followed lifetime_packet_names(struct connections *connections, uint32_t slot) {
     const bool evasion = connection_table_at(&connections->table, slot)->evasion;
 
     return (struct followed){evasion ? FOLLOWED_DENIED : FOLLOWED_NAMES, slot};
 }
 
-struct followed lifetime_unreadable(struct connections *connections, uint32_t slot,
-                                    enum connection_cause cause, uint64_t now_ns) {
+struct followed lifetime_make_unreadable(struct connections *connections, uint32_t slot,
+                                         enum connection_cause cause, uint64_t now_ns) {
     struct connection *connection = connection_table_at(&connections->table, slot);
 
     if (connection->names.state != NAMES_UNREADABLE) {
@@ -323,10 +324,11 @@ struct followed lifetime_unreadable(struct connections *connections, uint32_t sl
         count_unreadable(connections, cause);
         lifetime_settle(connections, slot, now_ns);
     }
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }
 
-struct followed lifetime_evade(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+struct followed lifetime_deny_evasion(struct connections *connections, uint32_t slot,
+                                      uint64_t now_ns) {
     struct connection *connection = connection_table_at(&connections->table, slot);
 
     connection->evasion = true;
@@ -334,7 +336,7 @@ struct followed lifetime_evade(struct connections *connections, uint32_t slot, u
     connection->closed = true;
     connections->counts.evasion++;
     lifetime_settle(connections, slot, now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }
 
 void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation,
@@ -363,7 +365,7 @@ void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t de
     connection_table_move_to(&connections->table, slot, CONNECTION_SETTLING, now_ns);
 }
 
-void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+void lifetime_start_showing(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     if (connection_table_at(&connections->table, slot)->list != CONNECTION_SHOWING)
         connection_table_move_to(&connections->table, slot, CONNECTION_SHOWING, now_ns);
 }
@@ -379,17 +381,18 @@ static bool reclaim(struct connections *connections, uint32_t slot, uint64_t now
         return true;
     }
     if (settling != CONNECTION_SLOT_NONE && settling != slot) {
-        let_go(connections, settling, CONNECTION_POOL, now_ns);
+        settle_early(connections, settling, CONNECTION_POOL, now_ns);
         return true;
     }
     return false;
 }
 
-enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
-                              const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
+enum stream_put lifetime_store(struct connections *connections, uint32_t slot, uint32_t offset,
+                               const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     for (uint32_t i = 0; i < RECLAIM_MAX; i++) {
         struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
-        const enum stream_put put = stream_put(stream, &connections->pool, offset, bytes, length);
+        const enum stream_put put =
+            stream_insert(stream, &connections->pool, offset, bytes, length);
 
         if (put != STREAM_POOL || !reclaim(connections, slot, now_ns))
             return put;
@@ -401,10 +404,10 @@ struct followed lifetime_refuse(struct connections *connections, uint32_t slot, 
                                 uint64_t now_ns) {
     switch (put) {
     case STREAM_CONFLICT:
-        return lifetime_evade(connections, slot, now_ns);
+        return lifetime_deny_evasion(connections, slot, now_ns);
     case STREAM_GAPS:
-        return lifetime_unreadable(connections, slot, CONNECTION_GAPS, now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_GAPS, now_ns);
     default:
-        return lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
     }
 }

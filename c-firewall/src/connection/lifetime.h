@@ -16,7 +16,7 @@ void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t no
 /// Records a connection before its removal, if its server may continue it later. That is true for
 /// UDP, and for TCP with data on the SYN: a repeated SYN can continue it. Other TCP needs a new
 /// SYN, which a server does not answer while it still has the connection.
-void lifetime_bury(struct connections *connections, uint32_t slot, uint64_t now_ns);
+void lifetime_record_removal(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Handles the timeouts of expired connections, at most EXPIRE_MAX of each list.
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
@@ -42,33 +42,35 @@ void lifetime_forget_all(struct connections *connections);
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Records that both ends have opened a connection.
-void lifetime_stand(struct connections *connections, uint32_t slot, uint64_t now_ns);
+void lifetime_establish(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Records that an end has closed a connection.
 void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Returns unreadable names for a packet, whatever the names of its connection are.
-struct followed lifetime_odd(struct connections *connections, enum connection_cause cause);
+struct followed lifetime_packet_unreadable(struct connections *connections,
+                                           enum connection_cause cause);
 
 /// Returns undecided names for a packet that opens a connection.
-struct followed lifetime_fresh(struct connections *connections);
+struct followed lifetime_packet_undecided(struct connections *connections);
 
 /// Returns known names without content for a packet that needs no connection.
-struct followed lifetime_other(struct connections *connections);
+struct followed lifetime_packet_nameless(struct connections *connections);
 
 /// Returns true if all packets of a connection are denied.
 bool lifetime_is_denied(struct connections *connections, uint32_t slot, uint64_t generation);
 
 /// Returns the names of a packet's connection, or Denied if its client sent different bytes for the
 /// same position.
-struct followed lifetime_named(struct connections *connections, uint32_t slot);
+struct followed lifetime_packet_names(struct connections *connections, uint32_t slot);
 
 /// Makes the names of a connection unreadable for good.
-struct followed lifetime_unreadable(struct connections *connections, uint32_t slot,
-                                    enum connection_cause cause, uint64_t now_ns);
+struct followed lifetime_make_unreadable(struct connections *connections, uint32_t slot,
+                                         enum connection_cause cause, uint64_t now_ns);
 
 /// Denies a connection for good because its client sent different bytes for the same position.
-struct followed lifetime_evade(struct connections *connections, uint32_t slot, uint64_t now_ns);
+struct followed lifetime_deny_evasion(struct connections *connections, uint32_t slot,
+                                      uint64_t now_ns);
 
 /// Records that a policy refused a connection.
 /// - tells: true if the ends of a TCP connection are notified.
@@ -80,12 +82,12 @@ void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t de
                      uint64_t now_ns);
 
 /// Records that a client has begun to send its names, which starts the time limit.
-void lifetime_show(struct connections *connections, uint32_t slot, uint64_t now_ns);
+void lifetime_start_showing(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted or
 /// settled to free memory.
-enum stream_put lifetime_keep(struct connections *connections, uint32_t slot, uint32_t offset,
-                              const uint8_t *bytes, uint32_t length, uint64_t now_ns);
+enum stream_put lifetime_store(struct connections *connections, uint32_t slot, uint32_t offset,
+                               const uint8_t *bytes, uint32_t length, uint64_t now_ns);
 
 /// Handles bytes of a client that were not stored: the connection is denied or becomes unreadable.
 struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,

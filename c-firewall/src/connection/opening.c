@@ -33,7 +33,7 @@ uint32_t opening_begin(struct connections *connections, const struct segment *se
     connection->stream.base = connection->begun;
     direction_bind(connection, &segment->input);
     if (is_buried)
-        lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
+        lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
     return slot;
 }
 
@@ -75,15 +75,16 @@ bool opening_begin_again(struct connections *connections, uint32_t slot,
         return false;
     if (!may_begin(connection, segment)) {
         connection->crossed |= !connection->confirmed;
-        *followed = lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+        *followed = lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
         return true;
     }
     direction_bind_pending(connection, &segment->input);
     connection->pending = true;
     connection->pending_low = segment->is_low;
     connection->pending_base = first_of(segment);
-    *followed = segment->length == 0 ? lifetime_fresh(connections)
-                                     : lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+    *followed = segment->length == 0
+                    ? lifetime_packet_undecided(connections)
+                    : lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     return true;
 }
 
@@ -111,7 +112,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     connection->stream = stream_make(connection->begun);
     connection->is_dns = segment->source_port == DNS_PORT;
     connection->client_low = connection->pending_low;
-    direction_take_pending(connection, &segment->input);
+    direction_confirm_pending(connection, &segment->input);
     confirm(connection, segment);
     connection->pending = false;
     connection->closed = false;
@@ -129,7 +130,7 @@ static struct followed replace(struct connections *connections, uint32_t slot,
                 share_place(&connections->table, &segment->key, connection->client_low));
     connections->counts.opened++;
     connection_table_move_to(&connections->table, slot, CONNECTION_OPENING, segment->now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }
 
 struct followed opening_answer(struct connections *connections, uint32_t slot,
@@ -140,23 +141,24 @@ struct followed opening_answer(struct connections *connections, uint32_t slot,
 
     // Both ends have sent a SYN, so either may be the client.
     if (connection->crossed && !segment_is_clients(segment, connection))
-        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     if (answers_pending(connection, segment))
         return replace(connections, slot, segment);
     if (segment_is_clients(segment, connection))
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+        return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     if (direction_is_foreign(connection, segment->is_low, &segment->input))
-        return lifetime_odd(connections, CONNECTION_INTERFACE);
+        return lifetime_packet_unreadable(connections, CONNECTION_INTERFACE);
     if (is_ours && !connection->confirmed) {
         confirm(connection, segment);
         direction_bind_server(connection, &segment->input);
-        return lifetime_named(connections, slot);
+        return lifetime_packet_names(connections, slot);
     }
     if (is_ours && first_of(segment) == connection->server_begun)
-        return lifetime_named(connections, slot);
-    if (opening_is_finished(connection))
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
-    return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
+        return lifetime_packet_names(connections, slot);
+    // The server may answer an earlier SYN than the pending one, with which the client goes on.
+    if (opening_is_finished(connection) && !connection->pending)
+        return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
+    return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
 }
 
 bool opening_hear(struct connection *connection, const struct segment *segment) {

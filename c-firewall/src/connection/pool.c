@@ -27,7 +27,7 @@ void connection_pool_free(struct connection_pool *pool) {
     *pool = (struct connection_pool){0};
 }
 
-uint32_t connection_pool_take(struct connection_pool *pool) {
+uint32_t connection_pool_allocate(struct connection_pool *pool) {
     const uint32_t block = pool->free;
 
     if (block != CONNECTION_BLOCK_NONE) {

@@ -15,7 +15,7 @@ void connection_pool_free(struct connection_pool *pool);
 
 /// Allocates a block from the pool. Returns its index, or CONNECTION_BLOCK_NONE if no block is
 /// free. Its content is arbitrary.
-uint32_t connection_pool_take(struct connection_pool *pool);
+uint32_t connection_pool_allocate(struct connection_pool *pool);
 
 /// Returns a block to the pool.
 void connection_pool_give(struct connection_pool *pool, uint32_t block);

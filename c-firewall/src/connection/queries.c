@@ -69,9 +69,9 @@ static void trim(struct connections *connections, uint32_t slot, uint64_t now_ns
     stream->acked = before.acked - first;
     stream->decided = before.decided > first ? before.decided - first : 0;
     stream->ahead = before.ahead;
-    if (stream_put(stream, &connections->pool, 0, connections->gathered + first, end - first) !=
+    if (stream_insert(stream, &connections->pool, 0, connections->gathered + first, end - first) !=
         STREAM_KEPT)
-        lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+        lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
 }
 
 void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns) {
@@ -97,7 +97,7 @@ static bool give_up(struct connections *connections, enum connection_cause cause
     struct connection_queries *queries = &connections->queries;
 
     at(connections, queries->slot)->names.state = NAMES_UNDECIDED;
-    lifetime_unreadable(connections, queries->slot, cause, now_ns);
+    lifetime_make_unreadable(connections, queries->slot, cause, now_ns);
     queries->slot = CONNECTION_SLOT_NONE;
     return true;
 }
@@ -151,30 +151,30 @@ static void note_part(struct connections *connections, uint32_t slot, bool grown
     if (grown && names_dns_framed(connections->gathered + decided, end - decided,
                                   &connection->names, &taken) == NAMES_UNREADABLE) {
         connection->names.state = NAMES_UNDECIDED;
-        lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+        lifetime_make_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
         return;
     }
     if (grown)
         connection->cache = (struct connection_cache){0};
     if (stream_has_more(&connection->stream))
-        lifetime_show(connections, slot, now_ns);
+        lifetime_start_showing(connections, slot, now_ns);
 }
 
-struct followed queries_take(struct connections *connections, uint32_t slot, uint32_t offset,
-                             const uint8_t *data, uint32_t captured, uint32_t length,
-                             uint64_t now_ns) {
+struct followed queries_follow(struct connections *connections, uint32_t slot, uint32_t offset,
+                               const uint8_t *data, uint32_t captured, uint32_t length,
+                               uint64_t now_ns) {
     struct stream *stream = &at(connections, slot)->stream;
     const uint32_t before = stream_prefix(stream);
     enum stream_put put;
     uint32_t end;
 
     if (stream->let_go)
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+        return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     if (captured < length)
-        return lifetime_odd(connections, CONNECTION_CUT);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     if (offset > STREAM_BYTES_MAX || length > STREAM_BYTES_MAX - offset)
-        return lifetime_odd(connections, CONNECTION_GAPS);
-    put = lifetime_keep(connections, slot, offset, data, length, now_ns);
+        return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
+    put = lifetime_store(connections, slot, offset, data, length, now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, now_ns);
     if (offset > before)
@@ -191,5 +191,5 @@ struct followed queries_take(struct connections *connections, uint32_t slot, uin
     decide_to(connections, slot, border(connections, end, end), now_ns);
     if (!queries_next(connections, now_ns))
         note_part(connections, slot, end > before, now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }

@@ -28,9 +28,9 @@ void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on.
-struct followed queries_take(struct connections *connections, uint32_t slot, uint32_t offset,
-                             const uint8_t *data, uint32_t captured, uint32_t length,
-                             uint64_t now_ns);
+struct followed queries_follow(struct connections *connections, uint32_t slot, uint32_t offset,
+                               const uint8_t *data, uint32_t captured, uint32_t length,
+                               uint64_t now_ns);
 
 /// Moves to the next query that decides the current packet, and stores the query's names as those
 /// of the connection. Returns false if none is left.

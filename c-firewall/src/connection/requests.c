@@ -83,8 +83,8 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
     stream->acked = before.acked > step ? before.acked - step : 0;
     requests->next -= step;
     connection->requests_begun = *requests;
-    if (stream_put(stream, &connections->pool, 0, connections->gathered, kept) != STREAM_KEPT) {
-        lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+    if (stream_insert(stream, &connections->pool, 0, connections->gathered, kept) != STREAM_KEPT) {
+        lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
         return;
     }
     if (kept == 0 && connection->list == CONNECTION_SETTLING)
@@ -112,7 +112,7 @@ static void pass(struct connections *connections, uint32_t head_bytes, uint64_t 
 }
 
 /// Reads the head of a chunk, and moves past the chunk. Returns the state of names_body_chunk.
-static enum names_state take_chunk(struct connections *connections, const uint8_t *bytes,
+static enum names_state skip_chunk(struct connections *connections, const uint8_t *bytes,
                                    uint32_t length, uint64_t now_ns) {
     struct names_chunk chunk;
     const enum names_state state = names_body_chunk(bytes, length, &chunk);
@@ -145,8 +145,8 @@ static void note(struct connections *connections, const struct names *names,
 
 /// Reads a request.
 /// - is_read: out: true if the request is complete and decides the current packet.
-static enum names_state take_header(struct connections *connections, const uint8_t *bytes,
-                                    uint32_t length, uint64_t now_ns, bool *is_read) {
+static enum names_state parse_header(struct connections *connections, const uint8_t *bytes,
+                                     uint32_t length, uint64_t now_ns, bool *is_read) {
     struct names_progress *progress = &at(connections, connections->queries.slot)->progress;
     uint32_t ends = 0; // number of bytes of empty lines
     enum names_state state;
@@ -161,7 +161,7 @@ static enum names_state take_header(struct connections *connections, const uint8
     }
     state = names_http_begins(bytes, length, progress);
     if (state == NAMES_KNOWN)
-        state = names_http_read(bytes, length, false, progress, &body, &names);
+        state = names_http_parse(bytes, length, false, progress, &body, &names);
     if (state == NAMES_NONE || (state == NAMES_KNOWN && names.protocol != NAMES_HTTP))
         return NAMES_UNREADABLE;
     *is_read = state == NAMES_KNOWN;
@@ -175,7 +175,7 @@ static enum names_state take_header(struct connections *connections, const uint8
 static bool give_up(struct connections *connections, enum connection_cause cause, uint64_t now_ns) {
     const uint32_t slot = connections->queries.slot;
 
-    lifetime_unreadable(connections, slot, cause, now_ns);
+    lifetime_make_unreadable(connections, slot, cause, now_ns);
     connections->queries.slot = CONNECTION_SLOT_NONE;
     return true;
 }
@@ -192,14 +192,14 @@ bool requests_next(struct connections *connections, uint64_t now_ns) {
 
         if (!is_chunk && queries->left-- == 0)
             return give_up(connections, CONNECTION_GAPS, now_ns);
-        state = is_chunk ? take_chunk(connections, bytes, length, now_ns)
-                         : take_header(connections, bytes, length, now_ns, &is_read);
+        state = is_chunk ? skip_chunk(connections, bytes, length, now_ns)
+                         : parse_header(connections, bytes, length, now_ns, &is_read);
         if (state == NAMES_UNREADABLE || (state == NAMES_UNDECIDED && length >= STREAM_BYTES_MAX))
             return give_up(connections, CONNECTION_PARSE, now_ns);
         if (is_read)
             return true;
         if (state == NAMES_UNDECIDED) {
-            lifetime_show(connections, queries->slot, now_ns);
+            lifetime_start_showing(connections, queries->slot, now_ns);
             break;
         }
     }
@@ -208,13 +208,13 @@ bool requests_next(struct connections *connections, uint64_t now_ns) {
 }
 
 /// Reads the available bytes of a stream from an offset on.
-static struct followed read(struct connections *connections, uint32_t slot, uint64_t place,
-                            uint64_t now_ns) {
+static struct followed parse(struct connections *connections, uint32_t slot, uint64_t place,
+                             uint64_t now_ns) {
     const struct stream *stream = &at(connections, slot)->stream;
     const uint32_t end = stream_prefix(stream);
 
     if (place >= end)
-        return lifetime_named(connections, slot);
+        return lifetime_packet_names(connections, slot);
     stream_gather(stream, &connections->pool, 0, end, connections->gathered);
     connections->queries = (struct connection_queries){
         .slot = slot,
@@ -224,7 +224,7 @@ static struct followed read(struct connections *connections, uint32_t slot, uint
         .left = QUERIES_MAX,
     };
     requests_next(connections, now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }
 
 struct followed requests_begin(struct connections *connections, uint32_t slot,
@@ -235,15 +235,15 @@ struct followed requests_begin(struct connections *connections, uint32_t slot,
     connection->requests_begun = connection->requests;
     connection->progress = (struct names_progress){0};
     if (segment->input.asks_requests)
-        return read(connections, slot, 0, segment->now_ns);
+        return parse(connections, slot, 0, segment->now_ns);
     connection->requests.awaited = REQUESTS_LOST;
     lifetime_decide(connections, slot, stream_prefix(&connection->stream), segment->now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }
 
-struct followed requests_take(struct connections *connections, uint32_t slot, uint32_t offset,
-                              const uint8_t *data, uint32_t captured, uint32_t length,
-                              uint64_t now_ns) {
+struct followed requests_follow(struct connections *connections, uint32_t slot, uint32_t offset,
+                                const uint8_t *data, uint32_t captured, uint32_t length,
+                                uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
     struct requests *requests = &connection->requests;
     const uint32_t room = offset < STREAM_BYTES_MAX ? STREAM_BYTES_MAX - offset : 0;
@@ -254,25 +254,25 @@ struct followed requests_take(struct connections *connections, uint32_t slot, ui
     enum stream_put put;
 
     if (connection->stream.let_go)
-        return is_body ? lifetime_named(connections, slot)
-                       : lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+        return is_body ? lifetime_packet_names(connections, slot)
+                       : lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     if (needed < length && !is_body)
-        return lifetime_odd(connections, CONNECTION_GAPS);
+        return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
     if (captured < needed)
-        return lifetime_odd(connections, CONNECTION_CUT);
-    put = lifetime_keep(connections, slot, offset, data, needed, now_ns);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
+    put = lifetime_store(connections, slot, offset, data, needed, now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, now_ns);
     if (offset < connection->stream.decided) {
         *requests = connection->requests_begun;
         connection->progress = (struct names_progress){0};
-        return read(connections, slot, requests->next, now_ns);
+        return parse(connections, slot, requests->next, now_ns);
     }
     // A header that has begun stays incomplete until a line ends.
     if (connection->list == CONNECTION_SHOWING && offset <= before &&
         stream_prefix(&connection->stream) == offset + needed &&
         offset + needed < STREAM_BYTES_MAX && requests->awaited == REQUESTS_HEADER &&
         !memchr(data, '\n', needed))
-        return lifetime_named(connections, slot);
-    return read(connections, slot, requests->next, now_ns);
+        return lifetime_packet_names(connections, slot);
+    return parse(connections, slot, requests->next, now_ns);
 }

@@ -42,9 +42,9 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on.
-struct followed requests_take(struct connections *connections, uint32_t slot, uint32_t offset,
-                              const uint8_t *data, uint32_t captured, uint32_t length,
-                              uint64_t now_ns);
+struct followed requests_follow(struct connections *connections, uint32_t slot, uint32_t offset,
+                                const uint8_t *data, uint32_t captured, uint32_t length,
+                                uint64_t now_ns);
 
 /// Moves to the next request that decides the current packet, and stores the request's names as
 /// those of the connection. Returns false if none is left.

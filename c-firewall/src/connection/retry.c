@@ -50,7 +50,7 @@ void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_n
         lifetime_settle(connections, slot, now_ns);
 }
 
-struct followed retry_read(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+struct followed retry_parse(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct connection *connection = connection_table_at(&connections->table, slot);
     const uint32_t end = stream_prefix(&connection->stream);
     struct names *other = &connections->alone;
@@ -59,17 +59,19 @@ struct followed retry_read(struct connections *connections, uint32_t slot, uint6
     stream_gather(&connection->stream, &connections->pool, 0, NAMES_RECORD_HEAD_BYTES,
                   connections->gathered);
     if (names_record_is_alone(connections->gathered, end))
-        return lifetime_named(connections, slot);
+        return lifetime_packet_names(connections, slot);
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
-    state = names_record_read_second(connections->gathered, end, connections->scratch,
-                                     &connection->progress, other);
+    state = names_record_parse_second(connections->gathered, end, connections->scratch,
+                                      &connection->progress, other);
     if (state == NAMES_UNREADABLE)
-        return lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
     if (state == NAMES_KNOWN && !names_hello_is_same(&connection->names, other))
-        return lifetime_evade(connections, slot, now_ns);
+        return lifetime_deny_evasion(connections, slot, now_ns);
     connection->may_retry = state == NAMES_UNDECIDED;
-    if (state == NAMES_KNOWN)
+    // Final only once the server has these bytes, also if another message is in the second hello's
+    // place.
+    if (state != NAMES_UNDECIDED)
         connection->stream.decided = end;
     retry_settle(connections, slot, now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }

@@ -27,6 +27,6 @@ void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_n
 
 /// Reads the bytes after the first ClientHello up to the first gap: a second ClientHello must have
 /// the same names.
-struct followed retry_read(struct connections *connections, uint32_t slot, uint64_t now_ns);
+struct followed retry_parse(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 #endif

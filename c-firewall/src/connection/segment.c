@@ -20,19 +20,19 @@ bool segment_of(const struct packet *packet, const struct connection_input *inpu
     if (start > packet->captured || packet->captured - start < PACKET_TCP_HEADER_BYTES)
         return false;
     copied = packet->captured - start;
-    header_bytes = (header[12] >> 4) * 4U;
+    header_bytes = (header[PACKET_TCP_LENGTH_OFFSET] >> 4) * 4U;
     if (header_bytes < PACKET_TCP_HEADER_BYTES || header_bytes > available)
         return false;
     *segment = (struct segment){
         .source_port = packet->source_port,
         .destination_port = packet->destination_port,
-        .flags = header[13],
-        .is_multipath = (header[13] & SEGMENT_SYN) &&
+        .flags = header[PACKET_TCP_FLAGS_OFFSET],
+        .is_multipath = (header[PACKET_TCP_FLAGS_OFFSET] & SEGMENT_SYN) &&
                         (copied < header_bytes ||
                          option_has(header + PACKET_TCP_HEADER_BYTES,
                                     header_bytes - PACKET_TCP_HEADER_BYTES, OPTION_MULTIPATH)),
-        .sequence = be32(header + 4),
-        .acknowledged = be32(header + 8),
+        .sequence = be32(header + PACKET_TCP_SEQUENCE_OFFSET),
+        .acknowledged = be32(header + PACKET_TCP_ACKNOWLEDGED_OFFSET),
         .data = header + min(header_bytes, copied),
         .captured = min(copied - min(header_bytes, copied), available - header_bytes),
         .length = available - header_bytes,

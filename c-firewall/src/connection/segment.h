@@ -41,6 +41,7 @@ bool segment_of(const struct packet *packet, const struct connection_input *inpu
 
 /// Stores the sequence number of a TCP packet in *sequence. Returns false if its header was not
 /// copied or is malformed.
+/// - sequence: out: the number; untouched on false.
 bool segment_sequence(const struct packet *packet, uint32_t *sequence);
 
 /// Returns true if a segment comes from the client of its connection.

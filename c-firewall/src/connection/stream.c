@@ -76,7 +76,7 @@ static bool store(struct stream *stream, struct connection_pool *pool, uint32_t 
         uint32_t *block = &stream->blocks[chunk.block];
 
         if (*block == CONNECTION_BLOCK_NONE)
-            *block = connection_pool_take(pool);
+            *block = connection_pool_allocate(pool);
         if (*block == CONNECTION_BLOCK_NONE)
             return false;
         memcpy(chunk_memory(stream, pool, &chunk), bytes + done, chunk.bytes);
@@ -86,8 +86,8 @@ static bool store(struct stream *stream, struct connection_pool *pool, uint32_t 
 }
 
 /// Appends a piece's offsets to `spans`, if there is room.
-static void put_span(struct stream_span spans[static CONNECTION_SPANS_MAX + 1], uint32_t *count,
-                     struct stream_span span) {
+static void append_span(struct stream_span spans[static CONNECTION_SPANS_MAX + 1], uint32_t *count,
+                        struct stream_span span) {
     spans[(*count)++] = span;
 }
 
@@ -107,13 +107,13 @@ static bool add_span(struct stream *stream, uint32_t start, uint32_t limit) {
             continue;
         }
         if (span.start > joined.end && !is_in) {
-            put_span(spans, &count, joined);
+            append_span(spans, &count, joined);
             is_in = true;
         }
-        put_span(spans, &count, span);
+        append_span(spans, &count, span);
     }
     if (!is_in)
-        put_span(spans, &count, joined);
+        append_span(spans, &count, joined);
     if (count > CONNECTION_SPANS_MAX)
         return false;
     memcpy(stream->spans, spans, count * sizeof *spans);
@@ -121,8 +121,8 @@ static bool add_span(struct stream *stream, uint32_t start, uint32_t limit) {
     return true;
 }
 
-enum stream_put stream_put(struct stream *stream, struct connection_pool *pool, uint32_t offset,
-                           const uint8_t *bytes, uint32_t length) {
+enum stream_put stream_insert(struct stream *stream, struct connection_pool *pool, uint32_t offset,
+                              const uint8_t *bytes, uint32_t length) {
     const uint32_t kept = offset < STREAM_BYTES_MAX ? min(length, STREAM_BYTES_MAX - offset) : 0;
 
     if (kept == 0)

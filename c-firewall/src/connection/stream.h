@@ -27,8 +27,8 @@ enum stream_put {
 struct stream stream_make(uint32_t base);
 
 /// Stores a piece. Bytes from offset STREAM_BYTES_MAX on are dropped.
-enum stream_put stream_put(struct stream *stream, struct connection_pool *pool, uint32_t offset,
-                           const uint8_t *bytes, uint32_t length);
+enum stream_put stream_insert(struct stream *stream, struct connection_pool *pool, uint32_t offset,
+                              const uint8_t *bytes, uint32_t length);
 
 /// Returns the number of bytes before the first gap.
 uint32_t stream_prefix(const struct stream *stream);

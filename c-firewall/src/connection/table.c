@@ -162,7 +162,7 @@ static void append(struct connection_table *table, uint32_t slot, enum connectio
 }
 
 /// Removes a connection from its list.
-static void take_out(struct connection_table *table, uint32_t slot) {
+static void unlink(struct connection_table *table, uint32_t slot) {
     const struct connection *connection = connection_table_at(table, slot);
     struct connection_times *head = &table->lists[connection->list];
     const uint32_t older = connection->older, newer = connection->newer;
@@ -204,7 +204,7 @@ uint32_t connection_table_add(struct connection_table *table, const struct conne
 
 void connection_table_move_to(struct connection_table *table, uint32_t slot,
                               enum connection_list list, uint64_t now_ns) {
-    take_out(table, slot);
+    unlink(table, slot);
     append(table, slot, list, now_ns);
 }
 
@@ -213,7 +213,7 @@ void connection_table_remove(struct connection_table *table, uint32_t slot) {
     uint32_t *first = &table->buckets[connection->bucket];
     uint32_t before = *first - 1;
 
-    take_out(table, slot);
+    unlink(table, slot);
     if (before == slot) {
         *first = connection->chained + 1;
     } else {

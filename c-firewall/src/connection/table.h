@@ -65,6 +65,7 @@ void connection_table_bury(struct connection_table *table, const struct connecti
 
 /// Stores the age in seconds of the record at an index of `graves` in *age. Returns false if there
 /// is no record, or it has expired.
+/// - age: out: the age; unspecified on false.
 bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
                                 uint64_t now_ns, uint32_t *age);
 

@@ -23,9 +23,9 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
 
 /// Compares repeated and late bytes with the bytes that the names were read from. If a server may
 /// request another ClientHello, the bytes after the first ClientHello are read as well.
-static struct followed take_known(struct connections *connections, uint32_t slot,
-                                  const struct segment *segment, uint32_t offset,
-                                  const uint8_t *data, uint32_t captured, uint32_t length) {
+static struct followed follow_known(struct connections *connections, uint32_t slot,
+                                    const struct segment *segment, uint32_t offset,
+                                    const uint8_t *data, uint32_t captured, uint32_t length) {
     struct connection *connection = at(connections, slot);
     const struct stream *stream = &connection->stream;
     const bool may_retry = connection->may_retry;
@@ -36,35 +36,36 @@ static struct followed take_known(struct connections *connections, uint32_t slot
     enum stream_put put;
 
     if (opening_is_finished(connection) || (!may_retry && needed == 0))
-        return lifetime_named(connections, slot);
+        return lifetime_packet_names(connections, slot);
     if (stream->let_go)
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+        return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     if (captured < needed)
-        return lifetime_odd(connections, CONNECTION_CUT);
-    put = lifetime_keep(connections, slot, offset, data, needed, segment->now_ns);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
+    put = lifetime_store(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
     followed = may_retry && stream_prefix(stream) > before
-                   ? retry_read(connections, slot, segment->now_ns)
-                   : lifetime_named(connections, slot);
-    return connection->may_retry && needed < length ? lifetime_odd(connections, CONNECTION_GAPS)
-                                                    : followed;
+                   ? retry_parse(connections, slot, segment->now_ns)
+                   : lifetime_packet_names(connections, slot);
+    return connection->may_retry && needed < length
+               ? lifetime_packet_unreadable(connections, CONNECTION_GAPS)
+               : followed;
 }
 
 /// Reads the bytes of a stream before the first gap.
 /// - data: bytes of the latest segment, from its offset on.
-static enum names_state read(struct connections *connections, uint32_t slot, uint32_t offset,
-                             const uint8_t *data, uint32_t length) {
+static enum names_state parse(struct connections *connections, uint32_t slot, uint32_t offset,
+                              const uint8_t *data, uint32_t length) {
     struct connection *connection = at(connections, slot);
     const uint32_t end = stream_prefix(&connection->stream);
     const bool whole = end >= STREAM_BYTES_MAX;
 
     if (offset == 0 && length == end)
-        return names_client_read(data, length, whole, connections->scratch, &connection->progress,
-                                 &connection->names);
+        return names_client_parse(data, length, whole, connections->scratch, &connection->progress,
+                                  &connection->names);
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
-    return names_client_read(connections->gathered, end, whole, connections->scratch,
-                             &connection->progress, &connection->names);
+    return names_client_parse(connections->gathered, end, whole, connections->scratch,
+                              &connection->progress, &connection->names);
 }
 
 /// Returns true if the latest bytes can't decide an undecided connection, so that its bytes need
@@ -92,17 +93,17 @@ static struct followed decide(struct connections *connections, uint32_t slot, ui
     connection->progress = (struct names_progress){0};
     connection->may_retry = retry_can(&connection->names);
     if (!connection->may_retry)
-        return lifetime_named(connections, slot);
+        return lifetime_packet_names(connections, slot);
     // The part of the server's bytes that answers the ClientHello is unknown.
     if (connection->server_end != connection->server_begun)
-        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
-    return retry_read(connections, slot, now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
+    return retry_parse(connections, slot, now_ns);
 }
 
 /// Reads the bytes of a client that has not sent its names completely.
-static struct followed take_undecided(struct connections *connections, uint32_t slot,
-                                      const struct segment *segment, uint32_t offset,
-                                      const uint8_t *data, uint32_t captured, uint32_t length) {
+static struct followed follow_undecided(struct connections *connections, uint32_t slot,
+                                        const struct segment *segment, uint32_t offset,
+                                        const uint8_t *data, uint32_t captured, uint32_t length) {
     const uint32_t needed = offset < STREAM_BYTES_MAX ? min(length, STREAM_BYTES_MAX - offset) : 0;
     enum names_state state = NAMES_UNDECIDED;
     struct connection *connection = at(connections, slot);
@@ -110,40 +111,40 @@ static struct followed take_undecided(struct connections *connections, uint32_t 
     enum stream_put put;
 
     if (needed == 0)
-        return lifetime_odd(connections, CONNECTION_GAPS);
+        return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
     if (captured < needed)
-        return lifetime_odd(connections, CONNECTION_CUT);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     before = stream_prefix(&connection->stream);
-    lifetime_show(connections, slot, segment->now_ns);
-    put = lifetime_keep(connections, slot, offset, data, needed, segment->now_ns);
+    lifetime_start_showing(connections, slot, segment->now_ns);
+    put = lifetime_store(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
     after = stream_prefix(&connection->stream);
     if (after > before && !waits(connections, slot, before, offset, data, needed))
-        state = read(connections, slot, offset, data, needed);
+        state = parse(connections, slot, offset, data, needed);
     if (state == NAMES_KNOWN && connection->names.protocol == NAMES_HTTP)
         return requests_begin(connections, slot, segment);
     if (state == NAMES_KNOWN)
         return decide(connections, slot, after, segment->now_ns);
     if (state != NAMES_UNDECIDED) {
         connection->names.state = NAMES_UNDECIDED;
-        return lifetime_unreadable(connections, slot, CONNECTION_PARSE, segment->now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_PARSE, segment->now_ns);
     }
     if (needed < length)
-        return lifetime_odd(connections, CONNECTION_GAPS);
-    return lifetime_named(connections, slot);
+        return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
+    return lifetime_packet_names(connections, slot);
 }
 
 /// Reads a client's data. Bytes before the start of the stream are skipped.
 /// - sequence: sequence number of the data's first byte.
-static struct followed take(struct connections *connections, uint32_t slot,
-                            const struct segment *segment, uint32_t sequence) {
+static struct followed follow_data(struct connections *connections, uint32_t slot,
+                                   const struct segment *segment, uint32_t sequence) {
     struct connection *connection = at(connections, slot);
     uint32_t offset, skipped, captured, length;
     const uint8_t *data;
 
     if (requests_are_lost(connection, &segment->input))
-        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     if (connection->is_dns)
         queries_rebase(connections, slot, segment->now_ns);
     else if (requests_go_on(connection))
@@ -155,14 +156,14 @@ static struct followed take(struct connections *connections, uint32_t slot,
     captured = segment->captured - min(skipped, segment->captured);
     data = segment->data + min(skipped, segment->captured);
     if (connection->names.state == NAMES_UNREADABLE || length == 0)
-        return lifetime_named(connections, slot);
+        return lifetime_packet_names(connections, slot);
     if (connection->is_dns)
-        return queries_take(connections, slot, offset, data, captured, length, segment->now_ns);
+        return queries_follow(connections, slot, offset, data, captured, length, segment->now_ns);
     if (requests_go_on(connection))
-        return requests_take(connections, slot, offset, data, captured, length, segment->now_ns);
+        return requests_follow(connections, slot, offset, data, captured, length, segment->now_ns);
     if (connection->names.state == NAMES_KNOWN)
-        return take_known(connections, slot, segment, offset, data, captured, length);
-    return take_undecided(connections, slot, segment, offset, data, captured, length);
+        return follow_known(connections, slot, segment, offset, data, captured, length);
+    return follow_undecided(connections, slot, segment, offset, data, captured, length);
 }
 
 /// Reads a server's bytes, and its acknowledgement of the client's bytes.
@@ -174,7 +175,7 @@ static struct followed hear(struct connections *connections, uint32_t slot,
     const bool is_ahead = distance > stream->acked && distance <= INT32_MAX;
 
     if (!opening_hear(connection, segment))
-        return lifetime_named(connections, slot);
+        return lifetime_packet_names(connections, slot);
     if (connection->may_retry)
         retry_hear(connection, segment);
     if (connection->may_switch)
@@ -185,7 +186,7 @@ static struct followed hear(struct connections *connections, uint32_t slot,
         requests_rebase(connections, slot, segment->now_ns);
     else
         retry_settle(connections, slot, segment->now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }
 
 /// Handles a segment without SYN of a connection that is not denied.
@@ -195,7 +196,7 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     bool is_over, is_acknowledging;
 
     if (direction_is_foreign(connection, segment->is_low, &segment->input))
-        return lifetime_odd(connections, CONNECTION_INTERFACE);
+        return lifetime_packet_unreadable(connections, CONNECTION_INTERFACE);
     lifetime_touch(connections, slot, segment->now_ns);
     if (segment->flags & (SEGMENT_FIN | SEGMENT_RST))
         lifetime_close(connections, slot, segment->now_ns);
@@ -205,16 +206,16 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     // The receiver removes the urgent byte from the stream (RFC 6093), and the position of this
     // byte is uncertain.
     if ((segment->flags & SEGMENT_URG) && (!is_over || connection->is_dns))
-        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);
     is_acknowledging = connection->confirmed && opening_is_acknowledging(connection, segment);
     if (segment->length == 0) {
         if (is_acknowledging)
-            lifetime_stand(connections, slot, segment->now_ns);
-        return lifetime_named(connections, slot);
+            lifetime_establish(connections, slot, segment->now_ns);
+        return lifetime_packet_names(connections, slot);
     }
     if (!is_over && !is_acknowledging)
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
-    return take(connections, slot, segment, segment->sequence);
+        return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
+    return follow_data(connections, slot, segment, segment->sequence);
 }
 
 /// Returns true if a segment may change the stored state of its connection. Then its checksum must
@@ -243,7 +244,7 @@ static struct followed denied(struct connections *connections, uint32_t slot,
         passes = segment->flags & SEGMENT_RST ? connection->is_reset || connection->pending
                                               : connection->pending && is_servers;
     if (passes && segment->length == 0)
-        return lifetime_fresh(connections);
+        return lifetime_packet_undecided(connections);
     if (!(segment->flags & SEGMENT_SYN))
         lifetime_touch(connections, slot, segment->now_ns);
     return (struct followed){FOLLOWED_DENIED, slot};
@@ -260,7 +261,7 @@ static struct followed open(struct connections *connections, uint32_t slot,
         return followed;
     if (segment->length > 0)
         at(connections, slot)->syn_data = true;
-    return take(connections, slot, segment, segment->sequence + 1);
+    return follow_data(connections, slot, segment, segment->sequence + 1);
 }
 
 struct followed connection_tcp_follow(struct connections *connections, const struct packet *packet,
@@ -270,7 +271,7 @@ struct followed connection_tcp_follow(struct connections *connections, const str
     uint32_t slot;
 
     if (!segment_of(packet, input, &segment))
-        return lifetime_odd(connections, CONNECTION_CUT);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     connections->is_low = segment.is_low;
     slot = connection_table_find(&connections->table, &segment.key);
     is_denied =
@@ -280,15 +281,15 @@ struct followed connection_tcp_follow(struct connections *connections, const str
     if (input->checksum == CONNECTION_CHECKSUM_UNVERIFIED &&
         is_noted(connections, slot, &segment) &&
         !checksum_is_right(packet, packet->end - packet->l4_offset))
-        return lifetime_odd(connections, CONNECTION_CHECKSUM);
+        return lifetime_packet_unreadable(connections, CONNECTION_CHECKSUM);
     // With Multipath TCP a server may read bytes that arrive over other connections.
     if (segment.is_multipath || ((segment.flags & SEGMENT_SYN) &&
                                  (segment.flags & (SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG))))
-        return lifetime_odd(connections, CONNECTION_AMBIGUOUS);
+        return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     if ((segment.flags & (SEGMENT_SYN | SEGMENT_ACK)) == SEGMENT_SYN)
         return open(connections, slot, &segment);
     if (slot == CONNECTION_SLOT_NONE)
-        return lifetime_odd(connections, CONNECTION_MIDSTREAM);
+        return lifetime_packet_unreadable(connections, CONNECTION_MIDSTREAM);
     return segment.flags & SEGMENT_SYN ? opening_answer(connections, slot, &segment)
                                        : go_on(connections, slot, &segment);
 }

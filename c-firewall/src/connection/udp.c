@@ -60,7 +60,7 @@ static bool datagram_of(const struct packet *packet, const struct connection_inp
     if (start > packet->captured || packet->captured - start < PACKET_UDP_HEADER_BYTES)
         return false;
     copied = packet->captured - start - PACKET_UDP_HEADER_BYTES;
-    told = (uint32_t)(header[4] << 8 | header[5]);
+    told = (uint32_t)(header[PACKET_UDP_LENGTH_OFFSET] << 8 | header[PACKET_UDP_LENGTH_OFFSET + 1]);
     if (told == 0 || (input->segmented && told < available))
         told = available; // 0 means that the length does not fit into the field
     if (told < PACKET_UDP_HEADER_BYTES || told > available)
@@ -160,14 +160,14 @@ static uint32_t open_first(struct connections *connections, const struct datagra
     direction_bind(connection, &datagram->input);
     set_keys(connections, *slot, &keys, datagram, header);
     if (is_buried)
-        lifetime_unreadable(connections, *slot, CONNECTION_AMBIGUOUS, datagram->now_ns);
+        lifetime_make_unreadable(connections, *slot, CONNECTION_AMBIGUOUS, datagram->now_ns);
     return bytes;
 }
 
 /// Stores the bytes of a CRYPTO frame. Returns false if the stored bytes were freed, so that the
 /// new bytes can't be compared with them.
-static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
-                        const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
+static bool store_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
+                         const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
     enum connection_cause cause = CONNECTION_GAPS;
 
@@ -176,11 +176,11 @@ static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t
     if (connection->stream.let_go)
         return false;
     if (offset + length <= STREAM_BYTES_MAX) {
-        switch (lifetime_keep(connections, slot, (uint32_t)offset, bytes, length, now_ns)) {
+        switch (lifetime_store(connections, slot, (uint32_t)offset, bytes, length, now_ns)) {
         case STREAM_KEPT:
             return true;
         case STREAM_CONFLICT:
-            lifetime_evade(connections, slot, now_ns);
+            lifetime_deny_evasion(connections, slot, now_ns);
             return true;
         case STREAM_GAPS:
             break;
@@ -188,22 +188,22 @@ static bool take_crypto(struct connections *connections, uint32_t slot, uint64_t
             cause = CONNECTION_POOL;
         }
     }
-    lifetime_unreadable(connections, slot, cause, now_ns);
+    lifetime_make_unreadable(connections, slot, cause, now_ns);
     return true;
 }
 
 /// Makes a connection's names unreadable, even if they were already known.
 static void give_up(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     at(connections, slot)->names.state = NAMES_UNDECIDED;
-    lifetime_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
+    lifetime_make_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
 }
 
 /// Reads the gathered bytes after the first ClientHello of a connection: the client's response to
 /// HelloRetryRequest (RFC 8446, section 4.1.4), whose name servers use, too. Different names are an
 /// evasion.
 /// - end: end of the gathered bytes.
-static void read_again(struct connections *connections, uint32_t slot, uint32_t end,
-                       uint64_t now_ns) {
+static void parse_second(struct connections *connections, uint32_t slot, uint32_t end,
+                         uint64_t now_ns) {
     const uint8_t *bytes = connections->gathered;
     uint32_t place = 0;
 
@@ -213,11 +213,11 @@ static void read_again(struct connections *connections, uint32_t slot, uint32_t 
         place += names_hello_length(bytes + place, end - place);
         if (place >= end)
             return;
-        switch (names_hello_read(bytes + place, end - place, NAMES_QUIC, &again)) {
+        switch (names_hello_parse(bytes + place, end - place, NAMES_QUIC, &again)) {
         case NAMES_KNOWN:
             if (names_hello_is_same(&at(connections, slot)->names, &again))
                 break;
-            lifetime_evade(connections, slot, now_ns);
+            lifetime_deny_evasion(connections, slot, now_ns);
             return;
         case NAMES_UNDECIDED:
             if (end >= STREAM_BYTES_MAX)
@@ -231,12 +231,12 @@ static void read_again(struct connections *connections, uint32_t slot, uint32_t 
 }
 
 /// Reads the available bytes of a connection's ClientHello, and the bytes after it.
-static void read(struct connections *connections, uint32_t slot, uint64_t now_ns) {
+static void parse(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct connection *connection = at(connections, slot);
     const uint32_t end = stream_prefix(&connection->stream);
     stream_gather(&connection->stream, &connections->pool, 0, end, connections->gathered);
     if (connection->names.state == NAMES_UNDECIDED) {
-        switch (names_hello_read(connections->gathered, end, NAMES_QUIC, &connection->names)) {
+        switch (names_hello_parse(connections->gathered, end, NAMES_QUIC, &connection->names)) {
         case NAMES_KNOWN:
             lifetime_decide(connections, slot, end, now_ns);
             break;
@@ -249,12 +249,12 @@ static void read(struct connections *connections, uint32_t slot, uint64_t now_ns
             return;
         }
     }
-    read_again(connections, slot, end, now_ns);
+    parse_second(connections, slot, end, now_ns);
 }
 
 /// Reads the frames of an Initial packet. Returns false if a frame is unreadable.
-static bool take_frames(struct connections *connections, uint32_t slot, const uint8_t *plain,
-                        uint32_t length, uint64_t now_ns) {
+static bool follow_frames(struct connections *connections, uint32_t slot, const uint8_t *plain,
+                          uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
     const uint32_t before = stream_prefix(&connection->stream);
     bool is_read = true;
@@ -264,15 +264,15 @@ static bool take_frames(struct connections *connections, uint32_t slot, const ui
         const struct names_quic_frame frame = names_quic_frame(plain, length, place);
 
         if (frame.kind == NAMES_QUIC_FRAME_CRYPTO) {
-            is_read = take_crypto(connections, slot, frame.offset, plain + frame.data,
-                                  frame.data_bytes, now_ns);
+            is_read = store_crypto(connections, slot, frame.offset, plain + frame.data,
+                                   frame.data_bytes, now_ns);
         }
         is_read = is_read && frame.kind != NAMES_QUIC_FRAME_BAD && frame.next > place;
         place = frame.next;
     }
     if (stream_prefix(&connection->stream) > before &&
         connection->names.state != NAMES_UNREADABLE && !connection->evasion)
-        read(connections, slot, now_ns);
+        parse(connections, slot, now_ns);
     return is_read;
 }
 
@@ -323,9 +323,9 @@ static bool has_handshake(const struct datagram *datagram, bool segmented) {
 /// Reads an Initial packet. Returns false if the packet is unreadable or its connection id belongs
 /// to another connection.
 /// - slot: in/out: slot of the packet's connection.
-static bool take_initial(struct connections *connections, uint32_t *slot,
-                         const struct datagram *datagram, const struct names_quic_header *header,
-                         uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+static bool follow_initial(struct connections *connections, uint32_t *slot,
+                           const struct datagram *datagram, const struct names_quic_header *header,
+                           uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
     const uint64_t now_ns = datagram->now_ns;
     const bool is_others = connection_ids_is_taken(&connections->table, id_of(datagram, header),
                                                    header->connection_bytes, *slot, now_ns);
@@ -333,14 +333,14 @@ static bool take_initial(struct connections *connections, uint32_t *slot,
                                ? open_first(connections, datagram, header, is_others, plain, slot)
                                : open_known(connections, *slot, datagram, header, is_others, plain);
 
-    return bytes > 0 && take_frames(connections, *slot, plain, bytes, now_ns) && !is_others;
+    return bytes > 0 && follow_frames(connections, *slot, plain, bytes, now_ns) && !is_others;
 }
 
 /// Reads the packets of a client's datagram. Returns false if a packet is unreadable.
 /// - slot: in/out: slot of the datagram's connection.
-static bool take_packets(struct connections *connections, uint32_t *slot,
-                         const struct datagram *datagram, bool segmented,
-                         uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
+static bool follow_packets(struct connections *connections, uint32_t *slot,
+                           const struct datagram *datagram, bool segmented,
+                           uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {
     bool is_read = true;
     uint32_t place = first_packet(datagram, segmented);
 
@@ -350,7 +350,7 @@ static bool take_packets(struct connections *connections, uint32_t *slot,
 
         place = packet_behind(datagram, segmented, &header);
         if (header.kind == NAMES_QUIC_INITIAL &&
-            !take_initial(connections, slot, datagram, &header, plain))
+            !follow_initial(connections, slot, datagram, &header, plain))
             is_read = false;
         is_read = is_read && header.kind != NAMES_QUIC_BAD && header.kind != NAMES_QUIC_UNKNOWN;
         if (place >= datagram->captured)
@@ -362,16 +362,18 @@ static bool take_packets(struct connections *connections, uint32_t *slot,
 /// Handles a client's QUIC datagram.
 static struct followed go_on(struct connections *connections, uint32_t slot,
                              const struct datagram *datagram, bool segmented) {
-    const bool is_read = take_packets(connections, &slot, datagram, segmented, connections->plain);
+    const bool is_read =
+        follow_packets(connections, &slot, datagram, segmented, connections->plain);
 
     if (slot == CONNECTION_SLOT_NONE) {
-        return is_read ? lifetime_other(connections) : lifetime_odd(connections, CONNECTION_PARSE);
+        return is_read ? lifetime_packet_nameless(connections)
+                       : lifetime_packet_unreadable(connections, CONNECTION_PARSE);
     }
     lifetime_touch(connections, slot, datagram->now_ns);
     if (is_read || at(connections, slot)->evasion ||
         at(connections, slot)->names.state == NAMES_UNREADABLE)
-        return lifetime_named(connections, slot);
-    return lifetime_odd(connections, CONNECTION_PARSE);
+        return lifetime_packet_names(connections, slot);
+    return lifetime_packet_unreadable(connections, CONNECTION_PARSE);
 }
 
 /// Handles a DNS query, which is independent of other queries. Several queries in one packet can't
@@ -380,7 +382,7 @@ static struct followed ask(struct connections *connections, const struct datagra
                            bool segmented) {
     if (segmented ||
         names_dns_query(datagram->data, datagram->captured, &connections->alone) != NAMES_KNOWN)
-        return lifetime_odd(connections, CONNECTION_PARSE);
+        return lifetime_packet_unreadable(connections, CONNECTION_PARSE);
     connections->counts.decided[connections->alone.protocol]++;
     return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
 }
@@ -392,11 +394,11 @@ static struct followed pass(struct connections *connections, uint32_t slot,
     if (kind == NAMES_QUIC_UNKNOWN && datagram->source_port != DNS_PORT)
         connections->counts.unknown_version++;
     if (kind == NAMES_QUIC_UNKNOWN && slot != CONNECTION_SLOT_NONE)
-        return lifetime_odd(connections, CONNECTION_PARSE);
+        return lifetime_packet_unreadable(connections, CONNECTION_PARSE);
     if (slot == CONNECTION_SLOT_NONE)
-        return lifetime_other(connections);
+        return lifetime_packet_nameless(connections);
     lifetime_touch(connections, slot, datagram->now_ns);
-    return lifetime_named(connections, slot);
+    return lifetime_packet_names(connections, slot);
 }
 
 /// Returns true if a datagram comes in by another interface than its sender's, or if a server's
@@ -436,7 +438,7 @@ struct followed connection_udp_follow(struct connections *connections, const str
     uint32_t slot;
 
     if (!datagram_of(packet, input, &datagram))
-        return lifetime_odd(connections, CONNECTION_CUT);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     connections->is_low = datagram.is_low;
     slot = connection_table_find(&connections->table, &datagram.key);
     if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation)) {
@@ -444,9 +446,9 @@ struct followed connection_udp_follow(struct connections *connections, const str
         return (struct followed){FOLLOWED_DENIED, slot};
     }
     if (slot != CONNECTION_SLOT_NONE && is_forged(at(connections, slot), &datagram))
-        return lifetime_odd(connections, CONNECTION_INTERFACE);
+        return lifetime_packet_unreadable(connections, CONNECTION_INTERFACE);
     if (is_answered(connections, slot, &datagram, input->segmented))
-        return lifetime_unreadable(connections, slot, CONNECTION_AMBIGUOUS, input->now_ns);
+        return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, input->now_ns);
     is_query = datagram.destination_port == DNS_PORT;
     if (slot != CONNECTION_SLOT_NONE && at(connections, slot)->client_low != datagram.is_low &&
         !is_query) {
@@ -459,10 +461,18 @@ struct followed connection_udp_follow(struct connections *connections, const str
     if (!is_quic && !is_query && !(is_cut && datagram.captured < HEADER_BYTES))
         return pass(connections, slot, &datagram, kind);
     if (is_cut)
-        return lifetime_odd(connections, CONNECTION_CUT);
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     if (input->checksum == CONNECTION_CHECKSUM_UNVERIFIED &&
         !checksum_is_right(packet, datagram.length + PACKET_UDP_HEADER_BYTES))
-        return lifetime_odd(connections, CONNECTION_CHECKSUM);
+        return lifetime_packet_unreadable(connections, CONNECTION_CHECKSUM);
     return is_query ? ask(connections, &datagram, input->segmented)
                     : go_on(connections, slot, &datagram, input->segmented);
+}
+
+bool connection_udp_decides(const struct packet *packet) {
+    const uint32_t start = packet->l4_offset + PACKET_UDP_HEADER_BYTES;
+    const uint32_t length = packet->captured > start ? packet->captured - start : 0;
+
+    return packet->destination_port == DNS_PORT ||
+           names_quic_is_near(packet->bytes + start, length);
 }

@@ -21,4 +21,7 @@
 struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input);
 
+/// Returns true if a packet may be a query or a packet of QUIC, even if two adjacent bytes change.
+bool connection_udp_decides(const struct packet *packet);
+
 #endif

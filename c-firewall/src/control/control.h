@@ -63,6 +63,7 @@ struct control;
 /// - listener: listening socket of options->control that was taken over from another process, or
 ///   -1; owned by the control socket from now on, also after a failure.
 /// - actions: copied.
+/// - opened: out: control socket.
 /// - Returns 0, or -errno with failure filled in.
 int control_open(struct control **opened, const struct options *options, int listener,
                  const struct control_actions *actions, struct failure *failure);

@@ -46,7 +46,7 @@ int control_proof_open(struct control_proof *proof, struct failure *failure) {
 }
 
 /// Parses a decimal number. Returns 0 or -EINVAL.
-static int read_number(const char *text, uint64_t *number) {
+static int parse_number(const char *text, uint64_t *number) {
     char *end;
 
     if (*text < '0' || *text > '9')
@@ -86,7 +86,7 @@ static int receive(const struct control_proof *proof, struct proof *came) {
     *came = (struct proof){.pid = 0};
     if (recvmsg(proof->fd, &message, MSG_DONTWAIT) < 0)
         return -errno;
-    if (read_number(text, &came->number) == 0)
+    if (parse_number(text, &came->number) == 0)
         came->pid = sender_of(&message);
     return 0;
 }

@@ -99,8 +99,8 @@ static int check_keys(json_t *object, enum control_command command, struct failu
     return -EINVAL;
 }
 
-static int read_level(const json_t *value, struct control_request *request,
-                      struct failure *failure) {
+static int parse_level(const json_t *value, struct control_request *request,
+                       struct failure *failure) {
     const char *name = json_string_value(value);
 
     if (!value)
@@ -115,8 +115,8 @@ static int read_level(const json_t *value, struct control_request *request,
     return fail_key(failure, "level", "error, warning, info or debug");
 }
 
-static int read_seconds(const json_t *value, struct control_request *request,
-                        struct failure *failure) {
+static int parse_seconds(const json_t *value, struct control_request *request,
+                         struct failure *failure) {
     const json_int_t seconds = json_integer_value(value);
 
     if (!value)
@@ -137,8 +137,8 @@ static uint32_t verdicts_of(const json_t *name) {
     return 0;
 }
 
-static int read_verdicts(const json_t *value, struct control_request *request,
-                         struct failure *failure) {
+static int parse_verdicts(const json_t *value, struct control_request *request,
+                          struct failure *failure) {
     static const char expected[] = "a list of accept, drop and reject";
     const size_t count = json_array_size(value);
     uint32_t verdicts = 0;
@@ -158,15 +158,15 @@ static int read_verdicts(const json_t *value, struct control_request *request,
     return 0;
 }
 
-static int read_bool(const char *key, const json_t *value, bool *read, struct failure *failure) {
+static int parse_bool(const char *key, const json_t *value, bool *read, struct failure *failure) {
     if (value && !json_is_boolean(value))
         return fail_key(failure, key, "true or false");
     *read = json_is_true(value);
     return 0;
 }
 
-static int read_from(const json_t *value, struct control_request *request,
-                     struct failure *failure) {
+static int parse_from(const json_t *value, struct control_request *request,
+                      struct failure *failure) {
     const json_int_t from = json_integer_value(value);
 
     if (value && (!json_is_integer(value) || from < 0 || from > FROM_MAX))
@@ -175,8 +175,8 @@ static int read_from(const json_t *value, struct control_request *request,
     return 0;
 }
 
-static int read_upgrade(const json_t *object, struct control_request *request,
-                        struct failure *failure) {
+static int parse_upgrade(const json_t *object, struct control_request *request,
+                         struct failure *failure) {
     const char *backend = json_string_value(json_object_get(object, "backend"));
     const json_t *version = json_object_get(object, "version");
 
@@ -192,24 +192,25 @@ static int read_upgrade(const json_t *object, struct control_request *request,
     return fail_key(failure, "backend", "classic, mnl or raw");
 }
 
-static int read_values(const json_t *object, struct control_request *request,
-                       struct failure *failure) {
+static int parse_values(const json_t *object, struct control_request *request,
+                        struct failure *failure) {
     switch (request->command) {
     case CONTROL_LOG:
-        return read_level(json_object_get(object, "level"), request, failure);
+        return parse_level(json_object_get(object, "level"), request, failure);
     case CONTROL_DRAIN:
-        return read_seconds(json_object_get(object, "seconds"), request, failure);
+        return parse_seconds(json_object_get(object, "seconds"), request, failure);
     case CONTROL_TAIL:
-        if (read_verdicts(json_object_get(object, "verdicts"), request, failure) < 0)
+        if (parse_verdicts(json_object_get(object, "verdicts"), request, failure) < 0)
             return -EINVAL;
-        return read_bool("packets", json_object_get(object, "packets"), &request->packets, failure);
+        return parse_bool("packets", json_object_get(object, "packets"), &request->packets,
+                          failure);
     case CONTROL_CONNECTIONS:
-        if (read_bool("undecided", json_object_get(object, "undecided"), &request->undecided,
-                      failure) < 0)
+        if (parse_bool("undecided", json_object_get(object, "undecided"), &request->undecided,
+                       failure) < 0)
             return -EINVAL;
-        return read_from(json_object_get(object, "from"), request, failure);
+        return parse_from(json_object_get(object, "from"), request, failure);
     case CONTROL_UPGRADE:
-        return read_upgrade(object, request, failure);
+        return parse_upgrade(object, request, failure);
     default:
         return 0;
     }
@@ -232,7 +233,7 @@ int control_request_parse(const char *line, size_t length, struct control_reques
     if (result == 0)
         result = check_keys(object, parsed.command, failure);
     if (result == 0)
-        result = read_values(object, &parsed, failure);
+        result = parse_values(object, &parsed, failure);
     json_decref(object);
     if (result == 0)
         *request = parsed;

@@ -40,14 +40,14 @@ static int fail_unknown(const char *kind, const char *name, struct failure *fail
 }
 
 /// Parses a user or group id. Returns false if the text is not a number.
-static bool read_id(const char *text, uint32_t *id) {
-    return values_read_number(text, text + strlen(text), UINT32_MAX - 1, id);
+static bool parse_id(const char *text, uint32_t *id) {
+    return values_parse_number(text, text + strlen(text), UINT32_MAX - 1, id);
 }
 
 /// Parses USER or USER:GROUP, each a name or a number. A part that is missing is -1: then the file
 /// keeps its owner or group.
 /// - Returns 0, or -errno with failure filled in.
-static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failure *failure) {
+static int parse_owner(const char *text, uid_t *owner, gid_t *group, struct failure *failure) {
     char *user = text ? strdup(text) : NULL;
     char *colon = user ? strchr(user, ':') : NULL;
     const struct passwd *known_user;
@@ -67,13 +67,13 @@ static int read_owner(const char *text, uid_t *owner, gid_t *group, struct failu
     known_user = getpwnam(user);
     if (known_user)
         *owner = known_user->pw_uid;
-    else if (!read_id(user, owner))
+    else if (!parse_id(user, owner))
         result = fail_unknown("user", user, failure);
     if (result == 0 && colon) {
         known_group = getgrnam(colon + 1);
         if (known_group)
             *group = known_group->gr_gid;
-        else if (!read_id(colon + 1, group))
+        else if (!parse_id(colon + 1, group))
             result = fail_unknown("group", colon + 1, failure);
     }
     free(user);
@@ -270,7 +270,7 @@ int control_socket_open(struct control_socket *opened, const struct options *opt
     struct control_socket made = {.fd = listener, .path = options->control, .folder = -1};
     uid_t owner;
     gid_t group;
-    int result = read_owner(options->control_owner, &owner, &group, failure);
+    int result = parse_owner(options->control_owner, &owner, &group, failure);
 
     if (result == 0)
         result = open_folder(&made, failure);

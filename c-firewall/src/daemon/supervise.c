@@ -205,7 +205,7 @@ static void keep_giving(struct daemon *daemon) {
     }
 }
 
-static void take_signal(struct daemon *daemon, uint32_t signal) {
+static void handle_signal(struct daemon *daemon, uint32_t signal) {
     struct reload_result result;
     struct failure failure;
 
@@ -230,10 +230,10 @@ static void read_signals(struct daemon *daemon) {
 
     while (!daemon->stopped &&
            read(daemon->signals, &signal, sizeof signal) == (ssize_t)sizeof signal)
-        take_signal(daemon, signal.ssi_signo);
+        handle_signal(daemon, signal.ssi_signo);
 }
 
-static void take_note(struct daemon *daemon, const struct guard_note *note) {
+static void handle_note(struct daemon *daemon, const struct guard_note *note) {
     const struct events_facts facts = {.figures = {note->queue, note->packets}};
     const struct state *state = &daemon->state;
     const uint32_t index = note->queue - (uint32_t)state->options->queue_first;
@@ -252,7 +252,7 @@ static void read_guard(struct daemon *daemon) {
     struct guard_note note;
 
     while (guard_read(&daemon->guard, &note))
-        take_note(daemon, &note);
+        handle_note(daemon, &note);
     if (was_there && guard_fd(&daemon->guard) < 0) {
         state_lock(state);
         state->contract = state->unguarded;

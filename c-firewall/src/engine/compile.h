@@ -27,6 +27,7 @@ struct compile_settings {
 
 /// Compiles a policy that parse has checked.
 /// - The policy is not needed afterwards.
+/// - compiled: out: compiled policy.
 /// - Returns 0, or -errno with failure filled in, *compiled untouched: -EINVAL (code
 ///   LOG_EXIT_USAGE, "FILE:LINE:COLUMN: …") for a missing interface that must exist, -ENOMEM.
 int compile_policy(const struct policy *policy, const struct compile_settings *settings,

@@ -8,15 +8,12 @@
 #include "policy/value.h"
 
 enum {
-    DNS_PORT = 53,         // port of DNS servers
-    TCP_FLAGS_OFFSET = 13, // offset of the flags in the TCP header
-    // Offset of the byte whose upper 4 bits are the TCP header's length in words of 4 bytes.
-    TCP_LENGTH_OFFSET = 12,
+    DNS_PORT = 53, // port of DNS servers
     // Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
     OPTION_NOP = 1,
     OPTION_MPTCP = 30,
     // Maximum number of bytes of a transport header that are read, without options.
-    TRANSPORT_READ_BYTES = TCP_FLAGS_OFFSET + 1,
+    TRANSPORT_READ_BYTES = PACKET_TCP_FLAGS_OFFSET + 1,
 };
 
 static const uint64_t transport_fields = POLICY_FIELDS_OF_TRANSPORT | POLICY_FIELDS_OF_PROTOCOL;
@@ -191,7 +188,7 @@ static uint64_t fields_within(uint8_t protocol, uint8_t nfproto, uint32_t bytes)
         ports |= FIELDS_BIT(1);
     if (protocol == IPPROTO_TCP)
         others = ports << POLICY_TCP_SPORT |
-                 (bytes > TCP_FLAGS_OFFSET ? FIELDS_BIT(POLICY_TCP_FLAGS) : 0);
+                 (bytes > PACKET_TCP_FLAGS_OFFSET ? FIELDS_BIT(POLICY_TCP_FLAGS) : 0);
     else if (protocol == IPPROTO_UDP)
         others = ports << POLICY_UDP_SPORT;
     else if (protocol == IPPROTO_ICMP)
@@ -238,8 +235,8 @@ static void read_transport(struct fields *fields, uint8_t nfproto, const struct 
     switch (packet->transport_protocol) {
     case IPPROTO_TCP:
         read_ports(fields, POLICY_TCP_SPORT, POLICY_TCP_DPORT, header, bytes);
-        if (bytes > TCP_FLAGS_OFFSET)
-            set(fields, POLICY_TCP_FLAGS, header[TCP_FLAGS_OFFSET]);
+        if (bytes > PACKET_TCP_FLAGS_OFFSET)
+            set(fields, POLICY_TCP_FLAGS, header[PACKET_TCP_FLAGS_OFFSET]);
         break;
     case IPPROTO_UDP:
         read_ports(fields, POLICY_UDP_SPORT, POLICY_UDP_DPORT, header, bytes);
@@ -286,8 +283,9 @@ static void read_option(struct fields *fields, enum policy_field field, const st
     const uint32_t captured = transport_bytes(packet);
     const bool is_tcp = packet->has_transport && packet->transport_protocol == IPPROTO_TCP;
     const uint32_t there = is_tcp ? transport_there(packet) : 0;
-    const uint32_t bytes = captured > TCP_LENGTH_OFFSET ? (header[TCP_LENGTH_OFFSET] >> 4) * 4U
-                                                        : PACKET_TCP_HEADER_BYTES;
+    const uint32_t bytes = captured > PACKET_TCP_LENGTH_OFFSET
+                               ? (header[PACKET_TCP_LENGTH_OFFSET] >> 4) * 4U
+                               : PACKET_TCP_HEADER_BYTES;
     const bool is_whole = bytes >= PACKET_TCP_HEADER_BYTES && bytes <= there;
 
     if ((!packet->has_transport && packet->headers_beyond) || (is_whole && captured < bytes))

@@ -49,6 +49,7 @@ void flow_free(struct flow *flow);
 
 /// Replaces the word of a limit or quota by another flow's word, which becomes shared. Must be
 /// called before the first use of the replaced word.
+/// - place: in: the replaced word; out: the shared word.
 void flow_share(struct flow_word **place, struct flow_word *word);
 
 /// Creates counters with the value 0; flow_sum does not include the initial values in the policy's

@@ -32,16 +32,19 @@ uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name,
 
 /// Adds the bit of an ALPN protocol to a mask, and adds the protocol if it is new. Returns 0,
 /// -ENOSPC if the policy has 32 other protocols, or -ENOMEM.
+/// - mask: in/out: bits of protocols.
 int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask);
 
 /// Finds the numbers of a client's names in a compiled policy (compiled.hosts): host_number and
 /// alpn_bits of decide_input. The numbers change only if the names or the policy change.
+/// - host_number, alpn_bits: out: always set.
 void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits);
 
 /// Splits nested intervals so that each number belongs to the innermost interval that contains it.
 /// Adjacent pieces of one value are joined.
-/// - ranges: replaced by new ones, which the caller frees.
+/// - ranges: in: the intervals; out: new ones, which the caller frees.
+/// - count: in/out: their number.
 /// - Returns 0, or -ENOMEM with everything unchanged.
 int hostnames_part(struct lookup_range **ranges, uint32_t *count);
 

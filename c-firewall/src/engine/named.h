@@ -52,6 +52,7 @@ bool named_refuses(const struct named *named, const struct decide_outcome *outco
 /// Resets both ends of a refused TCP connection, if its rule has `reject` of any kind: an ICMP
 /// error does not end an established connection (RFC 5461 section 3). The sender of this packet and
 /// of each later one gets a RST.
+/// - expected: out: sequence number of the RST.
 /// - Returns true if a RST to the packet's destination is due, with its sequence number in
 ///   *expected.
 bool named_reset(const struct connections *connections, const struct named *named,

@@ -34,7 +34,7 @@ static enum match vmap(const struct walk *walk, const struct compile_op *op,
 }
 
 /// Counts a packet that a log statement has seen, and adds the statement to the outcome.
-static void take_log(struct walk *walk, uint32_t log) {
+static void count_log(struct walk *walk, uint32_t log) {
     struct decide_outcome *outcome = walk->outcome;
 
     flow_log(walk->counters, log);
@@ -97,7 +97,7 @@ enum decide_why statement_walk(struct walk *walk, const struct compile_op *op,
             return DECIDE_QUOTA;
         break;
     case COMPILE_LOG:
-        take_log(walk, op->index);
+        count_log(walk, op->index);
         break;
     case COMPILE_MARK:
         set_mark(walk, (walk->fields.narrow[POLICY_META_MARK] & op->mask) ^ op->low);

@@ -112,9 +112,9 @@ static bool is_clients(const struct asked *asked, const struct packet *packet,
 }
 
 /// Reads a DNS message, and counts the result if it is an answer.
-static void take(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
-                 const struct names_cursor *message, const struct connection_input *how,
-                 struct teach_output *output) {
+static void learn_message(struct asked *asked, const struct compiled *compiled,
+                          const struct packet *packet, const struct names_cursor *message,
+                          const struct connection_input *how, struct teach_output *output) {
     struct answer read = {0};
     const uint32_t offset = names_answer_question(message->bytes, message->length, &read);
     uint32_t sets;
@@ -134,9 +134,9 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
     sets = sets_of(compiled, &read);
     if (sets == 0) {
         count(output, TEACH_OTHER);
-    } else if (!asked_take(asked, packet, &read, how)) {
+    } else if (!asked_remove(asked, packet, &read, how)) {
         count(output, TEACH_UNASKED);
-    } else if (!names_answer_read(message->bytes, message->length, offset, &read)) {
+    } else if (!names_answer_parse(message->bytes, message->length, offset, &read)) {
         count(output, TEACH_UNREADABLE);
     } else {
         learn(compiled, sets, &read, how->now_ns, output);
@@ -146,24 +146,24 @@ static void take(struct asked *asked, const struct compiled *compiled, const str
 
 /// Reads the messages of a TCP segment, each preceded by its length. Returns true if the segment
 /// contains the last one completely.
-static bool take_stream(struct asked *asked, const struct compiled *compiled,
-                        const struct packet *packet, struct names_cursor data,
-                        const struct connection_input *how, struct teach_output *output) {
+static bool learn_stream(struct asked *asked, const struct compiled *compiled,
+                         const struct packet *packet, struct names_cursor data,
+                         const struct connection_input *how, struct teach_output *output) {
     while (data.length > 0) {
         const struct names_cursor message = names_cursor_vector(&data, LENGTH_BYTES);
 
         if (message.cut)
             return false;
-        take(asked, compiled, packet, &message, how, output);
+        learn_message(asked, compiled, packet, &message, how, output);
     }
     return true;
 }
 
 /// Reads a server's bytes from a sequence number on, at which a message begins. Returns true if the
 /// packet contains all of the messages that begin in it.
-static bool take_answers(struct asked *asked, const struct compiled *compiled,
-                         const struct packet *packet, uint32_t sequence, struct names_cursor data,
-                         const struct connection_input *how, struct teach_output *output) {
+static bool learn_answers(struct asked *asked, const struct compiled *compiled,
+                          const struct packet *packet, uint32_t sequence, struct names_cursor data,
+                          const struct connection_input *how, struct teach_output *output) {
     struct names_cursor left;
     int32_t distance;
     uint32_t next;
@@ -183,13 +183,13 @@ static bool take_answers(struct asked *asked, const struct compiled *compiled,
                                      : names_cursor_begin(left.bytes, 0);
         borders_set(&asked->borders, packet, how, next);
     }
-    return take_stream(asked, compiled, packet, data, how, output);
+    return learn_stream(asked, compiled, packet, data, how, output);
 }
 
 /// Reads a TCP segment. Returns false if it is a server's and unreadable.
-static bool take_segment(struct asked *asked, const struct compiled *compiled,
-                         const struct packet *packet, struct names_cursor data,
-                         const struct connection_input *how, struct teach_output *output) {
+static bool learn_segment(struct asked *asked, const struct compiled *compiled,
+                          const struct packet *packet, struct names_cursor data,
+                          const struct connection_input *how, struct teach_output *output) {
     const uint8_t *header = packet->bytes + packet->l4_offset;
     const uint32_t sequence = be32(header + TCP_SEQUENCE);
 
@@ -202,8 +202,8 @@ static bool take_segment(struct asked *asked, const struct compiled *compiled,
         break;
     default:
         return packet->source_port == DNS_PORT
-                   ? take_answers(asked, compiled, packet, sequence, data, how, output)
-                   : take_stream(asked, compiled, packet, data, how, output);
+                   ? learn_answers(asked, compiled, packet, sequence, data, how, output)
+                   : learn_stream(asked, compiled, packet, data, how, output);
     }
     return data.length == 0;
 }
@@ -222,9 +222,9 @@ void teach_packet(struct asked *asked, const struct compiled *compiled, const st
     if (packet->fragment || (how->segmented && !is_tcp) || !data_of(packet, how, &data))
         is_read = false;
     else if (is_tcp)
-        is_read = take_segment(asked, compiled, packet, data, how, output);
+        is_read = learn_segment(asked, compiled, packet, data, how, output);
     else
-        take(asked, compiled, packet, &data, how, output);
+        learn_message(asked, compiled, packet, &data, how, output);
     if (!is_read && is_servers)
         count(output, TEACH_UNREADABLE);
 }

@@ -89,7 +89,7 @@ void events_tell(struct events *events, enum events_kind kind, const struct even
 
 void events_drain(struct events *events) {
     pthread_mutex_lock(&events->lock);
-    events_gather_take(&events->gather);
+    events_gather_convert(&events->gather);
     events_gather_forget(&events->gather);
     pthread_mutex_unlock(&events->lock);
     wake(events);
@@ -117,7 +117,7 @@ int events_tail(struct events *events, int fd, uint32_t verdicts, bool packets) 
             break;
         tail->verdicts = verdicts;
         tail->packets = packets;
-        events_sink_put(&tail->sink, answer, sizeof answer - 1);
+        events_sink_append(&tail->sink, answer, sizeof answer - 1);
         counts_add(COUNT_TAIL_CLIENTS, 1);
     }
     events_gather_want(&events->gather);
@@ -223,7 +223,7 @@ static int work(struct events *events) {
     bool found, waits;
 
     pthread_mutex_lock(&events->lock);
-    found = events_gather_take(&events->gather);
+    found = events_gather_convert(&events->gather);
     waits = events_gather_tell_missed(&events->gather, now_ns);
     pthread_mutex_unlock(&events->lock);
     flush(events, now_ns);

@@ -24,6 +24,7 @@ struct events;
 /// Creates the rings, and opens the destination of --events, if it is given.
 /// - inherited: descriptor of the file from the old firewall, owned by *events from now on; -1 =
 ///   none.
+/// - events: out: rings and destination.
 /// - Returns 0, or -errno with failure filled in.
 int events_open(struct events **events, const struct options *options, int inherited,
                 struct failure *failure);

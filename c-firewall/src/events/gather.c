@@ -122,10 +122,10 @@ static bool take_token(struct events_gather *gather) {
 
 /// Adds a line to a sink.
 /// - line: NULL = there was no memory for it, which counts as lost.
-static void put(struct events_sink *sink, const char *line) {
+static void append(struct events_sink *sink, const char *line) {
     if (!line)
         sink->lost++;
-    else if (events_sink_put(sink, line, strlen(line)))
+    else if (events_sink_append(sink, line, strlen(line)))
         return;
     counts_add(sink->kind == EVENTS_SINK_TAIL ? COUNT_TAIL_LOST : COUNT_EVENTS_FAILED, 1);
 }
@@ -160,20 +160,20 @@ static void send_line(struct events_gather *gather, const struct event_text *tex
     if (events_gather_has_sink(gather) &&
         (!is_packet || (classes & (EVENT_DROP | EVENT_REJECT | EVENT_ANOMALY))) &&
         take_token(gather))
-        put(&gather->sink, line_of(&plain, text, log, log_count, false));
+        append(&gather->sink, line_of(&plain, text, log, log_count, false));
     for (int i = 0; i < EVENTS_TAILS_MAX; i++) {
         struct events_tail *tail = &gather->tails[i];
         const bool packet = tail->packets && is_packet;
 
         if (events_gather_is_tail(tail) && (tail->verdicts & classes))
-            put(&tail->sink, line_of(packet ? &full : &plain, text, log, log_count, packet));
+            append(&tail->sink, line_of(packet ? &full : &plain, text, log, log_count, packet));
     }
     free(plain.text);
     free(full.text);
 }
 
 /// Converts a record to lines: a line for each log statement, then the packet's line.
-static void take_event(struct events_gather *gather, const struct event *event) {
+static void convert_event(struct events_gather *gather, const struct event *event) {
     const struct events_known known = known_of(gather, event->generation);
     const uint32_t noted = event->outcome.log_count;
     uint32_t log_count = noted < DECIDE_LOGS_MAX ? noted : DECIDE_LOGS_MAX;
@@ -194,7 +194,7 @@ static void take_event(struct events_gather *gather, const struct event *event) 
         send_line(gather, &text, log, log_count);
 }
 
-bool events_gather_take(struct events_gather *gather) {
+bool events_gather_convert(struct events_gather *gather) {
     bool found = false;
 
     for (uint32_t i = 0; i < gather->ring_count; i++) {
@@ -202,7 +202,7 @@ bool events_gather_take(struct events_gather *gather) {
 
         for (uint32_t taken = 0;
              taken < EVENT_RING_RECORDS && (event = event_peek(&gather->rings[i])); taken++) {
-            take_event(gather, event);
+            convert_event(gather, event);
             event_drop(&gather->rings[i]);
             found = true;
         }
@@ -219,7 +219,7 @@ static bool tell_one(struct events_sink *sink, enum events_kind kind, const char
     bool told = line && strlen(line) <= sink->room - sink->pending.length;
 
     if (told)
-        events_sink_put(sink, line, strlen(line));
+        events_sink_append(sink, line, strlen(line));
     free(line);
     return told;
 }
@@ -270,9 +270,9 @@ void events_gather_tell(struct events_gather *gather, enum events_kind kind,
     char *line = events_text_own_line(unix_time(), kind, facts);
 
     if (events_gather_has_sink(gather))
-        put(&gather->sink, line);
+        append(&gather->sink, line);
     for (int i = 0; i < EVENTS_TAILS_MAX; i++)
         if (events_gather_is_tail(&gather->tails[i]))
-            put(&gather->tails[i].sink, line);
+            append(&gather->tails[i].sink, line);
     free(line);
 }

@@ -76,7 +76,7 @@ void events_gather_know(struct events_gather *gather, uint32_t generation,
 void events_gather_forget(struct events_gather *gather);
 
 /// Converts all records in the rings. Returns true if there were any.
-bool events_gather_take(struct events_gather *gather);
+bool events_gather_convert(struct events_gather *gather);
 
 /// Reports missed events, at most once a second. Returns false if no events were missed since the
 /// last report.

@@ -84,7 +84,7 @@ static struct event_string address(const struct packet *packet, const uint8_t *b
     return (struct event_string){.made = print_value(type, value)};
 }
 
-void events_headers_put_tuple(struct event_line *line, const struct packet *packet) {
+void events_headers_fill_tuple(struct event_line *line, const struct packet *packet) {
     const uint8_t *addresses = packet_addresses(packet);
 
     if (!addresses)
@@ -103,7 +103,7 @@ void events_headers_put_tuple(struct event_line *line, const struct packet *pack
     }
 }
 
-static void put_ip(struct event_headers *headers, const struct packet *packet) {
+static void fill_ip(struct event_headers *headers, const struct packet *packet) {
     const uint8_t *ip = packet->bytes;
 
     if (!packet_addresses(packet))
@@ -119,7 +119,7 @@ static void put_ip(struct event_headers *headers, const struct packet *packet) {
     }
 }
 
-static void put_tcp(struct event_headers *headers, const uint8_t *tcp) {
+static void fill_tcp(struct event_headers *headers, const uint8_t *tcp) {
     const uint8_t flags = tcp[13];
 
     headers->tcpseq = event_number(be32(tcp + 4));
@@ -143,7 +143,7 @@ static bool is_echo(const struct packet *packet) {
     return packet->icmp_type == ICMP6_ECHO_REQUEST || packet->icmp_type == ICMP6_ECHO_REPLY;
 }
 
-static void put_layer4(struct event_headers *headers, const struct packet *packet) {
+static void fill_layer4(struct event_headers *headers, const struct packet *packet) {
     const uint8_t *l4;
     uint32_t left;
 
@@ -152,7 +152,7 @@ static void put_layer4(struct event_headers *headers, const struct packet *packe
     l4 = packet->bytes + packet->l4_offset;
     left = packet->captured - packet->l4_offset;
     if (packet->protocol == IPPROTO_TCP && left >= PACKET_TCP_HEADER_BYTES)
-        put_tcp(headers, l4);
+        fill_tcp(headers, l4);
     else if (packet->protocol == IPPROTO_UDP && left >= PACKET_UDP_HEADER_BYTES)
         headers->udplen = event_number(be16(l4 + 4));
     else if (is_echo(packet) && left >= PACKET_ICMP_HEADER_BYTES) {
@@ -161,8 +161,8 @@ static void put_layer4(struct event_headers *headers, const struct packet *packe
     }
 }
 
-void events_headers_put_layers(struct event_headers *headers, const struct packet *packet) {
+void events_headers_fill_layers(struct event_headers *headers, const struct packet *packet) {
     headers->len = event_number(packet->original);
-    put_ip(headers, packet);
-    put_layer4(headers, packet);
+    fill_ip(headers, packet);
+    fill_layer4(headers, packet);
 }

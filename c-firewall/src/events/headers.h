@@ -14,9 +14,9 @@
 uint64_t events_headers_flow_id(const struct packet *packet);
 
 /// Adds addresses, ports, protocol, and type and code of ICMP, if the addresses are known.
-void events_headers_put_tuple(struct event_line *line, const struct packet *packet);
+void events_headers_fill_tuple(struct event_line *line, const struct packet *packet);
 
 /// Adds the packet's length and the fields of its headers, as in Suricata's drop records.
-void events_headers_put_layers(struct event_headers *headers, const struct packet *packet);
+void events_headers_fill_layers(struct event_headers *headers, const struct packet *packet);
 
 #endif

@@ -194,7 +194,7 @@ void events_sink_close(struct events_sink *sink) {
     *sink = (struct events_sink){0};
 }
 
-bool events_sink_put(struct events_sink *sink, const char *line, size_t length) {
+bool events_sink_append(struct events_sink *sink, const char *line, size_t length) {
     struct events_lines *pending = &sink->pending;
 
     if (length > sink->room - pending->length) {
@@ -311,7 +311,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
 
 /// Swaps in the pending lines if all earlier lines have been written.
 /// - Returns true if there is something to write.
-static bool take(struct events_sink *sink, pthread_mutex_t *lock) {
+static bool swap_in(struct events_sink *sink, pthread_mutex_t *lock) {
     const struct events_lines written = sink->writing;
 
     if (sink->written < sink->writing.length)
@@ -328,7 +328,7 @@ void events_sink_flush(struct events_sink *sink, pthread_mutex_t *lock, uint64_t
     uint64_t lost;
 
     sink->blocked = false;
-    while (now_ns >= sink->retry_ns && take(sink, lock) && is_open(sink, now_ns)) {
+    while (now_ns >= sink->retry_ns && swap_in(sink, lock) && is_open(sink, now_ns)) {
         const size_t from = sink->written;
         const ssize_t written = write_some(sink);
 

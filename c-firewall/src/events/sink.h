@@ -67,7 +67,7 @@ int events_sink_client(struct events_sink *sink, int fd);
 void events_sink_close(struct events_sink *sink);
 
 /// Adds a line, or counts it as lost. Returns true if there was room.
-bool events_sink_put(struct events_sink *sink, const char *line, size_t length);
+bool events_sink_append(struct events_sink *sink, const char *line, size_t length);
 
 /// Writes as much as possible without blocking.
 /// - lock: guards pending and lost.

@@ -108,8 +108,8 @@ static struct event_string timestamp(uint64_t time_ns) {
 }
 
 /// Adds the position and the comment of a rule.
-static void put_rule_place(struct event_twinwall *own, const struct policy *policy,
-                           struct compile_place place) {
+static void fill_rule_place(struct event_twinwall *own, const struct policy *policy,
+                            struct compile_place place) {
     size_t length;
     FILE *out = open_memstream(&own->rule.made, &length);
 
@@ -120,8 +120,8 @@ static void put_rule_place(struct event_twinwall *own, const struct policy *poli
     own->comment.text = describe_rule(policy, place)->comment;
 }
 
-static void put_chain_place(struct event_twinwall *own, const struct policy *policy,
-                            struct compile_place place) {
+static void fill_chain_place(struct event_twinwall *own, const struct policy *policy,
+                             struct compile_place place) {
     const struct policy_table *table = &policy->tables[place.table];
     char text[POLICY_NAME_BYTES + 16];
 
@@ -131,7 +131,7 @@ static void put_chain_place(struct event_twinwall *own, const struct policy *pol
 }
 
 /// Adds the origin of the verdict.
-static void put_by(struct event_twinwall *own, const struct event_text *text) {
+static void fill_by(struct event_twinwall *own, const struct event_text *text) {
     static const char *const names[] = {
         [DECIDE_BY_RULE] = "rule",           [DECIDE_BY_POLICY] = "policy",
         [DECIDE_BY_DEFAULT] = "default",     [DECIDE_BY_FAIL] = "fail",
@@ -145,15 +145,15 @@ static void put_by(struct event_twinwall *own, const struct event_text *text) {
     if (outcome->by == DECIDE_BY_RULE) {
         const struct compile_place place = compile_rule_at(text->compiled, outcome->rule);
 
-        put_rule_place(own, text->policy, place);
-        put_chain_place(own, text->policy, place);
+        fill_rule_place(own, text->policy, place);
+        fill_chain_place(own, text->policy, place);
     } else if (outcome->by == DECIDE_BY_POLICY) {
-        put_chain_place(own, text->policy, compile_chain_at(text->compiled, outcome->chain));
+        fill_chain_place(own, text->policy, compile_chain_at(text->compiled, outcome->chain));
     }
 }
 
 /// Adds the members of the object `twinwall` that every packet has.
-static void put_own(struct event_twinwall *own, const struct event *event) {
+static void fill_own(struct event_twinwall *own, const struct event *event) {
     const struct decide_outcome *outcome = &event->outcome;
     const uint32_t mark = outcome->mark_set ? outcome->mark : event->mark;
 
@@ -233,8 +233,8 @@ struct objects {
     struct event_input input;
 };
 
-static void put_packet(struct event_line *line, struct objects *objects,
-                       const struct event_text *text) {
+static void fill_packet(struct event_line *line, struct objects *objects,
+                        const struct event_text *text) {
     objects->packet_info = (struct event_packet_info){.linktype = event_number(LINKTYPE_RAW)};
     objects->input = input_of(text);
     line->packet = base64(text->event->bytes, text->event->captured);
@@ -272,7 +272,8 @@ static char *type_of(const struct names *names) {
 }
 
 /// Adds the names that the packet's client has shown, in the object of its protocol.
-static void put_names(struct event_line *line, struct objects *objects, const struct names *names) {
+static void fill_names(struct event_line *line, struct objects *objects,
+                       const struct names *names) {
     char *host, *method;
 
     if (names->state != NAMES_KNOWN || names->protocol == NAMES_OTHER)
@@ -314,8 +315,8 @@ static struct event_line begin_line(const struct event_text *text, const struct 
         .event_type.text = name,
     };
 
-    events_headers_put_tuple(&line, packet);
-    put_names(&line, objects, &text->event->names);
+    events_headers_fill_tuple(&line, packet);
+    fill_names(&line, objects, &text->event->names);
     return line;
 }
 
@@ -339,13 +340,13 @@ static const char *reason_of(enum decide_by by) {
 }
 
 /// Adds the JSON object that describes the verdict, under the verdict's name.
-static void put_verdict(struct event_line *line, struct objects *objects, const struct event *event,
-                        const struct packet *parsed) {
+static void fill_verdict(struct event_line *line, struct objects *objects,
+                         const struct event *event, const struct packet *parsed) {
     struct event_headers headers = {0};
     size_t length;
     FILE *out;
 
-    events_headers_put_layers(&headers, parsed);
+    events_headers_fill_layers(&headers, parsed);
     switch (event->outcome.verdict) {
     case VERDICT_DROP:
         objects->drop = (struct event_drop){headers, {.text = reason_of(event->outcome.by)}};
@@ -379,13 +380,13 @@ char *events_text_packet(const struct event_text *text, bool packet) {
         line.anomaly = &objects.anomaly;
     } else {
         line = begin_line(text, &parsed, &objects, verdict_name(event->outcome.verdict));
-        put_verdict(&line, &objects, event, &parsed);
+        fill_verdict(&line, &objects, event, &parsed);
     }
-    put_by(&objects.own, text);
-    put_own(&objects.own, event);
+    fill_by(&objects.own, text);
+    fill_own(&objects.own, event);
     line.twinwall = &objects.own;
     if (packet)
-        put_packet(&line, &objects, text);
+        fill_packet(&line, &objects, text);
     return write_line(event_line_members, &line);
 }
 
@@ -404,11 +405,11 @@ char *events_text_log(const struct event_text *text, uint32_t log) {
     };
     struct event_twinwall own = {.statement = event_number(place.statement)};
 
-    events_headers_put_layers(&object.headers, &parsed);
+    events_headers_fill_layers(&object.headers, &parsed);
     line.log = &object;
-    put_rule_place(&own, text->policy, place);
-    put_chain_place(&own, text->policy, place);
-    put_own(&own, event);
+    fill_rule_place(&own, text->policy, place);
+    fill_chain_place(&own, text->policy, place);
+    fill_own(&own, event);
     line.twinwall = &own;
     return write_line(event_line_members, &line);
 }

@@ -15,10 +15,10 @@ enum {
 /// the value is invalid.
 struct field {
     const char *name;
-    bool (*take)(struct comment *comment, const char *value);
+    bool (*store)(struct comment *comment, const char *value);
 };
 
-static bool take_verdict(struct comment *comment, const char *value) {
+static bool store_verdict(struct comment *comment, const char *value) {
     for (int verdict = 0; verdict < VERDICT_COUNT; verdict++)
         if (strcmp(verdict_name((enum verdict)verdict), value) == 0) {
             comment->has_verdict = true;
@@ -27,47 +27,47 @@ static bool take_verdict(struct comment *comment, const char *value) {
     return comment->has_verdict;
 }
 
-static bool take_hook(struct comment *comment, const char *value) {
-    comment->facts.has_hook = options_explain_read_hook(value, &comment->facts.hook);
+static bool store_hook(struct comment *comment, const char *value) {
+    comment->facts.has_hook = options_explain_parse_hook(value, &comment->facts.hook);
     return comment->facts.has_hook;
 }
 
-static bool take_iif(struct comment *comment, const char *value) {
-    return options_explain_read_interface(value, comment->facts.iif);
+static bool store_iif(struct comment *comment, const char *value) {
+    return options_explain_parse_interface(value, comment->facts.iif);
 }
 
-static bool take_oif(struct comment *comment, const char *value) {
-    return options_explain_read_interface(value, comment->facts.oif);
+static bool store_oif(struct comment *comment, const char *value) {
+    return options_explain_parse_interface(value, comment->facts.oif);
 }
 
-static bool take_mark(struct comment *comment, const char *value) {
-    return values_read_mark(value, &comment->facts.mark);
+static bool store_mark(struct comment *comment, const char *value) {
+    return values_parse_mark(value, &comment->facts.mark);
 }
 
-static bool take_uid(struct comment *comment, const char *value) {
-    comment->facts.has_uid = options_explain_read_id(value, &comment->facts.uid);
+static bool store_uid(struct comment *comment, const char *value) {
+    comment->facts.has_uid = options_explain_parse_id(value, &comment->facts.uid);
     return comment->facts.has_uid;
 }
 
-static bool take_gid(struct comment *comment, const char *value) {
-    comment->facts.has_gid = options_explain_read_id(value, &comment->facts.gid);
+static bool store_gid(struct comment *comment, const char *value) {
+    comment->facts.has_gid = options_explain_parse_id(value, &comment->facts.gid);
     return comment->facts.has_gid;
 }
 
-static bool take_ct_state(struct comment *comment, const char *value) {
-    comment->facts.has_ct_state = options_explain_read_ct_state(value, &comment->facts.ct_state);
+static bool store_ct_state(struct comment *comment, const char *value) {
+    comment->facts.has_ct_state = options_explain_parse_ct_state(value, &comment->facts.ct_state);
     return comment->facts.has_ct_state;
 }
 
-static bool take_ct_mark(struct comment *comment, const char *value) {
-    comment->facts.has_ct_mark = values_read_mark(value, &comment->facts.ct_mark);
+static bool store_ct_mark(struct comment *comment, const char *value) {
+    comment->facts.has_ct_mark = values_parse_mark(value, &comment->facts.ct_mark);
     return comment->facts.has_ct_mark;
 }
 
 static const struct field fields[] = {
-    {"verdict", take_verdict}, {"hook", take_hook},   {"iif", take_iif},
-    {"oif", take_oif},         {"mark", take_mark},   {"uid", take_uid},
-    {"gid", take_gid},         {"ct", take_ct_state}, {"ctmark", take_ct_mark},
+    {"verdict", store_verdict}, {"hook", store_hook},   {"iif", store_iif},
+    {"oif", store_oif},         {"mark", store_mark},   {"uid", store_uid},
+    {"gid", store_gid},         {"ct", store_ct_state}, {"ctmark", store_ct_mark},
 };
 
 /// Returns the value of a hexadecimal digit; -1 if it is none.
@@ -114,7 +114,8 @@ static bool all_within(const uint8_t *text, size_t length, uint8_t low, uint8_t 
 
 /// Parses a field, NAME=VALUE. Returns false if it is damaged or repeated.
 /// - seen: in/out: bit n is set if fields[n] has been parsed.
-static bool take(struct comment *comment, const uint8_t *text, size_t length, uint32_t *seen) {
+static bool parse_word(struct comment *comment, const uint8_t *text, size_t length,
+                       uint32_t *seen) {
     const uint8_t *equals = memchr(text, '=', length);
     const size_t name = equals ? (size_t)(equals - text) : 0;
     char value[VALUE_BYTES_MAX + 1];
@@ -128,12 +129,12 @@ static bool take(struct comment *comment, const uint8_t *text, size_t length, ui
         if (*seen & UINT32_C(1) << i || !decode(equals + 1, length - name - 1, value))
             return false;
         *seen |= UINT32_C(1) << i;
-        return fields[i].take(comment, value);
+        return fields[i].store(comment, value);
     }
     return true;
 }
 
-int comment_read(const uint8_t *text, size_t length, struct comment *comment) {
+int comment_parse(const uint8_t *text, size_t length, struct comment *comment) {
     struct comment read = {0};
     uint32_t seen = 0;
 
@@ -144,7 +145,7 @@ int comment_read(const uint8_t *text, size_t length, struct comment *comment) {
         const uint8_t *space = memchr(begin, ' ', length - at - 1);
         const size_t bytes = space ? (size_t)(space - begin) : length - at - 1;
 
-        if (text[at] != ' ' || !take(&read, begin, bytes, &seen))
+        if (text[at] != ' ' || !parse_word(&read, begin, bytes, &seen))
             return -EINVAL;
         at += 1 + bytes;
     }

@@ -22,6 +22,6 @@ struct comment {
 
 /// Parses a comment after PCAP_COMMENT_BEGIN.
 /// - Returns 0, or -EINVAL if it is damaged, with comment untouched.
-int comment_read(const uint8_t *text, size_t length, struct comment *comment);
+int comment_parse(const uint8_t *text, size_t length, struct comment *comment);
 
 #endif

@@ -284,10 +284,10 @@ static int decide_both(struct explain *explain, const struct pcap_packet *packet
 
 /// Sets the metadata of the current packet from its comment, or from the options if it has no valid
 /// comment. Also sets its recorded verdict.
-static void take_facts(struct explain *explain, const struct pcap_packet *packet) {
+static void set_metadata(struct explain *explain, const struct pcap_packet *packet) {
     struct comment comment = {0};
     const int result =
-        packet->comment ? comment_read(packet->comment, packet->comment_bytes, &comment) : 0;
+        packet->comment ? comment_parse(packet->comment, packet->comment_bytes, &comment) : 0;
 
     if (result < 0)
         explain->sums.damaged++;
@@ -307,7 +307,7 @@ static int explain_packet(struct explain *explain, const struct pcap_packet *pac
     if (packet->time_ns > explain->now_ns)
         explain->now_ns = packet->time_ns;
     explain->time_ns = (int64_t)(packet->time_ns - explain->first_ns);
-    take_facts(explain, packet);
+    set_metadata(explain, packet);
     result = decide_both(explain, packet, failure);
     if (result < 0)
         return result;

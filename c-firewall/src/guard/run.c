@@ -252,7 +252,7 @@ static int unexpected(const char *word, struct failure *failure) {
 
 /// Parses the argument "FD:NUMBER", and adopts the queue's socket. Returns 0, or -errno with
 /// failure filled in.
-static int take_queue(struct watched *watched, const char *word, struct failure *failure) {
+static int parse_queue(struct watched *watched, const char *word, struct failure *failure) {
     struct queue_settings settings = {.kind = QUEUE_RAW, .batch = BATCH, .slot_bytes = SLOT_BYTES};
     int fd, result;
 
@@ -276,8 +276,8 @@ static void set_level(const char *name) {
 }
 
 /// Parses the arguments of guard_start. Returns 0, or -errno with failure filled in.
-static int take_arguments(int argc, char **argv, struct guarding *guarding,
-                          struct failure *failure) {
+static int parse_arguments(int argc, char **argv, struct guarding *guarding,
+                           struct failure *failure) {
     int result = 0;
 
     if (argc <= GUARD_ARGUMENTS)
@@ -299,7 +299,7 @@ static int take_arguments(int argc, char **argv, struct guarding *guarding,
         return -ENOMEM;
     }
     for (uint32_t i = 0; result == 0 && i < guarding->count; i++)
-        result = take_queue(&guarding->all[i], argv[GUARD_ARGUMENTS + i], failure);
+        result = parse_queue(&guarding->all[i], argv[GUARD_ARGUMENTS + i], failure);
     return result;
 }
 
@@ -329,7 +329,7 @@ int guard_run(int argc, char **argv) {
     struct guarding guarding = {0};
     struct failure failure;
 
-    if (take_arguments(argc, argv, &guarding, &failure) < 0 ||
+    if (parse_arguments(argc, argv, &guarding, &failure) < 0 ||
         settle_down(&guarding, &failure) < 0) {
         free(guarding.all);
         return give_up(&failure);

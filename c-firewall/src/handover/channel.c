@@ -211,7 +211,7 @@ static ssize_t receive_some(struct handover_channel *channel) {
 /// Removes the first line from the buffer. Returns the line without its line end; NULL if no line
 /// is complete.
 /// - looked: in/out: number of unread bytes that are known to contain no line end.
-static char *take_line(struct handover_channel *channel, size_t *looked) {
+static char *extract_line(struct handover_channel *channel, size_t *looked) {
     const size_t left = channel->filled - channel->begin;
     char *begin, *end;
 
@@ -231,7 +231,7 @@ int handover_channel_line(struct handover_channel *channel, char **line, struct 
     size_t looked = 0;
     char *taken;
 
-    while (!(taken = take_line(channel, &looked))) {
+    while (!(taken = extract_line(channel, &looked))) {
         ssize_t result = make_room(channel);
 
         if (result == 0)
@@ -252,7 +252,7 @@ int handover_channel_line_if_any(struct handover_channel *channel, char **line,
 
     if (received == 0)
         received = receive_some(channel);
-    *line = take_line(channel, &looked);
+    *line = extract_line(channel, &looked);
     if (*line)
         return 0;
     if (received == -EAGAIN || received == -EINTR || received > 0)

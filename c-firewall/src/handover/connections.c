@@ -35,17 +35,17 @@ static int write_records(struct handover_memory *memory, struct connections *con
             const uint32_t this = slot;
 
             record.length = 0;
-            handover_record_put(&record, connection, &connections->pool, now_ns);
+            handover_record_append(&record, connection, &connections->pool, now_ns);
             slot = connection->newer;
             if (record.length > left) {
                 counts[1]++;
                 left = 0; // smaller connections are not written in place of larger ones
-                lifetime_bury(connections, this, now_ns);
+                lifetime_record_removal(connections, this, now_ns);
                 continue;
             }
             left -= record.length;
             counts[0]++;
-            result = handover_memory_put(memory, record.bytes, record.length);
+            result = handover_memory_append(memory, record.bytes, record.length);
         }
     }
     return result;
@@ -66,10 +66,10 @@ static int write_graves(struct handover_memory *memory, const struct connections
         if (!connection_table_grave_age(table, place, now_ns, &age))
             continue;
         record.length = 0;
-        handover_record_put_number(&record, place, NUMBER_BYTES);
-        handover_record_put_number(&record, table->graves[place].tag, NUMBER_BYTES);
-        handover_record_put_number(&record, age, NUMBER_BYTES);
-        result = handover_memory_put(memory, record.bytes, record.length);
+        handover_record_append_number(&record, place, NUMBER_BYTES);
+        handover_record_append_number(&record, table->graves[place].tag, NUMBER_BYTES);
+        handover_record_append_number(&record, age, NUMBER_BYTES);
+        result = handover_memory_append(memory, record.bytes, record.length);
         ++*count;
     }
     return result;
@@ -83,8 +83,8 @@ int handover_connections_write(struct handover_memory *memory, struct connection
     int result;
 
     record.length = 0;
-    handover_record_put_number(&record, FORM, FORM_BYTES);
-    result = handover_memory_put(memory, record.bytes, record.length);
+    handover_record_append_number(&record, FORM, FORM_BYTES);
+    result = handover_memory_append(memory, record.bytes, record.length);
     if (result == 0)
         result = write_records(memory, connections, room, now_ns, counts);
     if (result == 0)
@@ -93,12 +93,12 @@ int handover_connections_write(struct handover_memory *memory, struct connection
         return result;
     record.length = 0;
     for (uint32_t i = 0; i < KEY_WORDS; i++)
-        handover_record_put_number(&record, table->grave_key.words[i], KEY_BYTES / KEY_WORDS);
-    handover_record_put_number(&record, table->mask, NUMBER_BYTES);
-    handover_record_put_number(&record, counts[0], NUMBER_BYTES);
-    handover_record_put_number(&record, counts[1], NUMBER_BYTES);
-    handover_record_put_number(&record, graves, NUMBER_BYTES);
-    return handover_memory_put(memory, record.bytes, record.length);
+        handover_record_append_number(&record, table->grave_key.words[i], KEY_BYTES / KEY_WORDS);
+    handover_record_append_number(&record, table->mask, NUMBER_BYTES);
+    handover_record_append_number(&record, counts[0], NUMBER_BYTES);
+    handover_record_append_number(&record, counts[1], NUMBER_BYTES);
+    handover_record_append_number(&record, graves, NUMBER_BYTES);
+    return handover_memory_append(memory, record.bytes, record.length);
 }
 
 /// Returns the number of connections that were evicted from all lists.
@@ -150,7 +150,7 @@ static const char *parse_all(const uint8_t *bytes, size_t length, struct connect
         return "form";
     connections->table.grave_key = (struct siphash_key){{words[0], words[1]}};
     for (uint64_t i = 0; !wrong && i < told; i++)
-        wrong = handover_record_take(&reading, connections, now_ns);
+        wrong = handover_record_decode(&reading, connections, now_ns);
     if (wrong)
         return wrong;
     if (reading.left != graves * 3 * NUMBER_BYTES)

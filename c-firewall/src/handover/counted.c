@@ -28,11 +28,11 @@ static int write_queue(struct handover_memory *memory, const struct worker *work
     struct stats stats;
     const uint64_t *words = (const uint64_t *)&stats;
     int result =
-        handover_memory_put_number(memory, __atomic_load_n(&worker->stalled, __ATOMIC_RELAXED));
+        handover_memory_append_number(memory, __atomic_load_n(&worker->stalled, __ATOMIC_RELAXED));
 
     stats_snapshot(&worker->stats, &stats);
     for (size_t i = 0; result == 0 && i < STATS_WORDS; i++)
-        result = handover_memory_put_number(memory, words[i]);
+        result = handover_memory_append_number(memory, words[i]);
     return result;
 }
 
@@ -42,17 +42,17 @@ int handover_counted_write_states(struct handover_memory *memory, const struct s
     int result = 0;
 
     for (int i = 0; result == 0 && i < COUNT_COUNT; i++)
-        result = handover_memory_put_number(memory, counts_get((enum count)i));
+        result = handover_memory_append_number(memory, counts_get((enum count)i));
     for (uint32_t i = 0; result == 0 && i < state->workers.count; i++)
         result = write_queue(memory, &state->workers.all[i]);
     if (result < 0 || !loaded->compiled)
         return result;
     for (uint32_t i = 0; result == 0 && i < loaded->flow.limits; i++)
-        result = handover_memory_put_number(
+        result = handover_memory_append_number(
             memory, (uint64_t)flow_limit_tokens(loaded->flow.limit[i], &loaded->compiled->limits[i],
                                                 now_ns));
     for (uint32_t i = 0; result == 0 && i < loaded->flow.quotas; i++)
-        result = handover_memory_put_number(
+        result = handover_memory_append_number(
             memory, __atomic_load_n(&loaded->flow.quota[i]->used, __ATOMIC_RELAXED));
     return result;
 }
@@ -69,22 +69,22 @@ int handover_counted_write_sums(struct handover_memory *memory, const struct sta
 
         for (uint32_t j = 0; j < workers->count; j++)
             logged += flow_logged(&workers->all[j].source->counters, i);
-        result = handover_memory_put_number(memory, logged);
+        result = handover_memory_append_number(memory, logged);
     }
     for (uint32_t i = 0; result == 0 && i < compile_counters(loaded->compiled); i++) {
         struct flow_counter sum = loaded->counted[i];
 
         for (uint32_t j = 0; j < workers->count; j++)
             flow_sum(&workers->all[j].source->counters, i, &sum);
-        result = handover_memory_put_number(memory, sum.packets);
+        result = handover_memory_append_number(memory, sum.packets);
         if (result == 0)
-            result = handover_memory_put_number(memory, sum.bytes);
+            result = handover_memory_append_number(memory, sum.bytes);
     }
     return result;
 }
 
 /// Parses a number at *bytes, and advances *bytes past it.
-static uint64_t take(const uint8_t **bytes) {
+static uint64_t decode_number(const uint8_t **bytes) {
     uint64_t word;
 
     memcpy(&word, *bytes, sizeof word);
@@ -95,10 +95,10 @@ static uint64_t take(const uint8_t **bytes) {
 /// Parses numbers from *bytes, and stores each number that this process knows in `ours`. Returns
 /// false if a number exceeds the maximum of a counter.
 /// - places: index in `ours` of each number; HANDOVER_UNKNOWN if its name is unknown.
-static bool read_known(const uint8_t **bytes, const struct handover_places *places,
-                       uint64_t *ours) {
+static bool decode_known(const uint8_t **bytes, const struct handover_places *places,
+                         uint64_t *ours) {
     for (uint32_t i = 0; i < places->count; i++) {
-        const uint64_t word = take(bytes);
+        const uint64_t word = decode_number(bytes);
 
         if (word > INT64_MAX)
             return false;
@@ -118,26 +118,26 @@ int handover_counted_make_states(struct handover *taken) {
 }
 
 const char *handover_counted_parse_states(const uint8_t *bytes, struct handover *taken) {
-    if (!read_known(&bytes, &taken->count_places, taken->counts))
+    if (!decode_known(&bytes, &taken->count_places, taken->counts))
         return "counts";
     for (uint32_t i = 0; i < taken->queue_count; i++) {
         struct worker_handover *const queue = &taken->queues[i];
 
-        queue->stalled = take(&bytes);
+        queue->stalled = decode_number(&bytes);
         if (queue->stalled > INT64_MAX)
             return "stalled";
-        if (!read_known(&bytes, &taken->stat_places, (uint64_t *)&queue->stats))
+        if (!decode_known(&bytes, &taken->stat_places, (uint64_t *)&queue->stats))
             return "stats";
     }
     for (uint32_t i = 0; i < taken->side.totals[MIGRATION_LIMITS]; i++) {
-        const uint64_t tokens = take(&bytes);
+        const uint64_t tokens = decode_number(&bytes);
 
         if (tokens > (uint64_t)taken->side.limit_sizes[i])
             return "limits";
         taken->states.tokens[i] = (int64_t)tokens;
     }
     for (uint32_t i = 0; i < taken->side.totals[MIGRATION_QUOTAS]; i++) {
-        taken->states.used[i] = take(&bytes);
+        taken->states.used[i] = decode_number(&bytes);
         // Limits and quotas have the same maximum in a policy's text.
         if (taken->states.used[i] > INT64_MAX)
             return "quotas";
@@ -148,9 +148,9 @@ const char *handover_counted_parse_states(const uint8_t *bytes, struct handover 
 void handover_counted_parse_sums(const uint8_t *bytes, const struct handover *taken,
                                  struct flow_counter *counters, uint64_t *logged) {
     for (uint32_t i = 0; i < taken->side.totals[MIGRATION_LOGS]; i++)
-        logged[i] = take(&bytes);
+        logged[i] = decode_number(&bytes);
     for (uint32_t i = 0; i < taken->side.totals[MIGRATION_COUNTERS]; i++) {
-        counters[i].packets = take(&bytes);
-        counters[i].bytes = take(&bytes);
+        counters[i].packets = decode_number(&bytes);
+        counters[i].bytes = decode_number(&bytes);
     }
 }

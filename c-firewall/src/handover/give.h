@@ -30,6 +30,7 @@ struct handover_giving {
 /// - client_fd: connection on which the new process requested the upgrade; owned by *giving on
 ///   success.
 /// - kind: backend of the new process.
+/// - giving: out: state of the transfer.
 /// - Returns 0, or -errno with failure filled in and *giving NULL.
 int handover_give_prepare(const struct state *state, int client_fd, enum queue_kind kind,
                           struct handover_giving **giving, struct failure *failure);

@@ -27,12 +27,12 @@ static const struct compile_learning *set_of(const struct compiled *compiled, ui
     return NULL;
 }
 
-static void put_address(struct handover_record *record, const struct learned_address *address,
-                        uint64_t now_ns) {
-    handover_record_put_number(record, address->set, WORD_BYTES);
-    handover_record_put_number(record, (uint64_t)address->address, WORD_BYTES);
-    handover_record_put_number(record, (uint64_t)(address->address >> 64), WORD_BYTES);
-    handover_record_put_number(record, address->end_ns - now_ns, WORD_BYTES);
+static void append_address(struct handover_record *record, const struct learned_address *address,
+                           uint64_t now_ns) {
+    handover_record_append_number(record, address->set, WORD_BYTES);
+    handover_record_append_number(record, (uint64_t)address->address, WORD_BYTES);
+    handover_record_append_number(record, (uint64_t)(address->address >> 64), WORD_BYTES);
+    handover_record_append_number(record, address->end_ns - now_ns, WORD_BYTES);
 }
 
 /// Writes the addresses of the policy's sets. Returns 0 or -errno.
@@ -49,8 +49,8 @@ static int write_addresses(struct handover_memory *memory, const struct compiled
             !set_of(compiled, address.set))
             continue;
         record.length = 0;
-        put_address(&record, &address, now_ns);
-        result = handover_memory_put(memory, record.bytes, record.length);
+        append_address(&record, &address, now_ns);
+        result = handover_memory_append(memory, record.bytes, record.length);
         ++*count;
     }
     return result;
@@ -63,20 +63,20 @@ int handover_learned_write(struct handover_memory *memory, const struct compiled
     int result;
 
     record.length = 0;
-    handover_record_put_number(&record, FORM, FORM_BYTES);
-    result = handover_memory_put(memory, record.bytes, record.length);
+    handover_record_append_number(&record, FORM, FORM_BYTES);
+    result = handover_memory_append(memory, record.bytes, record.length);
     if (result == 0)
         result = write_addresses(memory, compiled, now_ns, &count);
     if (result < 0)
         return result;
     record.length = 0;
-    handover_record_put_number(&record, count, COUNT_BYTES);
-    return handover_memory_put(memory, record.bytes, record.length);
+    handover_record_append_number(&record, count, COUNT_BYTES);
+    return handover_memory_append(memory, record.bytes, record.length);
 }
 
 /// Parses an address and adds it to its set. Returns NULL, or the name of the invalid part.
-static const char *take_address(struct handover_reading *reading, const struct compiled *compiled,
-                                uint64_t now_ns, struct handover_learned_taken *taken) {
+static const char *decode_address(struct handover_reading *reading, const struct compiled *compiled,
+                                  uint64_t now_ns, struct handover_learned_taken *taken) {
     const uint64_t identity = handover_record_number(reading, WORD_BYTES);
     const uint64_t low = handover_record_number(reading, WORD_BYTES);
     const uint64_t high = handover_record_number(reading, WORD_BYTES);
@@ -118,7 +118,7 @@ static const char *parse_all(const uint8_t *bytes, size_t length, const struct c
     if (reading.left != told * ADDRESS_BYTES)
         return "count";
     for (uint64_t i = 0; !wrong && i < told; i++)
-        wrong = take_address(&reading, compiled, now_ns, taken);
+        wrong = decode_address(&reading, compiled, now_ns, taken);
     return wrong;
 }
 

@@ -39,7 +39,7 @@ static int flush(struct handover_memory *memory) {
     return 0;
 }
 
-int handover_memory_put(struct handover_memory *memory, const void *bytes, size_t length) {
+int handover_memory_append(struct handover_memory *memory, const void *bytes, size_t length) {
     const uint8_t *left = bytes;
 
     while (length > 0) {
@@ -59,10 +59,10 @@ int handover_memory_put(struct handover_memory *memory, const void *bytes, size_
     return 0;
 }
 
-int handover_memory_put_number(struct handover_memory *memory, uint64_t number) {
+int handover_memory_append_number(struct handover_memory *memory, uint64_t number) {
     const uint64_t bytes = htole64(number);
 
-    return handover_memory_put(memory, &bytes, sizeof bytes);
+    return handover_memory_append(memory, &bytes, sizeof bytes);
 }
 
 int handover_memory_reserve(struct handover_memory *memory, uint64_t size) {
@@ -72,7 +72,7 @@ int handover_memory_reserve(struct handover_memory *memory, uint64_t size) {
     for (uint64_t left = size; result == 0 && left > 0;) {
         const size_t part = left < sizeof zeros ? (size_t)left : sizeof zeros;
 
-        result = handover_memory_put(memory, zeros, part);
+        result = handover_memory_append(memory, zeros, part);
         left -= part;
     }
     if (result == 0)

@@ -29,10 +29,10 @@ struct handover_sealed {
 int handover_memory_make(struct handover_memory *memory);
 
 /// Appends bytes, which may stay in the buffer. Returns 0 or -errno.
-int handover_memory_put(struct handover_memory *memory, const void *bytes, size_t length);
+int handover_memory_append(struct handover_memory *memory, const void *bytes, size_t length);
 
 /// Appends a number in little-endian order. Returns 0 or -errno.
-int handover_memory_put_number(struct handover_memory *memory, uint64_t number);
+int handover_memory_append_number(struct handover_memory *memory, uint64_t number);
 
 /// Reserves memory of `size` bytes, so that later writes allocate nothing.
 /// - Returns 0 or -errno.
@@ -51,6 +51,7 @@ void handover_memory_close(struct handover_memory *memory);
 int handover_sealed_open(struct handover_sealed *sealed, int fd, uint64_t max);
 
 /// Reads the whole memory; the caller frees *read. Returns 0 or -errno.
+/// - read: out: the bytes.
 int handover_sealed_read(const struct handover_sealed *sealed, uint8_t **read);
 
 /// Closes the memory's descriptor. Closed memory is allowed.

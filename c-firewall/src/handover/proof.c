@@ -31,8 +31,8 @@ static int send_number(uint32_t port, uint64_t number) {
 }
 
 /// Returns the netlink port and the number in the old firewall's answer.
-static int read_answer(const json_t *answer, uint32_t *port, uint64_t *number,
-                       struct failure *failure) {
+static int parse_answer(const json_t *answer, uint32_t *port, uint64_t *number,
+                        struct failure *failure) {
     const json_t *told = json_object_get(answer, "port");
     const json_int_t port_told = json_integer_value(told);
     const json_t *which = json_object_get(answer, "number");
@@ -77,7 +77,7 @@ int handover_proof_give(struct handover_channel *channel, struct failure *failur
     if (result != 0)
         return result;
     answer = json_loads(line, 0, NULL);
-    result = read_answer(answer, &port, &number, failure);
+    result = parse_answer(answer, &port, &number, failure);
     json_decref(answer);
     if (result < 0)
         return result;

@@ -54,21 +54,22 @@ struct handover_reading handover_record_begin(const uint8_t *bytes, size_t lengt
     return (struct handover_reading){.at = bytes, .left = length, .age_ns = UINT64_MAX};
 }
 
-void handover_record_put_number(struct handover_record *record, uint64_t number, uint32_t bytes) {
+void handover_record_append_number(struct handover_record *record, uint64_t number,
+                                   uint32_t bytes) {
     for (uint32_t i = 0; i < bytes; i++)
         record->bytes[record->length++] = (uint8_t)(number >> 8 * i);
 }
 
-static void put_part(struct handover_record *record, const uint8_t *bytes, size_t length) {
+static void append_part(struct handover_record *record, const uint8_t *bytes, size_t length) {
     memcpy(record->bytes + record->length, bytes, length);
     record->length += length;
 }
 
-static void put_key(struct handover_record *record, const struct connection_key *key) {
+static void append_key(struct handover_record *record, const struct connection_key *key) {
     const bool is_ipv4 = (key->words[0] >> 8 & 0xff) == 4;
 
     for (uint32_t i = 0; i < (is_ipv4 ? (uint32_t)IPV4_WORDS : CONNECTION_KEY_WORDS); i++)
-        handover_record_put_number(record, key->words[i], 8);
+        handover_record_append_number(record, key->words[i], 8);
 }
 
 static uint32_t flags_of(const struct connection *connection) {
@@ -83,25 +84,25 @@ static uint32_t flags_of(const struct connection *connection) {
 }
 
 /// Appends the fields that only TCP or only UDP has.
-static void put_protocol(struct handover_record *record, const struct connection *connection) {
+static void append_protocol(struct handover_record *record, const struct connection *connection) {
     const struct names_quic_keys *keys = &connection->keys;
 
     if (!connection->is_udp) {
-        handover_record_put_number(record, connection->begun, 4);
-        handover_record_put_number(record, connection->server_begun, 4);
-        handover_record_put_number(record, connection->server_end, 4);
-        handover_record_put_number(record, connection->pending_base, 4);
-        handover_record_put_number(record, connection->pending_client_interface, 4);
-        handover_record_put_number(record, connection->pending_server_interface, 4);
+        handover_record_append_number(record, connection->begun, 4);
+        handover_record_append_number(record, connection->server_begun, 4);
+        handover_record_append_number(record, connection->server_end, 4);
+        handover_record_append_number(record, connection->pending_base, 4);
+        handover_record_append_number(record, connection->pending_client_interface, 4);
+        handover_record_append_number(record, connection->pending_server_interface, 4);
         return;
     }
-    handover_record_put_number(record, keys->version, 4);
-    put_part(record, keys->key, sizeof keys->key);
-    put_part(record, keys->iv, sizeof keys->iv);
-    put_part(record, keys->header, sizeof keys->header);
-    handover_record_put_number(record, keys->next, 8);
-    handover_record_put_number(record, connection->id_bytes, 1);
-    put_part(record, connection->id, sizeof connection->id);
+    handover_record_append_number(record, keys->version, 4);
+    append_part(record, keys->key, sizeof keys->key);
+    append_part(record, keys->iv, sizeof keys->iv);
+    append_part(record, keys->header, sizeof keys->header);
+    handover_record_append_number(record, keys->next, 8);
+    handover_record_append_number(record, connection->id_bytes, 1);
+    append_part(record, connection->id, sizeof connection->id);
 }
 
 /// Returns true if a connection carries HTTP requests.
@@ -109,33 +110,33 @@ static bool is_http(const struct names *names) {
     return names->state == NAMES_KNOWN && names->protocol == NAMES_HTTP;
 }
 
-static void put_names(struct handover_record *record, const struct names *names) {
-    handover_record_put_number(record, names->state, 1);
-    handover_record_put_number(record, names->protocol, 1);
-    handover_record_put_number(record, names->host_length, 1);
-    handover_record_put_number(record, names->alpn_length, 1);
-    handover_record_put_number(record, names->method_length, 1);
-    handover_record_put_number(record, names->version, 2);
-    handover_record_put_number(record, names->dns_type, 2);
-    put_part(record, names->host, names->host_length);
-    put_part(record, names->alpn, names->alpn_length);
-    put_part(record, names->method, names->method_length);
+static void append_names(struct handover_record *record, const struct names *names) {
+    handover_record_append_number(record, names->state, 1);
+    handover_record_append_number(record, names->protocol, 1);
+    handover_record_append_number(record, names->host_length, 1);
+    handover_record_append_number(record, names->alpn_length, 1);
+    handover_record_append_number(record, names->method_length, 1);
+    handover_record_append_number(record, names->version, 2);
+    handover_record_append_number(record, names->dns_type, 2);
+    append_part(record, names->host, names->host_length);
+    append_part(record, names->alpn, names->alpn_length);
+    append_part(record, names->method, names->method_length);
 }
 
-static void put_requests(struct handover_record *record, const struct requests *requests) {
-    handover_record_put_number(record, requests->next, 8);
-    handover_record_put_number(record, requests->awaited, 1);
+static void append_requests(struct handover_record *record, const struct requests *requests) {
+    handover_record_append_number(record, requests->next, 8);
+    handover_record_append_number(record, requests->awaited, 1);
 }
 
 /// Appends the stored pieces of a stream.
-static void put_spans(struct handover_record *record, const struct connection *connection,
-                      struct connection_pool *pool) {
+static void append_spans(struct handover_record *record, const struct connection *connection,
+                         struct connection_pool *pool) {
     const struct stream *stream = &connection->stream;
 
-    handover_record_put_number(record, stream->span_count, 1);
+    handover_record_append_number(record, stream->span_count, 1);
     for (uint32_t i = 0; i < stream->span_count; i++) {
-        handover_record_put_number(record, stream->spans[i].start, 2);
-        handover_record_put_number(record, stream->spans[i].end, 2);
+        handover_record_append_number(record, stream->spans[i].start, 2);
+        handover_record_append_number(record, stream->spans[i].end, 2);
     }
     for (uint32_t i = 0; i < stream->span_count; i++) {
         const struct stream_span span = stream->spans[i];
@@ -145,29 +146,29 @@ static void put_spans(struct handover_record *record, const struct connection *c
     }
 }
 
-void handover_record_put(struct handover_record *record, const struct connection *connection,
-                         struct connection_pool *pool, uint64_t now_ns) {
+void handover_record_append(struct handover_record *record, const struct connection *connection,
+                            struct connection_pool *pool, uint64_t now_ns) {
     const struct stream *stream = &connection->stream;
     const uint64_t since_ns = connection->since_ns;
 
-    put_key(record, &connection->key);
-    handover_record_put_number(record, connection->list, 1);
-    handover_record_put_number(record, flags_of(connection), 2);
-    handover_record_put_number(record, now_ns > since_ns ? now_ns - since_ns : 0, 8);
-    handover_record_put_number(record, connection->client_interface, 4);
-    handover_record_put_number(record, connection->server_interface, 4);
-    handover_record_put_number(record, connection->client_passed, 4);
-    handover_record_put_number(record, connection->server_passed, 4);
-    handover_record_put_number(record, stream->base, 4);
-    handover_record_put_number(record, stream->decided, 4);
-    handover_record_put_number(record, stream->acked, 4);
-    put_protocol(record, connection);
-    put_names(record, &connection->names);
+    append_key(record, &connection->key);
+    handover_record_append_number(record, connection->list, 1);
+    handover_record_append_number(record, flags_of(connection), 2);
+    handover_record_append_number(record, now_ns > since_ns ? now_ns - since_ns : 0, 8);
+    handover_record_append_number(record, connection->client_interface, 4);
+    handover_record_append_number(record, connection->server_interface, 4);
+    handover_record_append_number(record, connection->client_passed, 4);
+    handover_record_append_number(record, connection->server_passed, 4);
+    handover_record_append_number(record, stream->base, 4);
+    handover_record_append_number(record, stream->decided, 4);
+    handover_record_append_number(record, stream->acked, 4);
+    append_protocol(record, connection);
+    append_names(record, &connection->names);
     if (is_http(&connection->names)) {
-        put_requests(record, &connection->requests);
-        put_requests(record, &connection->requests_begun);
+        append_requests(record, &connection->requests);
+        append_requests(record, &connection->requests_begun);
     }
-    put_spans(record, connection, pool);
+    append_spans(record, connection, pool);
 }
 
 /// Removes bytes from the front of the unread bytes, and returns them; returns NULL if fewer are
@@ -195,7 +196,7 @@ uint64_t handover_record_number(struct handover_reading *reading, uint32_t bytes
 }
 
 /// Fills a field with the next unread bytes, if enough are left.
-static void take_part(struct handover_reading *reading, uint8_t *field, size_t length) {
+static void decode_part(struct handover_reading *reading, uint8_t *field, size_t length) {
     const uint8_t *bytes = part(reading, length);
 
     if (bytes)
@@ -221,8 +222,8 @@ static bool is_key(const struct connection_key *key) {
 }
 
 /// Parses a key. Returns true if it is valid and the table does not contain it yet.
-static bool take_key(struct handover_reading *reading, const struct connections *connections,
-                     struct connection_key *key) {
+static bool decode_key(struct handover_reading *reading, const struct connections *connections,
+                       struct connection_key *key) {
     bool is_ipv4;
 
     *key = (struct connection_key){{handover_record_number(reading, 8)}};
@@ -236,8 +237,8 @@ static bool take_key(struct handover_reading *reading, const struct connections 
 /// Checks the list and the age of a connection. Returns true if the list does not come before the
 /// previous connection's list, the age does not increase within a list, and the list may contain
 /// the protocol.
-static bool take_list(struct handover_reading *reading, uint64_t list, uint64_t age_ns,
-                      bool is_udp) {
+static bool decode_list(struct handover_reading *reading, uint64_t list, uint64_t age_ns,
+                        bool is_udp) {
     uint32_t place = 0;
     bool is_in_order;
 
@@ -272,7 +273,7 @@ static void set_flags(struct connection *connection, uint64_t flags) {
 }
 
 /// Parses the fields that only TCP or only UDP has. Returns true if they are valid.
-static bool take_protocol(struct handover_reading *reading, struct connection *connection) {
+static bool decode_protocol(struct handover_reading *reading, struct connection *connection) {
     struct names_quic_keys *keys = &connection->keys;
 
     if (!connection->is_udp) {
@@ -285,12 +286,12 @@ static bool take_protocol(struct handover_reading *reading, struct connection *c
         return !reading->cut;
     }
     keys->version = (uint32_t)handover_record_number(reading, 4);
-    take_part(reading, keys->key, sizeof keys->key);
-    take_part(reading, keys->iv, sizeof keys->iv);
-    take_part(reading, keys->header, sizeof keys->header);
+    decode_part(reading, keys->key, sizeof keys->key);
+    decode_part(reading, keys->iv, sizeof keys->iv);
+    decode_part(reading, keys->header, sizeof keys->header);
     keys->next = handover_record_number(reading, 8);
     connection->id_bytes = (uint8_t)handover_record_number(reading, 1);
-    take_part(reading, connection->id, sizeof connection->id);
+    decode_part(reading, connection->id, sizeof connection->id);
     return !reading->cut && names_quic_is_understood(keys->version) && keys->next <= NUMBERS &&
            connection->id_bytes <= NAMES_QUIC_CONNECTION_BYTES_MAX;
 }
@@ -357,7 +358,7 @@ static bool are_names(const struct names *names, bool is_udp) {
 }
 
 /// Parses names. Returns true if they are valid.
-static bool take_names(struct handover_reading *reading, struct names *names, bool is_udp) {
+static bool decode_names(struct handover_reading *reading, struct names *names, bool is_udp) {
     const uint64_t state = handover_record_number(reading, 1);
     const uint64_t protocol = handover_record_number(reading, 1);
     const uint64_t host = handover_record_number(reading, 1);
@@ -375,14 +376,14 @@ static bool take_names(struct handover_reading *reading, struct names *names, bo
     names->host_length = (uint8_t)host;
     names->alpn_length = (uint8_t)alpn;
     names->method_length = (uint8_t)method;
-    take_part(reading, names->host, host);
-    take_part(reading, names->alpn, alpn);
-    take_part(reading, names->method, method);
+    decode_part(reading, names->host, host);
+    decode_part(reading, names->alpn, alpn);
+    decode_part(reading, names->method, method);
     return !reading->cut && are_names(names, is_udp);
 }
 
 /// Parses the state of a connection's HTTP request parser. Returns true if it is valid.
-static bool take_requests(struct handover_reading *reading, struct requests *requests) {
+static bool decode_requests(struct handover_reading *reading, struct requests *requests) {
     uint64_t awaited;
 
     requests->next = handover_record_number(reading, 8);
@@ -392,8 +393,8 @@ static bool take_requests(struct handover_reading *reading, struct requests *req
 }
 
 /// Parses the borders of a stream's pieces. Returns true if they are valid.
-static bool take_spans(struct handover_reading *reading,
-                       struct stream_span spans[static CONNECTION_SPANS_MAX], uint32_t *count) {
+static bool decode_spans(struct handover_reading *reading,
+                         struct stream_span spans[static CONNECTION_SPANS_MAX], uint32_t *count) {
     *count = (uint32_t)handover_record_number(reading, 1);
     if (*count > CONNECTION_SPANS_MAX)
         return false;
@@ -410,14 +411,14 @@ static bool take_spans(struct handover_reading *reading,
 
 /// Parses the pieces of a stream and stores them. If memory is missing, the connection becomes
 /// unreadable. Returns true if the pieces are valid.
-static bool take_stream(struct handover_reading *reading, struct connections *connections,
-                        uint32_t slot, uint64_t now_ns) {
+static bool decode_stream(struct handover_reading *reading, struct connections *connections,
+                          uint32_t slot, uint64_t now_ns) {
     const struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
     struct stream_span spans[CONNECTION_SPANS_MAX];
     uint32_t count, most = STREAM_BYTES_MAX;
     bool is_kept = true;
 
-    if (!take_spans(reading, spans, &count))
+    if (!decode_spans(reading, spans, &count))
         return false;
     if (!stream->let_go)
         most = count > 0 && spans[0].start == 0 ? spans[0].end : 0;
@@ -428,29 +429,29 @@ static bool take_stream(struct handover_reading *reading, struct connections *co
         const uint8_t *bytes = part(reading, length);
 
         if (bytes && is_kept)
-            is_kept = lifetime_keep(connections, slot, spans[i].start, bytes, length, now_ns) ==
+            is_kept = lifetime_store(connections, slot, spans[i].start, bytes, length, now_ns) ==
                       STREAM_KEPT;
     }
     if (!is_kept)
-        lifetime_unreadable(connections, slot, CONNECTION_POOL, now_ns);
+        lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
     return !reading->cut;
 }
 
-const char *handover_record_take(struct handover_reading *reading, struct connections *connections,
-                                 uint64_t now_ns) {
+const char *handover_record_decode(struct handover_reading *reading,
+                                   struct connections *connections, uint64_t now_ns) {
     struct connection *connection;
     struct connection_key key;
     uint64_t list, flags, age_ns;
     uint32_t slot;
     bool is_udp;
 
-    if (!take_key(reading, connections, &key))
+    if (!decode_key(reading, connections, &key))
         return "key";
     is_udp = (key.words[0] & 0xff) == IPPROTO_UDP;
     list = handover_record_number(reading, 1);
     flags = handover_record_number(reading, 2);
     age_ns = handover_record_number(reading, 8);
-    if (reading->cut || !take_list(reading, list, age_ns, is_udp))
+    if (reading->cut || !decode_list(reading, list, age_ns, is_udp))
         return "list";
     if ((flags & ~(uint64_t)FLAGS) != 0 || (flags & (is_udp ? TCP_FLAGS : ACCEPTED)) != 0 ||
         (flags & (DNS | AHEAD)) == AHEAD)
@@ -467,17 +468,17 @@ const char *handover_record_take(struct handover_reading *reading, struct connec
     connection->stream.base = (uint32_t)handover_record_number(reading, 4);
     connection->stream.decided = (uint32_t)handover_record_number(reading, 4);
     connection->stream.acked = (uint32_t)handover_record_number(reading, 4);
-    if (!take_protocol(reading, connection))
+    if (!decode_protocol(reading, connection))
         return "protocol";
-    if (!take_names(reading, &connection->names, is_udp) ||
+    if (!decode_names(reading, &connection->names, is_udp) ||
         (connection->may_retry && !retry_can(&connection->names)) ||
         (connection->may_switch && !is_http(&connection->names)) ||
         (connection->accepted && connection->names.state != NAMES_KNOWN))
         return "names";
-    if (is_http(&connection->names) && (!take_requests(reading, &connection->requests) ||
-                                        !take_requests(reading, &connection->requests_begun)))
+    if (is_http(&connection->names) && (!decode_requests(reading, &connection->requests) ||
+                                        !decode_requests(reading, &connection->requests_begun)))
         return "requests";
     if (is_udp)
         connection_ids_add(&connections->table, slot, connection->id, connection->id_bytes);
-    return take_stream(reading, connections, slot, now_ns) ? NULL : "stream";
+    return decode_stream(reading, connections, slot, now_ns) ? NULL : "stream";
 }

@@ -57,11 +57,11 @@ struct handover_reading {
 struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length);
 
 /// Appends a number of the given size in bytes.
-void handover_record_put_number(struct handover_record *record, uint64_t number, uint32_t bytes);
+void handover_record_append_number(struct handover_record *record, uint64_t number, uint32_t bytes);
 
 /// Appends a connection.
-void handover_record_put(struct handover_record *record, const struct connection *connection,
-                         struct connection_pool *pool, uint64_t now_ns);
+void handover_record_append(struct handover_record *record, const struct connection *connection,
+                            struct connection_pool *pool, uint64_t now_ns);
 
 /// Removes a number of the given size in bytes from the front of the unread bytes, and returns it;
 /// returns 0 if fewer bytes are left.
@@ -69,7 +69,7 @@ uint64_t handover_record_number(struct handover_reading *reading, uint32_t bytes
 
 /// Parses the next connection and adds it to the table. Returns NULL, or the name of the invalid
 /// part; then the table may contain a part of the connection.
-const char *handover_record_take(struct handover_reading *reading, struct connections *connections,
-                                 uint64_t now_ns);
+const char *handover_record_decode(struct handover_reading *reading,
+                                   struct connections *connections, uint64_t now_ns);
 
 #endif

@@ -17,33 +17,33 @@ enum {
     AT_A_TIME = 2048,
 };
 
-static int put_length(struct handover_memory *memory, size_t length) {
+static int append_length(struct handover_memory *memory, size_t length) {
     const uint32_t bytes = htole32((uint32_t)length);
 
-    return handover_memory_put(memory, &bytes, sizeof bytes);
+    return handover_memory_append(memory, &bytes, sizeof bytes);
 }
 
-static int put_rule(struct handover_rules *rules, const struct loaded *loaded,
-                    const struct migration_rule *rule) {
+static int append_rule(struct handover_rules *rules, const struct loaded *loaded,
+                       const struct migration_rule *rule) {
     struct handover_memory *const memory = &rules->memory;
     const size_t chain = strlen(rule->chain), text = strlen(rule->text);
     const size_t comment = rule->comment ? strlen(rule->comment) : 0;
-    int result = put_length(memory, chain);
+    int result = append_length(memory, chain);
 
     if (result == 0)
-        result = put_length(memory, rule->comment ? comment : NO_COMMENT);
+        result = append_length(memory, rule->comment ? comment : NO_COMMENT);
     if (result == 0)
-        result = put_length(memory, text);
+        result = append_length(memory, text);
     if (result == 0)
-        result = handover_memory_put(memory, rule->count, sizeof rule->count);
+        result = handover_memory_append(memory, rule->count, sizeof rule->count);
     for (int i = 0; result == 0 && i < rule->count[MIGRATION_LIMITS]; i++)
-        result = handover_memory_put_number(
+        result = handover_memory_append_number(
             memory, (uint64_t)loaded->compiled->limits[rules->next_limit++].size);
     if (result == 0)
-        result = handover_memory_put(memory, rule->chain, chain);
+        result = handover_memory_append(memory, rule->chain, chain);
     if (result == 0)
-        result = handover_memory_put(memory, rule->comment, comment);
-    return result < 0 ? result : handover_memory_put(memory, rule->text, text);
+        result = handover_memory_append(memory, rule->comment, comment);
+    return result < 0 ? result : handover_memory_append(memory, rule->text, text);
 }
 
 int handover_rules_begin(struct handover_rules *rules, const struct loaded *loaded) {
@@ -53,7 +53,7 @@ int handover_rules_begin(struct handover_rules *rules, const struct loaded *load
     rules->next_limit = 0;
     if (result < 0)
         return result;
-    return put_length(&rules->memory, loaded->compiled ? loaded->compiled->rule_count : 0);
+    return append_length(&rules->memory, loaded->compiled ? loaded->compiled->rule_count : 0);
 }
 
 int handover_rules_write(struct handover_rules *rules, const struct loaded *loaded) {
@@ -64,7 +64,7 @@ int handover_rules_write(struct handover_rules *rules, const struct loaded *load
         if (result == 0)
             return handover_memory_seal(&rules->memory);
         if (result > 0)
-            result = put_rule(rules, loaded, &rule);
+            result = append_rule(rules, loaded, &rule);
         migration_rule_free(&rule);
         if (result < 0)
             return result;
@@ -79,7 +79,7 @@ struct reading {
 };
 
 /// Removes bytes from the front of the unread bytes, and returns them; NULL if fewer are left.
-static const uint8_t *take(struct reading *reading, size_t bytes) {
+static const uint8_t *consume(struct reading *reading, size_t bytes) {
     const uint8_t *taken = reading->at;
 
     if (bytes > reading->left)
@@ -89,8 +89,8 @@ static const uint8_t *take(struct reading *reading, size_t bytes) {
     return taken;
 }
 
-static bool take_length(struct reading *reading, uint32_t *length) {
-    const uint8_t *bytes = take(reading, sizeof *length);
+static bool decode_length(struct reading *reading, uint32_t *length) {
+    const uint8_t *bytes = consume(reading, sizeof *length);
 
     if (!bytes)
         return false;
@@ -100,8 +100,8 @@ static bool take_length(struct reading *reading, uint32_t *length) {
 }
 
 /// Parses a text without NUL, which the caller frees. Returns 0 or -errno.
-static int take_text(struct reading *reading, uint32_t length, char **text) {
-    const uint8_t *bytes = take(reading, length);
+static int decode_text(struct reading *reading, uint32_t length, char **text) {
+    const uint8_t *bytes = consume(reading, length);
 
     if (!bytes || memchr(bytes, '\0', length))
         return -EPROTO;
@@ -110,7 +110,8 @@ static int take_text(struct reading *reading, uint32_t length, char **text) {
 }
 
 /// Parses the sizes of a rule's limits. Returns 0 or -errno.
-static int take_limit_sizes(struct reading *reading, uint32_t count, struct migration_side *side) {
+static int decode_limit_sizes(struct reading *reading, uint32_t count,
+                              struct migration_side *side) {
     const uint32_t before = side->totals[MIGRATION_LIMITS];
     int64_t *sizes = realloc(side->limit_sizes, (before + count) * sizeof *sizes);
 
@@ -118,7 +119,7 @@ static int take_limit_sizes(struct reading *reading, uint32_t count, struct migr
         return -ENOMEM;
     side->limit_sizes = sizes;
     for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *bytes = take(reading, sizeof *sizes);
+        const uint8_t *bytes = consume(reading, sizeof *sizes);
         uint64_t size;
 
         if (!bytes)
@@ -138,24 +139,24 @@ static int parse_rule(struct reading *reading, struct migration_side *side) {
     const uint8_t *count;
     int result = 0;
 
-    if (!take_length(reading, &chain) || !take_length(reading, &comment) ||
-        !take_length(reading, &text))
+    if (!decode_length(reading, &chain) || !decode_length(reading, &comment) ||
+        !decode_length(reading, &text))
         return -EPROTO;
-    count = take(reading, sizeof rule->count);
+    count = consume(reading, sizeof rule->count);
     for (int kind = 0; count && kind < MIGRATION_KIND_COUNT; kind++)
         statements += count[kind];
     if (!count || statements > PARSE_STATEMENTS_MAX)
         return -EPROTO;
     memcpy(rule->count, count, sizeof rule->count);
     if (rule->count[MIGRATION_LIMITS] > 0)
-        result = take_limit_sizes(reading, rule->count[MIGRATION_LIMITS], side);
+        result = decode_limit_sizes(reading, rule->count[MIGRATION_LIMITS], side);
     for (int kind = 0; kind < MIGRATION_KIND_COUNT; kind++)
         side->totals[kind] += rule->count[kind];
     if (result == 0)
-        result = take_text(reading, chain, &rule->chain);
+        result = decode_text(reading, chain, &rule->chain);
     if (result == 0 && comment != NO_COMMENT)
-        result = take_text(reading, comment, &rule->comment);
-    return result < 0 ? result : take_text(reading, text, &rule->text);
+        result = decode_text(reading, comment, &rule->comment);
+    return result < 0 ? result : decode_text(reading, text, &rule->text);
 }
 
 int handover_rules_parse(const uint8_t *bytes, size_t length, struct migration_side *side) {
@@ -164,7 +165,7 @@ int handover_rules_parse(const uint8_t *bytes, size_t length, struct migration_s
     int result = 0;
 
     *side = (struct migration_side){0};
-    if (!take_length(&reading, &rules) || rules > POLICY_RULES_MAX ||
+    if (!decode_length(&reading, &rules) || rules > POLICY_RULES_MAX ||
         rules > reading.left / RULE_BYTES)
         return -EPROTO;
     side->rules = calloc(rules + 1U, sizeof *side->rules);

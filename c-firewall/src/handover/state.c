@@ -113,8 +113,8 @@ int handover_state_fail_part(const char *part, struct failure *failure) {
 }
 
 /// Parses a required number. Returns 0, or -EPROTO with failure filled in.
-static int read_number(const json_t *object, const char *key, uint64_t max, uint64_t *number,
-                       struct failure *failure) {
+static int parse_number(const json_t *object, const char *key, uint64_t max, uint64_t *number,
+                        struct failure *failure) {
     const json_t *value = json_object_get(object, key);
 
     if (!json_is_integer(value) || json_integer_value(value) < 0 ||
@@ -128,9 +128,9 @@ static int parse_queue(const json_t *object, struct worker_handover *queue,
                        struct failure *failure) {
     uint64_t number = 0, copy_bytes = 0, flags = 0;
 
-    if (read_number(object, "queue", UINT16_MAX, &number, failure) < 0 ||
-        read_number(object, "copy_bytes", UINT32_MAX, &copy_bytes, failure) < 0 ||
-        read_number(object, "flags", UINT32_MAX, &flags, failure) < 0)
+    if (parse_number(object, "queue", UINT16_MAX, &number, failure) < 0 ||
+        parse_number(object, "copy_bytes", UINT32_MAX, &copy_bytes, failure) < 0 ||
+        parse_number(object, "flags", UINT32_MAX, &flags, failure) < 0)
         return -EPROTO;
     queue->number = (uint16_t)number;
     queue->handover = (struct queue_handover){
@@ -239,12 +239,12 @@ static int parse_object(const json_t *object, struct handover *state, struct fai
 
     if (json_is_false(json_object_get(object, "ok")))
         return handover_state_fail_refused(object, failure);
-    if (read_number(object, "version", INT64_MAX, &version, failure) < 0)
+    if (parse_number(object, "version", INT64_MAX, &version, failure) < 0)
         return -EPROTO;
     if (version != CONTROL_VERSION)
         return fail_version(failure);
-    if (read_number(object, "pid", INT32_MAX, &pid, failure) < 0 ||
-        read_number(object, "generation", UINT32_MAX, &generation, failure) < 0)
+    if (parse_number(object, "pid", INT32_MAX, &pid, failure) < 0 ||
+        parse_number(object, "generation", UINT32_MAX, &generation, failure) < 0)
         return -EPROTO;
     state->pid = (int64_t)pid;
     state->generation = (uint32_t)generation;

@@ -146,7 +146,7 @@ static int check_queues(const struct options *options, const struct handover *ta
 }
 
 /// Reads the old policy's rules from the received memory file.
-static int read_rules(struct handover *taken, struct failure *failure) {
+static int decode_rules(struct handover *taken, struct failure *failure) {
     struct handover_sealed sealed;
     uint8_t *bytes = NULL;
     int result;
@@ -203,7 +203,7 @@ static int ask(const struct options *options, struct handover *taken, struct fai
     if (result == 0)
         result = check_queues(options, taken, failure);
     if (result == 0)
-        result = read_rules(taken, failure);
+        result = decode_rules(taken, failure);
     return result;
 }
 
@@ -277,8 +277,8 @@ static int receive_memory(struct handover_channel *channel, const char *expected
 /// Reads the connections of an old worker into a new worker's table.
 /// - fd: descriptor of the memory; this function closes it.
 /// - Returns NULL, or the name of the invalid part.
-static const char *read_connections(int fd, struct worker *worker,
-                                    struct handover_connections_taken *followed) {
+static const char *decode_connections(int fd, struct worker *worker,
+                                      struct handover_connections_taken *followed) {
     struct connections *ours = worker_connections(worker);
     struct handover_sealed sealed;
     const char *wrong = "memory";
@@ -311,8 +311,8 @@ static void warm(struct workers *workers, uint32_t connections) {
 /// Receives the old workers' connections into the tables of the new workers. If any connection is
 /// invalid, all tables stay empty: existing connections are then unknown, as if they had begun
 /// before the firewall. Returns 0, or -errno with failure filled in.
-static int take_connections(struct handover *taken, struct workers *workers,
-                            struct failure *failure) {
+static int receive_connections(struct handover *taken, struct workers *workers,
+                               struct failure *failure) {
     struct handover_connections_taken followed;
 
     for (uint32_t i = 0; i < workers->count; i++) {
@@ -325,7 +325,7 @@ static int take_connections(struct handover *taken, struct workers *workers,
             close(fd);
             continue;
         }
-        taken->refused = read_connections(fd, &workers->all[i], &followed);
+        taken->refused = decode_connections(fd, &workers->all[i], &followed);
         taken->followed.taken += followed.taken;
         taken->followed.left_out += followed.left_out;
     }
@@ -337,8 +337,8 @@ static int take_connections(struct handover *taken, struct workers *workers,
 /// Receives the addresses that the old policy's sets have learned into the new policy's sets. If
 /// any address is invalid, the sets stay empty and learn anew. Returns 0, or -errno with failure
 /// filled in.
-static int take_learned(struct handover *taken, const struct compiled *compiled,
-                        struct failure *failure) {
+static int receive_learned(struct handover *taken, const struct compiled *compiled,
+                           struct failure *failure) {
     struct handover_sealed sealed;
     uint8_t *bytes = NULL;
     int fd;
@@ -387,9 +387,9 @@ int handover_take_commit(struct handover *taken, struct state *state, struct fai
     if (part)
         result = handover_state_fail_part(part, failure);
     if (result == 0 && taken->connections)
-        result = take_connections(taken, &state->workers, failure);
+        result = receive_connections(taken, &state->workers, failure);
     if (result == 0 && taken->learns)
-        result = take_learned(taken, state->loaded->compiled, failure);
+        result = receive_learned(taken, state->loaded->compiled, failure);
     if (result < 0)
         return result;
     for (uint32_t i = 0; i < taken->queue_count; i++)

@@ -72,8 +72,8 @@ static bool add_label(struct answer_host *host, const struct names_cursor *label
 /// - offset: offset of the name in the message.
 /// - host: out: the name.
 /// - Returns the offset after the name's bytes at `offset`; 0 if the name is malformed.
-static uint32_t read_name(const struct message *message, uint32_t offset,
-                          struct answer_host *host) {
+static uint32_t parse_name(const struct message *message, uint32_t offset,
+                           struct answer_host *host) {
     struct names_cursor left = begin_at(message, offset);
     uint32_t end = 0, limit = offset, pointers = 0;
 
@@ -105,7 +105,7 @@ static uint32_t read_name(const struct message *message, uint32_t offset,
 
 /// Reads a record. Returns false if the record is cut.
 /// - offset: offset after the record's name.
-static bool read_record(const struct message *message, uint32_t offset, struct record *record) {
+static bool parse_record(const struct message *message, uint32_t offset, struct record *record) {
     struct names_cursor left = begin_at(message, offset);
     uint32_t bytes;
 
@@ -139,21 +139,21 @@ static bool add_address(const struct record *record, struct answer *answer) {
 /// Reads the answer records, and adds the addresses of the question's name, also after aliases.
 /// Returns false if a record is malformed.
 /// - offset: offset of the first record in the message.
-static bool read_records(const struct message *message, uint32_t offset, uint32_t records,
-                         struct answer *answer) {
+static bool parse_records(const struct message *message, uint32_t offset, uint32_t records,
+                          struct answer *answer) {
     struct answer_host sought = answer->host, owner;
 
     for (uint32_t i = 0; i < records; i++) {
-        const uint32_t behind = read_name(message, offset, &owner);
+        const uint32_t behind = parse_name(message, offset, &owner);
         struct record record;
 
-        if (behind == 0 || !read_record(message, behind, &record))
+        if (behind == 0 || !parse_record(message, behind, &record))
             return false;
         offset = record.data_offset + record.data.length;
         if (!record.is_internet || memcmp(&owner, &sought, sizeof owner) != 0)
             continue;
         if (record.kind == TYPE_CNAME) {
-            if (read_name(message, record.data_offset, &sought) != offset)
+            if (parse_name(message, record.data_offset, &sought) != offset)
                 return false;
             if (record.ttl < answer->ttl)
                 answer->ttl = record.ttl;
@@ -180,7 +180,7 @@ uint32_t names_answer_question(const uint8_t *message, uint32_t length, struct a
     answer->is_answer = flags & ANSWER;
     if ((flags & OPCODE) || questions != 1)
         return 0;
-    offset = read_name(&all, HEADER_BYTES, &answer->host);
+    offset = parse_name(&all, HEADER_BYTES, &answer->host);
     if (offset == 0)
         return 0;
     left = begin_at(&all, offset);
@@ -189,8 +189,8 @@ uint32_t names_answer_question(const uint8_t *message, uint32_t length, struct a
     return left.cut ? 0 : length - left.length;
 }
 
-bool names_answer_read(const uint8_t *message, uint32_t length, uint32_t offset,
-                       struct answer *answer) {
+bool names_answer_parse(const uint8_t *message, uint32_t length, uint32_t offset,
+                        struct answer *answer) {
     const struct message all = {message, length};
     struct names_cursor left = begin_at(&all, 0);
     uint32_t flags, records;
@@ -203,7 +203,7 @@ bool names_answer_read(const uint8_t *message, uint32_t length, uint32_t offset,
     names_cursor_part(&left, COUNTS_BYTES);
     answer->count = 0;
     answer->ttl = TTL_END - 1;
-    is_read = !left.cut && read_records(&all, offset, records, answer);
+    is_read = !left.cut && parse_records(&all, offset, records, answer);
     if (!is_read || (flags & (TRUNCATED | RCODE)))
         answer->count = 0;
     return is_read;

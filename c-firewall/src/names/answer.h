@@ -53,7 +53,7 @@ uint32_t names_answer_question(const uint8_t *message, uint32_t length, struct a
 /// - answer: in: result of names_answer_question; out: addresses and ttl are set. There are no
 ///   addresses unless the message is readable.
 /// - Returns true if the message is readable.
-bool names_answer_read(const uint8_t *message, uint32_t length, uint32_t offset,
-                       struct answer *answer);
+bool names_answer_parse(const uint8_t *message, uint32_t length, uint32_t offset,
+                        struct answer *answer);
 
 #endif

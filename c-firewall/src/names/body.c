@@ -29,7 +29,7 @@ static bool is_word(struct names_cursor text, const char *word) {
 
 /// Parses the value of Content-Length. Returns false if it is malformed or differs from an earlier
 /// Content-Length.
-static bool take_length(struct names_cursor value, struct names_body *body) {
+static bool parse_length(struct names_cursor value, struct names_body *body) {
     uint64_t length = 0;
 
     if (value.length == 0 || value.length > LENGTH_DIGITS_MAX)
@@ -49,7 +49,7 @@ static bool take_length(struct names_cursor value, struct names_body *body) {
 bool names_body_field(struct names_cursor name, struct names_cursor value,
                       struct names_body *body) {
     if (is_word(name, "content-length"))
-        return take_length(value, body);
+        return parse_length(value, body);
     if (is_word(name, "transfer-encoding")) {
         const bool is_first = !body->is_chunked;
 

@@ -26,7 +26,7 @@ enum {
 /// Reads the labels of a name into names->host. Returns false in three cases: bytes are missing; a
 /// length byte is a compression pointer, because no name precedes the first question; a label
 /// contains a dot, which would look like two labels.
-static bool read_name(struct names_cursor *message, struct names *names) {
+static bool parse_name(struct names_cursor *message, struct names *names) {
     uint8_t text[NAMES_HOST_BYTES + 1];
     uint32_t bytes = 0;
 
@@ -52,7 +52,8 @@ static bool read_name(struct names_cursor *message, struct names *names) {
 
 /// Parses a message into names, whose fields must be empty. Returns NAMES_UNDECIDED if bytes of the
 /// question are missing.
-static enum names_state read_message(const uint8_t *message, uint32_t length, struct names *names) {
+static enum names_state parse_message(const uint8_t *message, uint32_t length,
+                                      struct names *names) {
     struct names_cursor left = names_cursor_begin(message, length);
     uint32_t questions;
 
@@ -61,7 +62,7 @@ static enum names_state read_message(const uint8_t *message, uint32_t length, st
     if (!left.cut && questions != 1)
         return NAMES_UNREADABLE;
     names_cursor_part(&left, COUNTS_BYTES);
-    if (!read_name(&left, names))
+    if (!parse_name(&left, names))
         return left.cut ? NAMES_UNDECIDED : NAMES_UNREADABLE;
     names->dns_type = (uint16_t)names_cursor_number(&left, 2);
     names_cursor_number(&left, 2);
@@ -72,17 +73,17 @@ enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct
     enum names_state state;
 
     names_blank_fill(NAMES_UNDECIDED, NAMES_DNS, names);
-    state = read_message(message, length, names);
+    state = parse_message(message, length, names);
     return names_blank_finish(state, true, names);
 }
 
 /// Parses the received part of an incomplete message. Returns NAMES_UNREADABLE if every message
 /// with this beginning is unreadable, otherwise NAMES_UNDECIDED.
-static enum names_state read_part(const struct names_cursor *part, struct names *names) {
+static enum names_state parse_part(const struct names_cursor *part, struct names *names) {
     enum names_state state;
 
     names_blank_fill(NAMES_UNDECIDED, NAMES_DNS, names);
-    state = read_message(part->bytes, part->length, names);
+    state = parse_message(part->bytes, part->length, names);
     if (state == NAMES_KNOWN)
         state = NAMES_UNDECIDED;
     return names_blank_finish(state, false, names);
@@ -100,7 +101,7 @@ enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, struct 
     if (stream.cut)
         return NAMES_UNDECIDED;
     if (message_bytes > stream.length)
-        return read_part(&stream, names);
+        return parse_part(&stream, names);
     if (names_dns_query(stream.bytes, message_bytes, names) == NAMES_KNOWN)
         *taken = LENGTH_BYTES + message_bytes;
     return names->state;

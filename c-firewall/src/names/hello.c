@@ -30,7 +30,7 @@ enum {
 
 /// Parses the extension server_name (RFC 6066, section 3). Returns false unless it is a list of
 /// exactly one host name without a port: nginx removes a port, but other servers don't.
-static bool read_server_name(struct names_cursor *value, struct names *names) {
+static bool parse_server_name(struct names_cursor *value, struct names *names) {
     struct names_cursor list = names_cursor_vector(value, 2);
     const uint32_t kind = names_cursor_number(&list, 1);
     const struct names_cursor name = names_cursor_vector(&list, 2);
@@ -41,7 +41,7 @@ static bool read_server_name(struct names_cursor *value, struct names *names) {
 
 /// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed, or a protocol is
 /// empty.
-static bool read_alpn(struct names_cursor *value, struct names *names) {
+static bool parse_alpn(struct names_cursor *value, struct names *names) {
     const struct names_cursor list = names_cursor_vector(value, 2);
     struct names_cursor left = list;
 
@@ -59,7 +59,7 @@ static bool read_alpn(struct names_cursor *value, struct names *names) {
 /// Parses the offered versions (RFC 8446, section 4.2.1), and stores the highest version. A version
 /// other than 0x03xx is skipped: it is GREASE (RFC 8701) or a draft. Returns false if the list is
 /// malformed.
-static bool read_versions(struct names_cursor *value, struct names *names) {
+static bool parse_versions(struct names_cursor *value, struct names *names) {
     struct names_cursor list = names_cursor_vector(value, 1);
 
     if (value->length > 0 || list.length == 0)
@@ -78,8 +78,8 @@ static bool read_versions(struct names_cursor *value, struct names *names) {
 /// malformed or repeated.
 /// - seen: in/out: bits of the types so far; a ClientHello may not repeat an extension (RFC 8446,
 ///   section 4.2).
-static bool read_extension(uint32_t kind, struct names_cursor *value, uint32_t *seen,
-                           struct names *names) {
+static bool parse_extension(uint32_t kind, struct names_cursor *value, uint32_t *seen,
+                            struct names *names) {
     uint32_t bit;
 
     if (kind == SERVER_NAME)
@@ -97,11 +97,11 @@ static bool read_extension(uint32_t kind, struct names_cursor *value, uint32_t *
     *seen |= bit;
     switch (kind) {
     case SERVER_NAME:
-        return read_server_name(value, names);
+        return parse_server_name(value, names);
     case ALPN:
-        return read_alpn(value, names);
+        return parse_alpn(value, names);
     case SUPPORTED_VERSIONS:
-        return read_versions(value, names);
+        return parse_versions(value, names);
     default:
         names->ech = true;
         return true;
@@ -109,7 +109,7 @@ static bool read_extension(uint32_t kind, struct names_cursor *value, uint32_t *
 }
 
 /// Parses the extensions at the end of a message. Returns false if they are malformed.
-static bool read_extensions(struct names_cursor *body, struct names *names) {
+static bool parse_extensions(struct names_cursor *body, struct names *names) {
     struct names_cursor extensions = names_cursor_vector(body, 2);
     uint32_t seen = 0;
 
@@ -119,7 +119,7 @@ static bool read_extensions(struct names_cursor *body, struct names *names) {
         const uint32_t kind = names_cursor_number(&extensions, 2);
         struct names_cursor value = names_cursor_vector(&extensions, 2);
 
-        if (value.cut || !read_extension(kind, &value, &seen, names))
+        if (value.cut || !parse_extension(kind, &value, &seen, names))
             return false;
     }
     return true;
@@ -127,7 +127,7 @@ static bool read_extensions(struct names_cursor *body, struct names *names) {
 
 /// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older
 /// may send no extensions.
-static bool read_body(struct names_cursor *body, struct names *names) {
+static bool parse_body(struct names_cursor *body, struct names *names) {
     const uint32_t version = names_cursor_number(body, 2);
     struct names_cursor session, suites, compressions;
 
@@ -139,7 +139,7 @@ static bool read_body(struct names_cursor *body, struct names *names) {
         suites.length == 0 || suites.length % 2 != 0 || compressions.length == 0)
         return false;
     names->version = (uint16_t)(version < VERSION_1_2 ? version : VERSION_1_2);
-    return body->length == 0 || read_extensions(body, names);
+    return body->length == 0 || parse_extensions(body, names);
 }
 
 bool names_hello_is_settled(const uint8_t *head, uint32_t came) {
@@ -154,24 +154,24 @@ bool names_hello_is_settled(const uint8_t *head, uint32_t came) {
 
 /// Parses a message for which names_hello_is_settled is true into names, whose fields must be
 /// empty.
-static enum names_state read_message(const uint8_t *handshake, uint32_t length,
-                                     struct names *names) {
+static enum names_state parse_message(const uint8_t *handshake, uint32_t length,
+                                      struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);
     const uint32_t kind = names_cursor_number(&message, 1);
     struct names_cursor body = names_cursor_vector(&message, 3);
 
-    if (kind != NAMES_HELLO_CLIENT_HELLO || body.cut || !read_body(&body, names))
+    if (kind != NAMES_HELLO_CLIENT_HELLO || body.cut || !parse_body(&body, names))
         return NAMES_UNREADABLE;
     return NAMES_KNOWN;
 }
 
-enum names_state names_hello_read(const uint8_t *handshake, uint32_t length,
-                                  enum names_protocol protocol, struct names *names) {
+enum names_state names_hello_parse(const uint8_t *handshake, uint32_t length,
+                                   enum names_protocol protocol, struct names *names) {
     enum names_state state = NAMES_UNDECIDED;
 
     names_blank_fill(NAMES_UNDECIDED, protocol, names);
     if (names_hello_is_settled(handshake, length))
-        state = read_message(handshake, length, names);
+        state = parse_message(handshake, length, names);
     return names_blank_finish(state, false, names);
 }
 

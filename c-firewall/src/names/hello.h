@@ -17,7 +17,7 @@ enum {
     NAMES_HELLO_CLIENT_HELLO = 1, // type of a ClientHello message
 };
 
-/// Returns true if more bytes of a handshake would not change the result of names_hello_read: the
+/// Returns true if more bytes of a handshake would not change the result of names_hello_parse: the
 /// first message is no ClientHello, is too long, or is complete.
 /// - head: first bytes of the handshake, at least the received part of the message's header.
 /// - came: number of received bytes of the handshake.
@@ -31,11 +31,11 @@ bool names_hello_is_settled(const uint8_t *head, uint32_t came);
 /// - Returns names->state: NAMES_UNDECIDED if bytes are missing; NAMES_UNREADABLE if the message is
 ///   no ClientHello, is malformed, repeats an extension that is parsed here, or is longer than
 ///   NAMES_HELLO_BYTES_MAX.
-enum names_state names_hello_read(const uint8_t *handshake, uint32_t length,
-                                  enum names_protocol protocol, struct names *names);
+enum names_state names_hello_parse(const uint8_t *handshake, uint32_t length,
+                                   enum names_protocol protocol, struct names *names);
 
 /// Returns the length in bytes, with its header, of the first message of a handshake for which
-/// names_hello_read has returned NAMES_KNOWN.
+/// names_hello_parse has returned NAMES_KNOWN.
 uint32_t names_hello_length(const uint8_t *handshake, uint32_t length);
 
 /// Returns true if two ClientHellos, both NAMES_KNOWN, have the same names. A client that answers a

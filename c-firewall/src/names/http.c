@@ -113,8 +113,8 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length,
 /// Consumes a line that ends with LF or with CR and LF (RFC 9112, section 2.2).
 /// - line: out: the line without its line end.
 /// - Returns false if the line end is missing.
-static bool take_line(const uint8_t *bytes, uint32_t length, struct names_progress *progress,
-                      struct names_cursor *line) {
+static bool consume_line(const uint8_t *bytes, uint32_t length, struct names_progress *progress,
+                         struct names_cursor *line) {
     const uint32_t left = length - progress->searched;
     const uint8_t *end = left ? memchr(bytes + progress->searched, '\n', left) : NULL;
 
@@ -131,7 +131,7 @@ static bool take_line(const uint8_t *bytes, uint32_t length, struct names_progre
 }
 
 /// Consumes a word and the blanks (see is_blank) before it. Returns the word.
-static struct names_cursor take_part(struct names_cursor *line) {
+static struct names_cursor consume_part(struct names_cursor *line) {
     uint32_t length = 0;
 
     names_cursor_part(line, span(line->bytes, line->length, is_blank));
@@ -170,12 +170,12 @@ static bool is_target(struct names_cursor word) {
 /// version of another protocol or a target, the following lines decide: some servers accept RTSP,
 /// and some accept other methods without a version (HTTP/0.9).
 static enum kind kind_of(struct names_cursor line) {
-    const struct names_cursor first = take_part(&line), target = take_part(&line);
+    const struct names_cursor first = consume_part(&line), target = consume_part(&line);
     struct names_cursor last = target, next;
     bool is_other;
     uint32_t name;
 
-    for (next = take_part(&line); next.length > 0; next = take_part(&line))
+    for (next = consume_part(&line); next.length > 0; next = consume_part(&line))
         last = next;
     name = version_name(last);
     if (name == sizeof PROTOCOL - 1 &&
@@ -190,7 +190,7 @@ static enum kind kind_of(struct names_cursor line) {
 }
 
 /// Consumes a word and the space after it. Returns the word.
-static struct names_cursor take_word(struct names_cursor *line) {
+static struct names_cursor consume_word(struct names_cursor *line) {
     uint32_t length = 0;
     struct names_cursor word;
 
@@ -203,9 +203,9 @@ static struct names_cursor take_word(struct names_cursor *line) {
 
 /// Parses a request line into request. Returns false unless the line has exactly the form of RFC
 /// 9112, section 3.
-static bool read_request_line(struct names_cursor line, struct request *request) {
-    request->method = take_word(&line);
-    request->target = take_word(&line);
+static bool parse_request_line(struct names_cursor line, struct request *request) {
+    request->method = consume_word(&line);
+    request->target = consume_word(&line);
     request->minor = line.length == sizeof VERSION ? line.bytes[sizeof VERSION - 1] : 0;
     return is_all(request->method.bytes, request->method.length, is_token) &&
            is_all(request->target.bytes, request->target.length, is_visible) &&
@@ -224,8 +224,8 @@ static struct names_cursor trim(struct names_cursor value) {
 /// Parses the line of a header field (RFC 9112, section 5). Returns false if the line is malformed
 /// or folded, if it is a second Host with another value, or if the value of Host begins or ends
 /// with a byte that some server treats as a space.
-static bool read_field(const uint8_t *bytes, struct names_cursor line,
-                       struct names_progress *progress) {
+static bool parse_field(const uint8_t *bytes, struct names_cursor line,
+                        struct names_progress *progress) {
     const uint8_t *colon = memchr(line.bytes, ':', line.length);
     struct names_cursor name, value;
 
@@ -256,7 +256,8 @@ static bool read_field(const uint8_t *bytes, struct names_cursor line,
 /// - has_user: true if userinfo is allowed.
 /// - name: out: name or address; empty if the authority is empty.
 /// - Returns false if servers may read the authority differently.
-static bool take_name(struct names_cursor authority, bool has_user, struct names_cursor *name) {
+static bool strip_authority(struct names_cursor authority, bool has_user,
+                            struct names_cursor *name) {
     struct names_cursor left = authority, inner;
     const uint8_t *user, *end;
 
@@ -314,13 +315,14 @@ static bool find_authority(const struct request *request, struct names_cursor *a
 /// Stores a request's method and host in names, whose fields must be empty. Returns false if the
 /// request is invalid, or the target's authority and the field Host differ: RFC 9112, section
 /// 3.2.2, prefers the authority, but some servers use Host.
-static bool take_request(struct request *request, struct names *names) {
+static bool store_request(struct request *request, struct names *names) {
     const struct names_cursor method = request->method;
     const bool is_connect = method.length == 7 && memcmp(method.bytes, "CONNECT", 7) == 0;
     struct names_cursor authority, target_name, host_name, name;
 
-    if (!find_authority(request, &authority) || !take_name(authority, !is_connect, &target_name) ||
-        !take_name(request->host, false, &host_name) ||
+    if (!find_authority(request, &authority) ||
+        !strip_authority(authority, !is_connect, &target_name) ||
+        !strip_authority(request->host, false, &host_name) ||
         !names_body_finish(method, request->minor, &request->body))
         return false;
     if (request->has_host && authority.length > 0 &&
@@ -365,14 +367,14 @@ bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
 
 /// Parses the first line.
 /// - Returns NAMES_NONE if the following lines must be read, too; otherwise the result of
-///   names_http_read.
-static enum names_state read_first(const uint8_t *bytes, uint32_t length,
-                                   struct names_progress *progress, struct names *names) {
+///   names_http_parse.
+static enum names_state parse_first(const uint8_t *bytes, uint32_t length,
+                                    struct names_progress *progress, struct names *names) {
     const uint32_t before = progress->line;
     struct request request = {0};
     struct names_cursor line;
 
-    if (!take_line(bytes, length, progress, &line))
+    if (!consume_line(bytes, length, progress, &line))
         return NAMES_UNDECIDED;
     progress->has_line = true;
     switch (kind_of(line)) {
@@ -385,7 +387,7 @@ static enum names_state read_first(const uint8_t *bytes, uint32_t length,
         names->protocol = NAMES_OTHER;
         return NAMES_KNOWN;
     }
-    if (span(bytes, before, is_line_end) < before || !read_request_line(line, &request))
+    if (span(bytes, before, is_line_end) < before || !parse_request_line(line, &request))
         return NAMES_UNREADABLE;
     return NAMES_NONE;
 }
@@ -393,11 +395,11 @@ static enum names_state read_first(const uint8_t *bytes, uint32_t length,
 /// Parses the lines after a first line whose kind is PERHAPS. Returns NAMES_UNREADABLE at a line
 /// with Host. Returns NAMES_KNOWN with the protocol NAMES_OTHER at the end of the header, or at a
 /// line that is no header field. Otherwise returns NAMES_UNDECIDED.
-static enum names_state read_perhaps(const uint8_t *bytes, uint32_t length,
-                                     struct names_progress *progress, struct names *names) {
+static enum names_state parse_perhaps(const uint8_t *bytes, uint32_t length,
+                                      struct names_progress *progress, struct names *names) {
     struct names_cursor line;
 
-    while (take_line(bytes, length, progress, &line)) {
+    while (consume_line(bytes, length, progress, &line)) {
         if (names_http_shows_host(line.bytes, line.length))
             return NAMES_UNREADABLE;
         if (line.length == 0 ||
@@ -423,8 +425,8 @@ static enum names_state finish(const uint8_t *bytes, uint32_t length,
     };
     struct names_cursor line;
 
-    if (!take_line(bytes, length, &start, &line) || !read_request_line(line, &request) ||
-        !take_request(&request, names))
+    if (!consume_line(bytes, length, &start, &line) || !parse_request_line(line, &request) ||
+        !store_request(&request, names))
         return NAMES_UNREADABLE;
     *body = request.body;
     body->header_bytes = progress->place;
@@ -432,35 +434,35 @@ static enum names_state finish(const uint8_t *bytes, uint32_t length,
 }
 
 /// Parses a request into names, whose fields must be empty, and the kind of its body into body.
-/// Returns the state like names_http_read.
-static enum names_state read_request(const uint8_t *bytes, uint32_t length,
-                                     struct names_progress *progress, struct names_body *body,
-                                     struct names *names) {
+/// Returns the state like names_http_parse.
+static enum names_state parse_request(const uint8_t *bytes, uint32_t length,
+                                      struct names_progress *progress, struct names_body *body,
+                                      struct names *names) {
     struct names_cursor line;
 
     if (!progress->has_line) {
-        const enum names_state state = read_first(bytes, length, progress, names);
+        const enum names_state state = parse_first(bytes, length, progress, names);
 
         if (state != NAMES_NONE)
             return state;
     }
     if (progress->is_perhaps)
-        return read_perhaps(bytes, length, progress, names);
-    while (take_line(bytes, length, progress, &line)) {
+        return parse_perhaps(bytes, length, progress, names);
+    while (consume_line(bytes, length, progress, &line)) {
         if (line.length == 0)
             return finish(bytes, length, progress, body, names);
-        if (!read_field(bytes, line, progress))
+        if (!parse_field(bytes, line, progress))
             return NAMES_UNREADABLE;
     }
     return NAMES_UNDECIDED;
 }
 
-enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                 struct names_progress *progress, struct names_body *body,
-                                 struct names *names) {
+enum names_state names_http_parse(const uint8_t *bytes, uint32_t length, bool whole,
+                                  struct names_progress *progress, struct names_body *body,
+                                  struct names *names) {
     enum names_state state;
 
     names_blank_fill(NAMES_UNDECIDED, NAMES_HTTP, names);
-    state = read_request(bytes, length, progress, body, names);
+    state = parse_request(bytes, length, progress, body, names);
     return names_blank_finish(state, whole, names);
 }

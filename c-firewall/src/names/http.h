@@ -41,9 +41,9 @@ enum names_state names_http_begins(const uint8_t *bytes, uint32_t length,
 ///   anywhere in it; NAMES_KNOWN with the protocol NAMES_OTHER if no server accepts the first line
 ///   as HTTP, or only few servers do and the header has no Host; NAMES_UNDECIDED before
 ///   (NAMES_UNREADABLE with whole); NAMES_UNREADABLE if servers may read the request differently.
-enum names_state names_http_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                 struct names_progress *progress, struct names_body *body,
-                                 struct names *names);
+enum names_state names_http_parse(const uint8_t *bytes, uint32_t length, bool whole,
+                                  struct names_progress *progress, struct names_body *body,
+                                  struct names *names);
 
 /// Returns true if any line of some bytes begins like a field Host. CR alone also ends a line, as
 /// in Python, but between name and colon it is a blank.

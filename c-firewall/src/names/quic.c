@@ -118,9 +118,36 @@ bool names_quic_is_understood(uint32_t version) {
            has_salt_29(version) || version == DRAFT_33 || version == DRAFT_34;
 }
 
+/// Returns true if at most two adjacent bytes of the first five differ from a long header of a
+/// version.
+/// - seen: form bit and version of the datagram.
+static bool is_near_version(uint64_t seen, uint32_t version) {
+    const uint64_t differing = seen ^ (version | (uint64_t)LONG << 32);
+
+    for (unsigned place = 0; place < 4; place++)
+        if ((differing & ~(UINT64_C(0xffff) << (8 * place))) == 0)
+            return true;
+    return false;
+}
+
+bool names_quic_is_near(const uint8_t *datagram, uint32_t length) {
+    uint64_t seen = 0;
+
+    if (length < 5)
+        return false;
+    for (int i = 0; i < 5; i++)
+        seen = seen << 8 | datagram[i];
+    seen &= (uint64_t)LONG << 32 | UINT32_MAX;
+    for (uint32_t version = DRAFT_29; version <= DRAFT_34; version++)
+        if (is_near_version(seen, version))
+            return true;
+    return is_near_version(seen, NAMES_QUIC_VERSION_1) ||
+           is_near_version(seen, NAMES_QUIC_VERSION_2);
+}
+
 /// Consumes and returns a variable-length integer (RFC 9000, section 16). Returns 0 if the integer
 /// is cut.
-static uint64_t take_number(struct names_cursor *cursor) {
+static uint64_t consume_number(struct names_cursor *cursor) {
     const uint32_t first = names_cursor_number(cursor, 1);
     const uint32_t more = (1U << (first >> 6)) - 1;
     const uint64_t upper = names_cursor_number(cursor, more == 7 ? 3 : 0);
@@ -144,7 +171,7 @@ static uint8_t type_of(uint8_t first, uint32_t version) {
 /// is malformed or cut.
 /// - left: in/out: rest of the datagram.
 /// - header: in/out: its field end must contain the datagram's end.
-static bool read_long(uint8_t first, struct names_cursor *left, struct names_quic_header *header) {
+static bool parse_long(uint8_t first, struct names_cursor *left, struct names_quic_header *header) {
     const uint8_t type = type_of(first, header->version);
     struct names_cursor destination, source;
     uint64_t length;
@@ -160,14 +187,14 @@ static bool read_long(uint8_t first, struct names_cursor *left, struct names_qui
     if (type == TYPE_RETRY)
         return true;
     if (type == TYPE_INITIAL) {
-        const uint64_t token = take_number(left);
+        const uint64_t token = consume_number(left);
 
         if (token > left->length)
             return false;
         names_cursor_part(left, (uint32_t)token);
         header->kind = NAMES_QUIC_INITIAL;
     }
-    length = take_number(left);
+    length = consume_number(left);
     header->number = header->end - left->length;
     if (left->cut || length > left->length)
         return false;
@@ -190,7 +217,7 @@ struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t len
         header.kind = NAMES_QUIC_UNKNOWN;
         return header;
     }
-    if (left.cut || !read_long(first, &left, &header)) {
+    if (left.cut || !parse_long(first, &left, &header)) {
         header = nothing;
         header.kind = NAMES_QUIC_BAD;
     }
@@ -334,54 +361,54 @@ uint32_t names_quic_open(const struct names_quic_opener *opener, struct names_qu
 }
 
 /// Consumes the part of an ACK frame after its type (RFC 9000, section 19.3).
-static void take_ack(struct names_cursor *left, bool has_ecn) {
+static void consume_ack(struct names_cursor *left, bool has_ecn) {
     uint64_t ranges;
 
-    take_number(left);
-    take_number(left);
-    ranges = take_number(left);
-    take_number(left);
+    consume_number(left);
+    consume_number(left);
+    ranges = consume_number(left);
+    consume_number(left);
     for (; ranges > 0 && !left->cut; ranges--) {
-        take_number(left);
-        take_number(left);
+        consume_number(left);
+        consume_number(left);
     }
     if (has_ecn) {
-        take_number(left);
-        take_number(left);
-        take_number(left);
+        consume_number(left);
+        consume_number(left);
+        consume_number(left);
     }
 }
 
 /// Consumes a number of bytes, and returns a cursor over them. If too few bytes are left, both
 /// cursors are cut.
-static struct names_cursor take_part(struct names_cursor *left, uint64_t bytes) {
+static struct names_cursor consume_part(struct names_cursor *left, uint64_t bytes) {
     return names_cursor_part(left, bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX);
 }
 
 /// Parses a frame of any type except PADDING and PING. left->cut is set if the frame is cut or its
 /// type is not allowed.
-static void read_frame(uint64_t type, uint32_t end, struct names_cursor *left,
-                       struct names_quic_frame *frame) {
+static void parse_frame(uint64_t type, uint32_t end, struct names_cursor *left,
+                        struct names_quic_frame *frame) {
     uint64_t bytes;
 
     switch (type) {
     case FRAME_ACK:
     case FRAME_ACK_ECN:
-        take_ack(left, type == FRAME_ACK_ECN);
+        consume_ack(left, type == FRAME_ACK_ECN);
         frame->kind = NAMES_QUIC_FRAME_ACK;
         break;
     case FRAME_CRYPTO:
-        frame->offset = take_number(left);
-        bytes = take_number(left);
+        frame->offset = consume_number(left);
+        bytes = consume_number(left);
         frame->data = end - left->length;
-        frame->data_bytes = take_part(left, bytes).length;
+        frame->data_bytes = consume_part(left, bytes).length;
         frame->kind = NAMES_QUIC_FRAME_CRYPTO;
         break;
     case FRAME_CLOSE:
-        take_number(left);
-        take_number(left);
-        bytes = take_number(left);
-        take_part(left, bytes);
+        consume_number(left);
+        consume_number(left);
+        bytes = consume_number(left);
+        consume_part(left, bytes);
         frame->kind = NAMES_QUIC_FRAME_CLOSE;
         break;
     default:
@@ -395,7 +422,7 @@ struct names_quic_frame names_quic_frame(const uint8_t *plain, uint32_t length, 
     uint64_t type;
 
     names_cursor_part(&left, at);
-    type = take_number(&left);
+    type = consume_number(&left);
     if (type == FRAME_PADDING && !left.cut) {
         uint32_t zeros = 0;
 
@@ -406,7 +433,7 @@ struct names_quic_frame names_quic_frame(const uint8_t *plain, uint32_t length, 
     } else if (type == FRAME_PING) {
         frame.kind = NAMES_QUIC_FRAME_PING;
     } else {
-        read_frame(type, length, &left, &frame);
+        parse_frame(type, length, &left, &frame);
     }
     if (left.cut || frame.offset + frame.data_bytes >= NUMBERS)
         frame = (struct names_quic_frame){.next = length};

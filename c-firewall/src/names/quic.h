@@ -103,6 +103,11 @@ void names_quic_free(struct names_quic_opener *opener);
 /// Returns true if packets of a QUIC version can be read.
 bool names_quic_is_understood(uint32_t version);
 
+/// Returns true if at most two adjacent bytes of a datagram's first bytes differ from a long header
+/// of a supported version. A checksum that is written later can turn such a datagram into a packet
+/// of QUIC.
+bool names_quic_is_near(const uint8_t *datagram, uint32_t length);
+
 /// Parses the header of a packet in a datagram. The header's fixed bit may be 0 (RFC 9287).
 /// - at: offset of the packet, at most length; if it is length, the kind is SHORT.
 struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t length, uint32_t at);

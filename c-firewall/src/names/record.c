@@ -39,8 +39,8 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length) {
 /// - length: out: length of the contents in bytes, as the header states it.
 /// - Returns NAMES_KNOWN if the record's header is complete, NAMES_UNDECIDED if not,
 ///   NAMES_UNREADABLE if the record is no handshake record or malformed.
-static enum names_state take(struct names_cursor *stream, struct names_cursor *fragment,
-                             uint32_t *length) {
+static enum names_state consume(struct names_cursor *stream, struct names_cursor *fragment,
+                                uint32_t *length) {
     struct names_cursor header;
 
     if ((stream->length > 0 && stream->bytes[0] != HANDSHAKE) ||
@@ -122,7 +122,7 @@ static enum names_state scan(const uint8_t *bytes, uint32_t length, bool has_oth
         uint32_t record;
 
         if (!has_others || !pass_over(&stream)) {
-            const enum names_state state = take(&stream, &fragment, &record);
+            const enum names_state state = consume(&stream, &fragment, &record);
 
             if (state != NAMES_KNOWN)
                 return state;
@@ -166,39 +166,39 @@ static uint32_t gather(const uint8_t *bytes, uint32_t length, bool has_others,
     for (;;) {
         while (has_others && pass_over(&stream)) {
         }
-        if (take(&stream, &fragment, &record) != NAMES_KNOWN)
+        if (consume(&stream, &fragment, &record) != NAMES_KNOWN)
             return gathered;
         gathered += append(scratch, gathered, &fragment);
     }
 }
 
 /// Parses the records of the first ClientHello into names, whose fields must be empty.
-static enum names_state read_records(const uint8_t *bytes, uint32_t length,
-                                     uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                     struct names_progress *progress, struct names *names) {
+static enum names_state parse_records(const uint8_t *bytes, uint32_t length,
+                                      uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                      struct names_progress *progress, struct names *names) {
     const enum names_state state = scan(bytes, length, false, progress);
 
     if (state != NAMES_KNOWN)
         return state;
     if (progress->place == 0)
-        return names_hello_read(bytes + HEADER_BYTES, length - HEADER_BYTES, NAMES_TLS, names);
+        return names_hello_parse(bytes + HEADER_BYTES, length - HEADER_BYTES, NAMES_TLS, names);
     length = gather(bytes, length, false, scratch);
-    return names_hello_read(scratch, length, NAMES_TLS, names);
+    return names_hello_parse(scratch, length, NAMES_TLS, names);
 }
 
-enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                   uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                   struct names_progress *progress, struct names *names) {
+enum names_state names_record_parse(const uint8_t *bytes, uint32_t length, bool whole,
+                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                    struct names_progress *progress, struct names *names) {
     enum names_state state;
 
     names_blank_fill(NAMES_UNDECIDED, NAMES_TLS, names);
-    state = read_records(bytes, length, scratch, progress, names);
+    state = parse_records(bytes, length, scratch, progress, names);
     return names_blank_finish(state, whole, names);
 }
 
 /// Parses the second message of a handshake.
-static enum names_state read_behind(const uint8_t *handshake, uint32_t length,
-                                    struct names *names) {
+static enum names_state parse_behind(const uint8_t *handshake, uint32_t length,
+                                     struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);
 
     names_cursor_number(&message, 1);
@@ -207,12 +207,12 @@ static enum names_state read_behind(const uint8_t *handshake, uint32_t length,
         return NAMES_UNDECIDED;
     if (message.bytes[0] != NAMES_HELLO_CLIENT_HELLO)
         return NAMES_NONE;
-    return names_hello_read(message.bytes, message.length, NAMES_TLS, names);
+    return names_hello_parse(message.bytes, message.length, NAMES_TLS, names);
 }
 
-enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
-                                          uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                          struct names_progress *progress, struct names *names) {
+enum names_state names_record_parse_second(const uint8_t *bytes, uint32_t length,
+                                           uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                           struct names_progress *progress, struct names *names) {
     struct names_progress first = {0};
     enum names_state state;
 
@@ -224,7 +224,7 @@ enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
     if (state != NAMES_KNOWN)
         return state;
     length = gather(bytes, length, true, scratch);
-    return read_behind(scratch, length, names);
+    return parse_behind(scratch, length, names);
 }
 
 bool names_record_is_alone(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came) {

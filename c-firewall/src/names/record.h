@@ -30,10 +30,10 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length);
 /// - names: out: all fields are set; they are empty unless the state is NAMES_KNOWN.
 /// - Returns names->state: NAMES_UNDECIDED if bytes are missing (NAMES_UNREADABLE with whole);
 ///   NAMES_UNREADABLE if a record is no handshake record or is malformed; otherwise the result of
-///   names_hello_read.
-enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool whole,
-                                   uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                   struct names_progress *progress, struct names *names);
+///   names_hello_parse.
+enum names_state names_record_parse(const uint8_t *bytes, uint32_t length, bool whole,
+                                    uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                    struct names_progress *progress, struct names *names);
 
 /// Parses the second ClientHello of a TLS stream; it answers a server's HelloRetryRequest.
 /// - bytes: received bytes of the client, from the stream's first byte. The first ClientHello must
@@ -45,12 +45,12 @@ enum names_state names_record_read(const uint8_t *bytes, uint32_t length, bool w
 /// - Returns NAMES_KNOWN if there is a second ClientHello, NAMES_UNDECIDED if it may follow,
 ///   NAMES_NONE if another message comes in its place, NAMES_UNREADABLE if a record or the second
 ///   ClientHello is malformed.
-enum names_state names_record_read_second(const uint8_t *bytes, uint32_t length,
-                                          uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
-                                          struct names_progress *progress, struct names *names);
+enum names_state names_record_parse_second(const uint8_t *bytes, uint32_t length,
+                                           uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
+                                           struct names_progress *progress, struct names *names);
 
 /// Returns true if a stream consists of one record that contains only a complete ClientHello.
-/// names_record_read_second would then return NAMES_UNDECIDED.
+/// names_record_parse_second would then return NAMES_UNDECIDED.
 /// - head: the stream's first NAMES_RECORD_HEAD_BYTES bytes.
 /// - came: number of received bytes of the stream.
 bool names_record_is_alone(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came);

@@ -60,8 +60,8 @@ static int fail_twice(const struct values *values, int situation) {
 }
 
 /// Stores the value of an option that is a verdict: accept or drop.
-static int take_verdict(const struct values *values, enum arguments_option option,
-                        enum verdict *verdict) {
+static int store_verdict(const struct values *values, enum arguments_option option,
+                         enum verdict *verdict) {
     int drops = *verdict == VERDICT_DROP;
 
     if (values_choice(values, option, &drops) < 0)
@@ -73,7 +73,7 @@ static int take_verdict(const struct values *values, enum arguments_option optio
 int options_daemon_decision(const struct values *values, struct options *options) {
     int by_policy = options->malformed_by_policy;
 
-    if (take_verdict(values, OPTION_DEFAULT, &options->default_verdict) < 0 ||
+    if (store_verdict(values, OPTION_DEFAULT, &options->default_verdict) < 0 ||
         values_choice(values, OPTION_MALFORMED, &by_policy) < 0)
         return -EINVAL;
     options->malformed_by_policy = by_policy;
@@ -82,8 +82,8 @@ int options_daemon_decision(const struct values *values, struct options *options
 
 /// Parses a value of --undecided, e.g. `accept:8192`: the verdict and the number of bytes, which is
 /// unchanged if the value has none. Returns true if the value is valid.
-static bool read_undecided(const char *value, const struct option_facts *facts,
-                           enum verdict *verdict, uint32_t *bytes) {
+static bool parse_undecided(const char *value, const struct option_facts *facts,
+                            enum verdict *verdict, uint32_t *bytes) {
     const char *colon = strchrnul(value, ':'), *const *names = option_facts[OPTION_DEFAULT].choices;
     const size_t length = (size_t)(colon - value);
     const bool drops = length == strlen(names[1]) && memcmp(value, names[1], length) == 0;
@@ -93,7 +93,7 @@ static bool read_undecided(const char *value, const struct option_facts *facts,
     *verdict = drops ? VERDICT_DROP : VERDICT_ACCEPT;
     if (*colon == '\0')
         return true;
-    return !drops && values_read_number(colon + 1, value + strlen(value), facts->max, bytes) &&
+    return !drops && values_parse_number(colon + 1, value + strlen(value), facts->max, bytes) &&
            *bytes >= facts->min;
 }
 
@@ -102,7 +102,7 @@ int options_daemon_undecided(const struct values *values, struct options *option
     enum verdict verdict = options->undecided_verdict;
     uint32_t bytes = options->undecided_bytes;
 
-    if (value && !read_undecided(value, &option_facts[OPTION_UNDECIDED], &verdict, &bytes))
+    if (value && !parse_undecided(value, &option_facts[OPTION_UNDECIDED], &verdict, &bytes))
         return values_fail(values, OPTION_UNDECIDED);
     options->undecided_verdict = verdict;
     options->undecided_bytes = bytes;
@@ -127,7 +127,7 @@ static int check_stage(const struct values *values, struct options *options) {
 
     if (!value)
         return 0;
-    if (!values_read_mark(value, &mask) || !is_stage(mask))
+    if (!values_parse_mark(value, &mask) || !is_stage(mask))
         return values_fail(values, OPTION_STAGE);
     options->stage = mask;
     return 0;
@@ -137,7 +137,7 @@ static int check_stage(const struct values *values, struct options *options) {
 static int check_settled(const struct values *values, struct options *options) {
     const char *value = values_get(values, OPTION_SETTLED);
 
-    if (value && !values_read_mark(value, &options->settled))
+    if (value && !values_parse_mark(value, &options->settled))
         return values_fail(values, OPTION_SETTLED);
     return 0;
 }

@@ -13,7 +13,7 @@
 
 static_assert(OPTION_INTERFACE_BYTES_MAX == IF_NAMESIZE - 1, "one NUL");
 
-bool options_explain_read_hook(const char *text, enum policy_hook *hook) {
+bool options_explain_parse_hook(const char *text, enum policy_hook *hook) {
     for (int known = 0; known < POLICY_HOOK_COUNT; known++) {
         if (strcmp(text, policy_hook_name((enum policy_hook)known)) == 0) {
             *hook = (enum policy_hook)known;
@@ -28,12 +28,12 @@ static int check_hook(const struct values *values, struct options_facts *facts) 
 
     if (!value)
         return 0;
-    facts->has_hook = options_explain_read_hook(value, &facts->hook);
+    facts->has_hook = options_explain_parse_hook(value, &facts->hook);
     return facts->has_hook ? 0 : values_fail(values, OPTION_HOOK);
 }
 
-bool options_explain_read_interface(const char *text,
-                                    char name[static OPTION_INTERFACE_BYTES_MAX + 1]) {
+bool options_explain_parse_interface(const char *text,
+                                     char name[static OPTION_INTERFACE_BYTES_MAX + 1]) {
     const size_t length = strlen(text);
 
     if (length == 0 || length > OPTION_INTERFACE_BYTES_MAX ||
@@ -47,7 +47,7 @@ static int check_interface(const struct values *values, enum arguments_option op
                            char name[static OPTION_INTERFACE_BYTES_MAX + 1]) {
     const char *value = values_get(values, option);
 
-    return !value || options_explain_read_interface(value, name) ? 0 : values_fail(values, option);
+    return !value || options_explain_parse_interface(value, name) ? 0 : values_fail(values, option);
 }
 
 static int check_mark(const struct values *values, enum arguments_option option, bool *has,
@@ -56,12 +56,12 @@ static int check_mark(const struct values *values, enum arguments_option option,
 
     if (!value)
         return 0;
-    *has = values_read_mark(value, mark);
+    *has = values_parse_mark(value, mark);
     return *has ? 0 : values_fail(values, option);
 }
 
-bool options_explain_read_id(const char *text, uint32_t *id) {
-    return values_read_number(text, text + strlen(text), option_facts[OPTION_UID].max, id);
+bool options_explain_parse_id(const char *text, uint32_t *id) {
+    return values_parse_number(text, text + strlen(text), option_facts[OPTION_UID].max, id);
 }
 
 static int check_id(const struct values *values, enum arguments_option option, bool *has,
@@ -79,7 +79,7 @@ static uint32_t ct_state_of(const char *name, size_t length) {
     return 0;
 }
 
-bool options_explain_read_ct_state(const char *text, uint32_t *state) {
+bool options_explain_parse_ct_state(const char *text, uint32_t *state) {
     uint32_t read = 0;
 
     for (;; text++) {
@@ -102,7 +102,7 @@ static int check_ct_state(const struct values *values, struct options_facts *fac
 
     if (!value)
         return 0;
-    facts->has_ct_state = options_explain_read_ct_state(value, &facts->ct_state);
+    facts->has_ct_state = options_explain_parse_ct_state(value, &facts->ct_state);
     return facts->has_ct_state ? 0 : values_fail(values, OPTION_CT_STATE);
 }
 

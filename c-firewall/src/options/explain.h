@@ -11,18 +11,21 @@
 // Returns true if it is valid; otherwise the last argument is untouched.
 
 /// Parses the name of a hook.
-bool options_explain_read_hook(const char *text, enum policy_hook *hook);
+/// - hook: out: untouched on failure.
+bool options_explain_parse_hook(const char *text, enum policy_hook *hook);
 
 /// Parses the name of an interface, which need not exist: 1 to OPTION_INTERFACE_BYTES_MAX bytes of
 /// UTF-8.
-bool options_explain_read_interface(const char *text,
-                                    char name[static OPTION_INTERFACE_BYTES_MAX + 1]);
+bool options_explain_parse_interface(const char *text,
+                                     char name[static OPTION_INTERFACE_BYTES_MAX + 1]);
 
 /// Parses the numeric ID of a user or a group.
-bool options_explain_read_id(const char *text, uint32_t *id);
+/// - id: out: untouched on failure.
+bool options_explain_parse_id(const char *text, uint32_t *id);
 
 /// Parses names of connection states, separated by commas. Returns all their bits.
-bool options_explain_read_ct_state(const char *text, uint32_t *state);
+/// - state: out: the bits; untouched on failure.
+bool options_explain_parse_ct_state(const char *text, uint32_t *state);
 
 /// Stores the values and words of `explain`, in the order of the help text.
 /// - Returns 0, or -EINVAL with failure filled in.

@@ -15,14 +15,14 @@ const char options_help[] =
 #define NS_PER_SECOND UINT64_C(1000000000)
 
 /// Parses the first and the last queue of "N" or "N:M".
-static bool read_queues(const char *value, uint16_t *first, uint16_t *last) {
+static bool parse_queues(const char *value, uint16_t *first, uint16_t *last) {
     const char *colon = strchr(value, ':'), *end = value + strlen(value);
     uint32_t from, to;
 
-    if (!values_read_number(value, colon ? colon : end, option_facts[OPTION_QUEUE].max, &from))
+    if (!values_parse_number(value, colon ? colon : end, option_facts[OPTION_QUEUE].max, &from))
         return false;
     to = from;
-    if (colon && !values_read_number(colon + 1, end, option_facts[OPTION_QUEUE].max, &to))
+    if (colon && !values_parse_number(colon + 1, end, option_facts[OPTION_QUEUE].max, &to))
         return false;
     if (to < from || to - from >= OPTION_QUEUES_MAX)
         return false;
@@ -34,7 +34,7 @@ static bool read_queues(const char *value, uint16_t *first, uint16_t *last) {
 static int check_queue(const struct values *values, struct options *options) {
     const char *value = values_get(values, OPTION_QUEUE);
 
-    if (!value || read_queues(value, &options->queue_first, &options->queue_last))
+    if (!value || parse_queues(value, &options->queue_first, &options->queue_last))
         return 0;
     return values_fail(values, OPTION_QUEUE);
 }

@@ -28,7 +28,7 @@ int values_fail_without(const struct values *values, enum arguments_option optio
     return -EINVAL;
 }
 
-bool values_read_number(const char *text, const char *end, uint32_t max, uint32_t *number) {
+bool values_parse_number(const char *text, const char *end, uint32_t max, uint32_t *number) {
     uint64_t read = 0;
 
     if (text == end)
@@ -45,7 +45,7 @@ bool values_read_number(const char *text, const char *end, uint32_t max, uint32_
 }
 
 /// Parses the digits of a hexadecimal number of at most 32 bits.
-static bool read_hexadecimal(const char *text, uint32_t *number) {
+static bool parse_hexadecimal(const char *text, uint32_t *number) {
     uint64_t read = 0;
 
     if (*text == '\0' || text[strspn(text, "0123456789abcdefABCDEF")] != '\0')
@@ -61,10 +61,10 @@ static bool read_hexadecimal(const char *text, uint32_t *number) {
     return true;
 }
 
-bool values_read_mark(const char *text, uint32_t *mark) {
+bool values_parse_mark(const char *text, uint32_t *mark) {
     if (strncmp(text, "0x", 2) == 0)
-        return read_hexadecimal(text + 2, mark);
-    return values_read_number(text, text + strlen(text), UINT32_MAX, mark);
+        return parse_hexadecimal(text + 2, mark);
+    return values_parse_number(text, text + strlen(text), UINT32_MAX, mark);
 }
 
 int values_number(const struct values *values, enum arguments_option option, uint32_t *number) {
@@ -74,7 +74,7 @@ int values_number(const struct values *values, enum arguments_option option, uin
 
     if (!value)
         return 0;
-    if (!values_read_number(value, value + strlen(value), facts->max, &read) ||
+    if (!values_parse_number(value, value + strlen(value), facts->max, &read) ||
         (read < facts->min && !(facts->zero && read == 0)))
         return values_fail(values, option);
     *number = read;

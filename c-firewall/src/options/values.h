@@ -32,15 +32,18 @@ int values_fail_without(const struct values *values, enum arguments_option optio
 
 /// Parses a decimal number from 0 to `max` in the text up to `end` (excluded). Returns true if it
 /// is valid.
-bool values_read_number(const char *text, const char *end, uint32_t max, uint32_t *number);
+/// - number: out: untouched on failure.
+bool values_parse_number(const char *text, const char *end, uint32_t max, uint32_t *number);
 
 /// Parses a mark of 32 bits: hexadecimal after 0x, or decimal.
-bool values_read_mark(const char *text, uint32_t *mark);
+/// - mark: out: untouched on failure.
+bool values_parse_mark(const char *text, uint32_t *mark);
 
 // Each of these functions sets its last argument if the option was given. Returns 0, or -EINVAL
 // with failure filled in and the last argument untouched.
 
 /// Parses a number within the option's range.
+/// - number: in/out: changed if the option was given and is valid.
 int values_number(const struct values *values, enum arguments_option option, uint32_t *number);
 
 /// Parses a choice.
@@ -48,6 +51,7 @@ int values_number(const struct values *values, enum arguments_option option, uin
 int values_choice(const struct values *values, enum arguments_option option, int *choice);
 
 /// Parses a text in UTF-8, neither empty nor too long for the option.
+/// - text: in/out: changed if the option was given and is valid.
 int values_text(const struct values *values, enum arguments_option option, const char **text);
 
 /// Checks that a path is text in UTF-8, so that reports can quote it.

@@ -5,6 +5,26 @@
 #include <stddef.h>
 
 enum {
+    // Offset of the byte whose lower 4 bits are the header's length in words of 4 bytes.
+    IPV4_HEADER_LENGTH_OFFSET = 0,
+    IPV4_HEADER_LENGTH_MASK = 0x0f, // mask of that length
+    IPV4_TOTAL_LENGTH_OFFSET = 2,
+    IPV4_FRAGMENT_OFFSET = 6, // offset of the 16 bits of flags and fragment offset
+    IPV4_PROTOCOL_OFFSET = 9,
+    IPV4_ADDRESSES_OFFSET = 12, // offset of the source address, which the destination follows
+    IPV4_ADDRESS_BYTES = 4,
+    IPV6_PAYLOAD_LENGTH_OFFSET = 4,
+    IPV6_NEXT_HEADER_OFFSET = 6,
+    IPV6_ADDRESSES_OFFSET = 8, // offset of the source address, which the destination follows
+    IPV6_ADDRESS_BYTES = 16,
+    // Offsets in an extension header.
+    EXTENSION_NEXT_HEADER_OFFSET = 0,
+    EXTENSION_LENGTH_OFFSET = 1,
+    EXTENSION_FRAGMENT_OFFSET = 2, // offset of the 16 bits of fragment offset and flags
+    SOURCE_PORT_OFFSET = 0,
+    DESTINATION_PORT_OFFSET = 2,
+    ICMP_TYPE_OFFSET = 0,
+    ICMP_CODE_OFFSET = 1,
     // Flag MF in the 16 bits of flags and fragment offset of the IPv4 header.
     IPV4_MORE_FRAGMENTS = 0x2000,
     IPV4_OFFSET_MASK = 0x1fff, // mask of the fragment offset in these bits, in units of 8 bytes
@@ -31,14 +51,14 @@ static const uint8_t *header_at(const struct packet *packet, uint32_t offset, ui
 }
 
 /// Parses the ports if their bytes were captured, even if the rest of the header is missing.
-static void read_ports(struct packet *packet) {
+static void parse_ports(struct packet *packet) {
     const uint8_t *ports = header_at(packet, packet->l4_offset, PORTS_BYTES);
 
     if (!ports || !fits(packet, packet->l4_offset, PORTS_BYTES))
         return;
     packet->has_ports = true;
-    packet->source_port = be16(ports);
-    packet->destination_port = be16(ports + 2);
+    packet->source_port = be16(ports + SOURCE_PORT_OFFSET);
+    packet->destination_port = be16(ports + DESTINATION_PORT_OFFSET);
 }
 
 static enum packet_status parse_tcp(struct packet *packet) {
@@ -46,14 +66,14 @@ static enum packet_status parse_tcp(struct packet *packet) {
     const uint8_t *tcp = header_at(packet, packet->l4_offset, PACKET_TCP_HEADER_BYTES);
     uint32_t header_bytes;
 
-    read_ports(packet);
+    parse_ports(packet);
     if (available < PACKET_TCP_HEADER_BYTES)
         return PACKET_TCP_SHORT;
     if (!tcp)
         return PACKET_BEYOND_COPY;
     packet->has_tcp_flags = true;
-    packet->tcp_flags = tcp[13];
-    header_bytes = (tcp[12] >> 4) * 4U;
+    packet->tcp_flags = tcp[PACKET_TCP_FLAGS_OFFSET];
+    header_bytes = (tcp[PACKET_TCP_LENGTH_OFFSET] >> 4) * 4U;
     if (header_bytes < PACKET_TCP_HEADER_BYTES || header_bytes > available)
         return PACKET_TCP_DATA_OFFSET;
     return PACKET_OK;
@@ -64,12 +84,12 @@ static enum packet_status parse_udp(struct packet *packet) {
     const uint8_t *udp = header_at(packet, packet->l4_offset, PACKET_UDP_HEADER_BYTES);
     uint32_t length;
 
-    read_ports(packet);
+    parse_ports(packet);
     if (available < PACKET_UDP_HEADER_BYTES)
         return PACKET_UDP_SHORT;
     if (!udp)
         return PACKET_BEYOND_COPY;
-    length = be16(udp + 4);
+    length = be16(udp + PACKET_UDP_LENGTH_OFFSET);
     if (length == 0 && available > PACKET_LENGTH_MAX)
         return PACKET_OK; // a GSO packet or a jumbogram, whose length does not fit into the field
     if (length < PACKET_UDP_HEADER_BYTES)
@@ -87,8 +107,8 @@ static enum packet_status parse_icmp(struct packet *packet, enum packet_status s
 
     if (icmp && available >= ICMP_TYPE_CODE_BYTES) {
         packet->has_icmp = true;
-        packet->icmp_type = icmp[0];
-        packet->icmp_code = icmp[1];
+        packet->icmp_type = icmp[ICMP_TYPE_OFFSET];
+        packet->icmp_code = icmp[ICMP_CODE_OFFSET];
     }
     if (available < PACKET_ICMP_HEADER_BYTES)
         return short_status;
@@ -145,18 +165,18 @@ static enum packet_status parse_ipv4(struct packet *packet) {
     if (!ip)
         return cut_headers(packet);
 
-    header_bytes = (ip[0] & 0x0f) * 4U;
+    header_bytes = (ip[IPV4_HEADER_LENGTH_OFFSET] & IPV4_HEADER_LENGTH_MASK) * 4U;
     if (header_bytes < PACKET_IPV4_HEADER_BYTES || header_bytes > packet->original)
         return PACKET_IPV4_HEADER_LENGTH;
-    total_bytes = be16(ip + 2);
+    total_bytes = be16(ip + IPV4_TOTAL_LENGTH_OFFSET);
     if (total_bytes == 0 && packet->original > PACKET_LENGTH_MAX)
         total_bytes = packet->original; // a GSO packet, whose length does not fit into the field
     if (total_bytes < header_bytes || total_bytes > packet->original)
         return PACKET_IPV4_TOTAL_LENGTH;
     packet->end = total_bytes;
-    packet->protocol = ip[9];
+    packet->protocol = ip[IPV4_PROTOCOL_OFFSET];
 
-    flags_offset = be16(ip + 6);
+    flags_offset = be16(ip + IPV4_FRAGMENT_OFFSET);
     fragment_offset = (flags_offset & IPV4_OFFSET_MASK) * 8;
     set_transport(packet, packet->protocol, fragment_offset > 0 ? 0 : header_bytes);
     if (fragment_offset > 0 && packet->end - header_bytes > PACKET_LENGTH_MAX - fragment_offset)
@@ -208,7 +228,7 @@ static uint32_t extension_bytes(uint8_t type, uint8_t length) {
 /// protocol, because such a fragment has no further headers.
 static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t offset,
                                               const uint8_t *extension) {
-    const uint32_t offset_flags = be16(extension + 2);
+    const uint32_t offset_flags = be16(extension + EXTENSION_FRAGMENT_OFFSET);
     const uint32_t fragment_offset = offset_flags & IPV6_OFFSET_MASK;
     const uint32_t fragment_bytes = packet->end - offset - PACKET_IPV6_EXTENSION_BYTES;
 
@@ -220,7 +240,7 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
     if (fragment_bytes > PACKET_LENGTH_MAX - fragment_offset)
         return PACKET_IPV6_FRAGMENT_OVERFLOW;
     packet->later_fragment = true;
-    packet->protocol = extension[0];
+    packet->protocol = extension[EXTENSION_NEXT_HEADER_OFFSET];
     return PACKET_OK;
 }
 
@@ -240,7 +260,7 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
             return PACKET_IPV6_EXTENSION_LIMIT;
         if (!extension || !fits(packet, *offset, PACKET_IPV6_EXTENSION_BYTES))
             return PACKET_IPV6_EXTENSION_SHORT;
-        bytes = extension_bytes(packet->protocol, extension[1]);
+        bytes = extension_bytes(packet->protocol, extension[EXTENSION_LENGTH_OFFSET]);
         if (!fits(packet, *offset, bytes))
             return PACKET_IPV6_EXTENSION_SHORT;
         if (packet->protocol == IPPROTO_FRAGMENT) {
@@ -249,7 +269,7 @@ static enum packet_status walk_extensions(struct packet *packet, uint32_t *offse
             if (status != PACKET_OK || packet->later_fragment)
                 return status;
         }
-        packet->protocol = extension[0];
+        packet->protocol = extension[EXTENSION_NEXT_HEADER_OFFSET];
         *offset += bytes;
     }
     return PACKET_OK;
@@ -280,13 +300,14 @@ static void find_transport(struct packet *packet, uint8_t next_header) {
         packet->extensions |= extension_bit(next_header);
         if (next_header == IPPROTO_AH)
             set_transport(packet, IPPROTO_AH, offset);
-        if (next_header == IPPROTO_FRAGMENT && (be16(extension + 2) & IPV6_OFFSET_MASK)) {
-            if (!is_extension(extension[0]))
-                set_transport(packet, extension[0], 0);
+        if (next_header == IPPROTO_FRAGMENT &&
+            (be16(extension + EXTENSION_FRAGMENT_OFFSET) & IPV6_OFFSET_MASK)) {
+            if (!is_extension(extension[EXTENSION_NEXT_HEADER_OFFSET]))
+                set_transport(packet, extension[EXTENSION_NEXT_HEADER_OFFSET], 0);
             return;
         }
-        offset += extension_bytes(next_header, extension[1]);
-        next_header = extension[0];
+        offset += extension_bytes(next_header, extension[EXTENSION_LENGTH_OFFSET]);
+        next_header = extension[EXTENSION_NEXT_HEADER_OFFSET];
     }
     packet->extensions |= extension_bit(next_header);
     set_transport(packet, next_header, offset);
@@ -303,15 +324,15 @@ static enum packet_status parse_ipv6(struct packet *packet) {
     if (!ip)
         return cut_headers(packet);
 
-    payload_bytes = be16(ip + 4);
+    payload_bytes = be16(ip + IPV6_PAYLOAD_LENGTH_OFFSET);
     if (payload_bytes == 0 && packet->original > PACKET_IPV6_HEADER_BYTES + PACKET_LENGTH_MAX)
         payload_bytes = packet->original - PACKET_IPV6_HEADER_BYTES; // a jumbogram or BIG TCP
     if (payload_bytes > packet->original - PACKET_IPV6_HEADER_BYTES)
         return PACKET_IPV6_PAYLOAD_LENGTH;
     packet->end = PACKET_IPV6_HEADER_BYTES + payload_bytes;
-    packet->protocol = ip[6];
+    packet->protocol = ip[IPV6_NEXT_HEADER_OFFSET];
 
-    find_transport(packet, ip[6]);
+    find_transport(packet, ip[IPV6_NEXT_HEADER_OFFSET]);
     status = walk_extensions(packet, &offset);
     if (status != PACKET_OK || packet->later_fragment || packet->protocol == IPPROTO_NONE)
         return status;
@@ -336,12 +357,14 @@ enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_
     return PACKET_VERSION;
 }
 
-uint32_t packet_address_bytes(const struct packet *packet) { return packet->version == 4 ? 4 : 16; }
+uint32_t packet_address_bytes(const struct packet *packet) {
+    return packet->version == 4 ? IPV4_ADDRESS_BYTES : IPV6_ADDRESS_BYTES;
+}
 
 const uint8_t *packet_addresses(const struct packet *packet) {
     if (packet->version == 4 && packet->captured >= PACKET_IPV4_HEADER_BYTES)
-        return packet->bytes + 12;
+        return packet->bytes + IPV4_ADDRESSES_OFFSET;
     if (packet->version == 6 && packet->captured >= PACKET_IPV6_HEADER_BYTES)
-        return packet->bytes + 8;
+        return packet->bytes + IPV6_ADDRESSES_OFFSET;
     return NULL;
 }

@@ -21,7 +21,13 @@ enum {
     // Maximum number of extension headers; a packet with more is malformed.
     PACKET_IPV6_EXTENSIONS_MAX = 8,
     PACKET_TCP_HEADER_BYTES = 20, // size of the TCP header without options, in bytes
+    PACKET_TCP_SEQUENCE_OFFSET = 4,
+    PACKET_TCP_ACKNOWLEDGED_OFFSET = 8,
+    // Offset of the byte whose upper 4 bits are the TCP header's length in words of 4 bytes.
+    PACKET_TCP_LENGTH_OFFSET = 12,
+    PACKET_TCP_FLAGS_OFFSET = 13,
     PACKET_UDP_HEADER_BYTES = 8,
+    PACKET_UDP_LENGTH_OFFSET = 4,
     PACKET_ICMP_HEADER_BYTES = 8,
     PACKET_LENGTH_MAX = 65535, // maximum of a 16-bit length field
     // Number of captured bytes that suffice to detect a malformed packet: 124 for IPv6 with the

@@ -288,7 +288,7 @@ static int next_option(const struct pcap *pcap, size_t *at, size_t end,
 
 /// Parses the options of an interface description, which end at `end`, into `interface`. Returns
 /// true if they are valid.
-static bool take_options(const struct pcap *pcap, size_t end, struct pcap_interface *interface) {
+static bool parse_options(const struct pcap *pcap, size_t end, struct pcap_interface *interface) {
     size_t at = INTERFACE_BYTES;
     struct block_option option;
     int result;
@@ -321,7 +321,7 @@ static bool find_comment(const struct pcap *pcap, size_t at, size_t end, struct 
     return result == 0;
 }
 
-static int take_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct failure *failure) {
+static int parse_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct failure *failure) {
     struct pcap_interface interface = {.resolution = RESOLUTION_US};
     uint8_t power;
 
@@ -329,7 +329,7 @@ static int take_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct f
         return fail_at(pcap, at, "an interface that is too short", failure);
     interface.link = u16_at(pcap, pcap->block);
     interface.snap_bytes = u32_at(pcap, pcap->block + 4);
-    if (!take_options(pcap, bytes, &interface))
+    if (!parse_options(pcap, bytes, &interface))
         return fail_at(pcap, at, "an interface with a damaged option", failure);
     power = interface.resolution & (uint8_t)~RESOLUTION_BINARY;
     if (power > (interface.resolution & RESOLUTION_BINARY ? RESOLUTION_BINARY_MAX : RESOLUTION_MAX))
@@ -338,8 +338,8 @@ static int take_interface(struct pcap *pcap, uint64_t at, size_t bytes, struct f
 }
 
 /// Parses the packet of an Enhanced Packet Block. Returns 1 or -EINVAL.
-static int take_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
-                       struct failure *failure) {
+static int parse_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
+                        struct failure *failure) {
     const uint8_t *body = pcap->block;
     const struct pcap_interface *interface;
     uint32_t index;
@@ -367,8 +367,8 @@ static int take_packet(const struct pcap *pcap, uint64_t at, size_t bytes, struc
 
 /// Parses the packet of a Simple Packet Block. It has no time: the time of the frame before it is
 /// used. Returns 1 or -EINVAL.
-static int take_simple(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
-                       struct failure *failure) {
+static int parse_simple(const struct pcap *pcap, uint64_t at, size_t bytes, struct frame *frame,
+                        struct failure *failure) {
     const struct pcap_interface *interface = pcap->interfaces;
 
     if (bytes < SIMPLE_BYTES)
@@ -418,10 +418,10 @@ static int next_block(struct pcap *pcap, struct frame *frame, struct failure *fa
     if (u32_at(pcap, pcap->block + bytes) != length)
         return fail_at(pcap, at, "a block whose two lengths differ", failure);
     if (type == BLOCK_PACKET)
-        return take_packet(pcap, at, bytes, frame, failure);
+        return parse_packet(pcap, at, bytes, frame, failure);
     if (type == BLOCK_SIMPLE)
-        return take_simple(pcap, at, bytes, frame, failure);
-    result = type == BLOCK_INTERFACE ? take_interface(pcap, at, bytes, failure) : 1;
+        return parse_simple(pcap, at, bytes, frame, failure);
+    result = type == BLOCK_INTERFACE ? parse_interface(pcap, at, bytes, failure) : 1;
     return result < 0 ? result : 2;
 }
 

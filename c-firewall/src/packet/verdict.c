@@ -55,11 +55,12 @@ void verdict_batch_overrun(struct verdict_batch *batch) { batch->overrun = true;
 void verdict_batch_skip(struct verdict_batch *batch) { batch->nameless++; }
 
 static bool run_continues(const struct verdict_run *last, const struct verdict_run *next) {
-    return !last->gap && last->kernel == next->kernel && last->has_mark == next->has_mark &&
-           last->mark == next->mark && next->first_id == last->last_id + 1;
+    return !last->gap && !last->is_restated && !next->is_restated && last->kernel == next->kernel &&
+           last->has_mark == next->has_mark && last->mark == next->mark &&
+           next->first_id == last->last_id + 1;
 }
 
-static void put_gap(struct verdict_batch *batch, uint32_t last_id) {
+static void append_gap(struct verdict_batch *batch, uint32_t last_id) {
     batch->runs[batch->count++] = (struct verdict_run){
         .kernel = batch->fail,
         .first_id = batch->last_id + 1,
@@ -76,7 +77,7 @@ static void move_to(struct verdict_batch *batch, uint32_t id) {
     const bool gap = !batch->known || (passed > 0 && passed < (uint32_t)INT32_MAX);
 
     if (gap)
-        put_gap(batch, id - 1);
+        append_gap(batch, id - 1);
     if (gap && batch->known && !batch->overrun && passed > batch->nameless)
         batch->gap_ids += passed - batch->nameless;
     if (gap)
@@ -86,26 +87,17 @@ static void move_to(struct verdict_batch *batch, uint32_t id) {
     batch->last_id = id;
 }
 
-int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
-                      uint32_t argument) {
-    const bool has_mark = verdict == VERDICT_MARK;
-    const struct verdict_run next = {
-        .kernel = verdict_kernel(verdict, argument),
-        .has_mark = has_mark,
-        .mark = has_mark ? argument : 0,
-        .first_id = id,
-        .last_id = id,
-        .count = 1,
-    };
-
+/// Adds the run of one packet, after a run for the gap before it; or extends the last run by the
+/// packet.
+static int add_run(struct verdict_batch *batch, struct verdict_run next) {
     if (batch->count + 2 > VERDICT_RUNS_MAX)
         return -ENOBUFS;
-    move_to(batch, id);
+    move_to(batch, next.first_id);
     if (batch->count > 0) {
         struct verdict_run *last = &batch->runs[batch->count - 1];
 
         if (run_continues(last, &next)) {
-            last->last_id = id;
+            last->last_id = next.last_id;
             last->count++;
             return 0;
         }
@@ -114,12 +106,55 @@ int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict ver
     return 0;
 }
 
+static struct verdict_run run_of(uint32_t id, enum verdict verdict, uint32_t argument) {
+    const bool has_mark = verdict == VERDICT_MARK;
+
+    return (struct verdict_run){
+        .kernel = verdict_kernel(verdict, argument),
+        .has_mark = has_mark,
+        .mark = has_mark ? argument : 0,
+        .first_id = id,
+        .last_id = id,
+        .count = 1,
+    };
+}
+
+int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
+                      uint32_t argument) {
+    return add_run(batch, run_of(id, verdict, argument));
+}
+
+int verdict_batch_restate(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
+                          uint32_t argument, const struct verdict_restated *restated) {
+    struct verdict_run run = run_of(id, verdict, argument);
+
+    run.is_restated = true;
+    run.restated = *restated;
+    return add_run(batch, run);
+}
+
 void verdict_batch_finish(struct verdict_batch *batch) {
     if (batch->nameless == 0 || !batch->known || batch->count == VERDICT_RUNS_MAX)
         return;
-    put_gap(batch, batch->last_id + batch->nameless);
+    append_gap(batch, batch->last_id + batch->nameless);
     batch->last_id += batch->nameless;
     batch->nameless = 0;
 }
 
 bool verdict_batch_unsent(const struct verdict_batch *batch) { return batch->sent < batch->count; }
+
+size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most) {
+    const size_t left = batch->count - batch->sent;
+    const size_t limit = left < most ? left : most;
+    const struct verdict_run *runs = &batch->runs[batch->sent];
+    size_t together = limit > 0 ? 1 : 0;
+
+    while (together < limit && !runs[0].is_restated && !runs[together].is_restated)
+        together++;
+    return together;
+}
+
+void verdict_batch_withhold(struct verdict_batch *batch) {
+    batch->runs[batch->sent].is_restated = false;
+    batch->runs[batch->sent].kernel = NF_DROP;
+}

@@ -27,6 +27,14 @@ enum verdict {
     VERDICT_COUNT
 };
 
+/// Packet that the kernel gets back with its verdict: the bytes that were read, with a correct
+/// checksum (queue_restate).
+struct verdict_restated {
+    uint32_t index;    // index of the packet among the packets of the receive call
+    uint32_t place;    // offset of the checksum from the IP header on
+    uint16_t checksum; // checksum in host order
+};
+
 /// Run of packets with successive IDs and the same verdict, or a gap between IDs. Each run is sent
 /// as one netlink message. A batch verdict of the kernel (nfqnl_recv_verdict_batch) applies to all
 /// waiting packets up to its ID. Therefore the runs of a batch must be sent in order, and a run may
@@ -40,6 +48,8 @@ struct verdict_run {
     uint32_t count; // number of packets; 0 for a gap
     // True for a gap: IDs up to last_id without a message, whose packets the kernel may still hold.
     bool gap;
+    bool is_restated; // true if the kernel gets the packet back; it is then alone in its run
+    struct verdict_restated restated;
 };
 
 /// Verdicts for the packets of one receive call, and the state of the queue's IDs.
@@ -98,6 +108,11 @@ void verdict_batch_skip(struct verdict_batch *batch);
 int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
                       uint32_t argument);
 
+/// Adds the verdict of a packet that the kernel gets back, in a run of its own. Otherwise like
+/// verdict_batch_add.
+int verdict_batch_restate(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
+                          uint32_t argument, const struct verdict_restated *restated);
+
 /// Adds a run for the messages without a readable ID after the last packet. Must be called after
 /// the last packet. The n-th message after an ID has an ID that is at least n higher. Therefore the
 /// run covers the next n IDs.
@@ -105,5 +120,12 @@ void verdict_batch_finish(struct verdict_batch *batch);
 
 /// Returns true if the batch has unsent runs.
 bool verdict_batch_unsent(const struct verdict_batch *batch);
+
+/// Returns the number of unsent runs that one datagram can contain, at most `most`. A packet that
+/// the kernel gets back has a datagram of its own.
+size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most);
+
+/// Makes the next unsent run drop its packet, which does not fit into a message to the kernel.
+void verdict_batch_withhold(struct verdict_batch *batch);
 
 #endif

@@ -66,7 +66,7 @@ static const char *check(const char *text, size_t length) {
 }
 
 /// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot.
-static const char *take(const char *text, size_t length, struct hostname *name) {
+static const char *store(const char *text, size_t length, struct hostname *name) {
     const char *cause;
 
     length -= length > 0 && text[length - 1] == '.';
@@ -79,7 +79,7 @@ static const char *take(const char *text, size_t length, struct hostname *name) 
     return NULL;
 }
 
-const char *hostname_read(const char *text, size_t length, struct hostname *name) {
+const char *hostname_parse(const char *text, size_t length, struct hostname *name) {
     char made[LABEL_NAME_BYTES];
     size_t made_length;
     const char *cause;
@@ -92,7 +92,7 @@ const char *hostname_read(const char *text, size_t length, struct hostname *name
         length -= 2;
     }
     cause = label_to_ascii(text, length, made, &made_length);
-    return cause ? cause : take(made, made_length, name);
+    return cause ? cause : store(made, made_length, name);
 }
 
 struct hostnames *hostname_make(void) {

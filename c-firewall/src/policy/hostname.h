@@ -62,7 +62,7 @@ struct host_interval {
 
 /// Parses a name in the policy's syntax. Returns NULL, or the cause, for the message of
 /// lexer_wrong.
-const char *hostname_read(const char *text, size_t length, struct hostname *name);
+const char *hostname_parse(const char *text, size_t length, struct hostname *name);
 
 /// Creates an empty table with one owner. Returns NULL if there is no memory.
 struct hostnames *hostname_make(void);
@@ -92,6 +92,8 @@ void hostname_set_interval(struct hostnames *hostnames, uint32_t id, struct host
 
 /// Returns the bytes of a name (without a final NUL), and sets *wildcard to true if the name is a
 /// wildcard.
+/// - length: out: number of bytes.
+/// - wildcard: out: always set.
 const uint8_t *hostname_get(const struct hostnames *hostnames, uint32_t id, size_t *length,
                             bool *wildcard);
 
@@ -107,6 +109,7 @@ uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, s
                        bool wildcard);
 
 /// Adds a name if the table lacks it. Stores the name's number in *id. Returns 0 or -ENOMEM.
+/// - id: out: the number.
 int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard,
                  uint32_t *id);
 

@@ -87,7 +87,7 @@ static bool is_pair(uint32_t first, uint32_t second) {
 
 /// Consumes and returns the UTF-8 character at the start of a text; returns NO_LETTER if there is
 /// none.
-static uint32_t take_letter(const uint8_t **text, const uint8_t *end) {
+static uint32_t decode_letter(const uint8_t **text, const uint8_t *end) {
     static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
     const uint8_t first = *(*text)++;
     const int more = first < 0xc0 ? 0 : first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
@@ -105,14 +105,14 @@ static uint32_t take_letter(const uint8_t **text, const uint8_t *end) {
 
 /// Stores the letters of a label, as small letters. Returns NULL, or the error of a letter that is
 /// not allowed.
-static const char *read_letters(const char *text, size_t length, struct letters *letters) {
+static const char *decode_letters(const char *text, size_t length, struct letters *letters) {
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
     uint32_t before = 0;
     int before_class = 0;
 
     letters->count = 0;
     while (at < end) {
-        const uint32_t letter = small(take_letter(&at, end));
+        const uint32_t letter = small(decode_letter(&at, end));
         const int class = class_of(letter);
 
         if (class < 0 || (class > 0 && class < before_class) || is_pair(before, letter))
@@ -140,7 +140,7 @@ static uint32_t adapt(uint32_t delta, uint32_t count, bool is_first) {
 }
 
 /// Appends a character to a label. Returns false if there is no room.
-static bool put(struct label *label, char byte) {
+static bool append_byte(struct label *label, char byte) {
     if (label->length == LABEL_BYTES)
         return false;
     label->bytes[label->length++] = byte;
@@ -148,21 +148,21 @@ static bool put(struct label *label, char byte) {
 }
 
 /// Appends a digit of Punycode to a label. Returns false if there is no room.
-static bool put_digit(struct label *label, uint32_t digit) {
-    return put(label, (char)(digit < 26 ? 'a' + digit : '0' + digit - 26));
+static bool append_digit(struct label *label, uint32_t digit) {
+    return append_byte(label, (char)(digit < 26 ? 'a' + digit : '0' + digit - 26));
 }
 
 /// Appends a delta to a label, as digits of Punycode (RFC 3492, section 3.3). Returns false if
 /// there is no room.
-static bool put_delta(struct label *label, uint32_t delta, uint32_t bias) {
+static bool append_delta(struct label *label, uint32_t delta, uint32_t bias) {
     for (uint32_t k = BASE;; k += BASE) {
         const uint32_t threshold = k < bias + LEAST ? LEAST : k > bias + MOST ? MOST : k - bias;
         uint32_t rest;
 
         if (delta < threshold)
-            return put_digit(label, delta);
+            return append_digit(label, delta);
         rest = delta - threshold;
-        if (!put_digit(label, threshold + rest % (BASE - threshold)))
+        if (!append_digit(label, threshold + rest % (BASE - threshold)))
             return false;
         delta = rest / (BASE - threshold);
     }
@@ -186,12 +186,12 @@ static bool encode(const struct letters *letters, struct label *label) {
     for (size_t i = 0; i < letters->count; i++) {
         if (letters->items[i] >= FIRST)
             continue;
-        if (!put(label, (char)letters->items[i]))
+        if (!append_byte(label, (char)letters->items[i]))
             return false;
         done++;
     }
     basic = done;
-    if (basic > 0 && !put(label, '-'))
+    if (basic > 0 && !append_byte(label, '-'))
         return false;
     while (done < letters->count) {
         const uint32_t least = least_from(letters, next);
@@ -203,7 +203,7 @@ static bool encode(const struct letters *letters, struct label *label) {
                 delta++;
             if (letters->items[i] != next)
                 continue;
-            if (!put_delta(label, delta, bias))
+            if (!append_delta(label, delta, bias))
                 return false;
             bias = adapt(delta, done + 1, done == basic);
             delta = 0;
@@ -249,7 +249,7 @@ const char *label_to_ascii(const char *text, size_t length, char name[static LAB
                 return LABEL_NAME_TOO_LONG;
         } else {
             struct letters letters;
-            const char *cause = read_letters(part, part_length, &letters);
+            const char *cause = decode_letters(part, part_length, &letters);
 
             if (cause)
                 return cause;

@@ -23,6 +23,8 @@ enum {
 
 /// Converts each label of a name to an A-label if it has non-ASCII letters. Returns NULL, or the
 /// cause, for the message of lexer_wrong.
+/// - name: out: the name.
+/// - name_length: out: its length in bytes.
 const char *label_to_ascii(const char *text, size_t length, char name[static LABEL_NAME_BYTES],
                            size_t *name_length);
 

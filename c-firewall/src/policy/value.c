@@ -277,16 +277,9 @@ bool value_is_flags(enum policy_type type) {
 }
 
 bool value_find_type(const struct token *token, enum policy_type *type) {
-    static const enum policy_type nameable[] = {
-        POLICY_IPV4_ADDR,   POLICY_IPV6_ADDR,   POLICY_INET_PROTO, POLICY_INET_SERVICE,
-        POLICY_ICMP_TYPE,   POLICY_ICMPV6_TYPE, POLICY_MARK,       POLICY_IFNAME,
-        POLICY_IFACE_INDEX, POLICY_UID,         POLICY_GID,        POLICY_HOSTNAME,
-        POLICY_TLS_VERSION, POLICY_HTTP_METHOD, POLICY_DNS_TYPE,
-    };
-
-    for (size_t i = 0; i < sizeof nameable / sizeof *nameable; i++)
-        if (token_is(token, policy_type_name(nameable[i]))) {
-            *type = nameable[i];
+    for (unsigned i = 0; i < POLICY_TYPE_COUNT; i++)
+        if ((POLICY_NAMEABLE_TYPES >> i & 1) && token_is(token, policy_type_name(i))) {
+            *type = i;
             return true;
         }
     return false;

@@ -47,6 +47,7 @@ bool value_is_flags(enum policy_type type);
 
 /// Finds a type by its name in sets, e.g. ipv4_addr. Returns false if sets can't have a type of
 /// this name.
+/// - type: out: untouched on false.
 bool value_find_type(const struct token *token, enum policy_type *type);
 
 /// Parses the code of `reject with icmp|icmpv6|icmpx`, a name or number (icmpx: an enum

@@ -13,23 +13,23 @@
 #define USER_OWN "twinwall"
 
 /// Parses the numeric ID of a user or a group from a text of this length.
-static bool read_id(const char *text, size_t length, uint32_t *id) {
-    return values_read_number(text, text + length, UINT32_MAX - 1, id);
+static bool parse_id(const char *text, size_t length, uint32_t *id) {
+    return values_parse_number(text, text + length, UINT32_MAX - 1, id);
 }
 
 /// Parses UID or UID:GID, which need not exist. Without GID, the group is that of the user, or the
 /// group with the number UID if there is no such user. Returns false if the text has another
 /// format.
-static bool take_numbers(const char *text, struct privilege_user *user) {
+static bool parse_numbers(const char *text, struct privilege_user *user) {
     const size_t length = strcspn(text, ":");
     const struct passwd *known;
     uint32_t uid, gid;
 
-    if (!read_id(text, length, &uid))
+    if (!parse_id(text, length, &uid))
         return false;
     known = text[length] ? NULL : getpwuid(uid);
     gid = known ? known->pw_gid : uid;
-    if (text[length] && !read_id(text + length + 1, strlen(text + length + 1), &gid))
+    if (text[length] && !parse_id(text + length + 1, strlen(text + length + 1), &gid))
         return false;
     *user = (struct privilege_user){.uid = uid, .gid = gid, .name = text};
     return true;
@@ -43,7 +43,7 @@ int privilege_user_find(const char *name, struct privilege_user *user, struct fa
             .uid = known->pw_uid, .gid = known->pw_gid, .name = name ? name : USER_OWN};
         return 0;
     }
-    if (name && take_numbers(name, user))
+    if (name && parse_numbers(name, user))
         return 0;
     if (name)
         failure_set(failure, LOG_EXIT_USAGE, "there is no user \"%s\": choose another with --user",

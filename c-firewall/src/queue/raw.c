@@ -115,7 +115,7 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
     return QUEUE_PARSED_PACKET;
 }
 
-/// Writes the headers of a message; end_message sets its length.
+/// Writes the headers of a message; queue_raw_end_message sets its length.
 static uint8_t *begin_message(uint8_t *at, uint16_t type, uint16_t flags, uint32_t sequence,
                               uint16_t number) {
     const struct nlmsghdr header = {
@@ -134,13 +134,14 @@ static uint8_t *begin_message(uint8_t *at, uint16_t type, uint16_t flags, uint32
     return at + QUEUE_MESSAGE_BYTES;
 }
 
-static void end_message(uint8_t *begin, const uint8_t *end) {
+void queue_raw_end_message(uint8_t *begin, const uint8_t *end) {
     const uint32_t nlmsg_len = (uint32_t)(end - begin);
 
     memcpy(begin + offsetof(struct nlmsghdr, nlmsg_len), &nlmsg_len, sizeof nlmsg_len);
 }
 
-static uint8_t *put_attribute(uint8_t *at, uint16_t type, const void *value, uint16_t value_bytes) {
+uint8_t *queue_raw_put_attribute(uint8_t *at, uint16_t type, const void *value,
+                                 uint16_t value_bytes) {
     const struct nlattr attribute = {
         .nla_len = (uint16_t)(NLA_HDRLEN + value_bytes),
         .nla_type = type,
@@ -156,7 +157,7 @@ static uint8_t *put_attribute(uint8_t *at, uint16_t type, const void *value, uin
 static uint8_t *put_be32(uint8_t *at, uint16_t type, uint32_t value) {
     const uint32_t wire = htonl(value);
 
-    return put_attribute(at, type, &wire, sizeof wire);
+    return queue_raw_put_attribute(at, type, &wire, sizeof wire);
 }
 
 size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_run *runs, size_t count,
@@ -174,10 +175,10 @@ size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_run *runs,
 
         at = begin_message(at, batch ? NFQNL_MSG_VERDICT_BATCH : NFQNL_MSG_VERDICT, NLM_F_REQUEST,
                            run->gap ? QUEUE_GAP_SEQUENCE : 0, number);
-        at = put_attribute(at, NFQA_VERDICT_HDR, &verdict, sizeof verdict);
+        at = queue_raw_put_attribute(at, NFQA_VERDICT_HDR, &verdict, sizeof verdict);
         if (run->has_mark)
             at = put_be32(at, NFQA_MARK, run->mark);
-        end_message(begin, at);
+        queue_raw_end_message(begin, at);
     }
     return (size_t)(at - buffer);
 }
@@ -185,7 +186,7 @@ size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_run *runs,
 static uint8_t *put_command(uint8_t *at, uint8_t command) {
     const struct nfqnl_msg_config_cmd value = {.command = command};
 
-    return put_attribute(at, NFQA_CFG_CMD, &value, sizeof value);
+    return queue_raw_put_attribute(at, NFQA_CFG_CMD, &value, sizeof value);
 }
 
 static uint8_t *put_mode(uint8_t *at, uint32_t copy_bytes) {
@@ -194,7 +195,7 @@ static uint8_t *put_mode(uint8_t *at, uint32_t copy_bytes) {
         .copy_mode = copy_bytes > 0 ? NFQNL_COPY_PACKET : NFQNL_COPY_META,
     };
 
-    return put_attribute(at, NFQA_CFG_PARAMS, &value, sizeof value);
+    return queue_raw_put_attribute(at, NFQA_CFG_PARAMS, &value, sizeof value);
 }
 
 size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t flags,
@@ -220,7 +221,7 @@ size_t queue_raw_build_request(const struct queue_settings *settings, uint32_t f
         at = put_command(at, NFQNL_CFG_CMD_UNBIND);
         break;
     }
-    end_message(buffer, at);
+    queue_raw_end_message(buffer, at);
     return (size_t)(at - buffer);
 }
 

@@ -29,6 +29,14 @@ size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_run *runs,
 /// - Returns the number of runs that were sent, or -errno.
 int queue_raw_verdict(struct queue *queue, const struct verdict_run *runs, size_t count);
 
+/// Sets the length of a message.
+void queue_raw_end_message(uint8_t *begin, const uint8_t *end);
+
+/// Writes an attribute with its padding. Returns the position after them.
+/// - value_bytes: at most 65,531.
+uint8_t *queue_raw_put_attribute(uint8_t *at, uint16_t type, const void *value,
+                                 uint16_t value_bytes);
+
 /// Writes a configuration request.
 /// - flags: NFQA_CFG_F_* for QUEUE_FLAGS.
 /// - acknowledged: true if the kernel must acknowledge the executed request; it always reports a

@@ -19,7 +19,11 @@ enum {
     QUEUE_MESSAGE_BYTES = 20,
     QUEUE_REQUEST_BYTES = 64, // size of the buffer for a configuration request, in bytes
     QUEUE_VERDICT_BYTES = 40, // size of a verdict message with a mark, in bytes
-    QUEUE_FLAGS_ALL = 15,     // all flags that the firewall may request (NFQA_CFG_F_*)
+    // Maximum length in bytes of a packet that the kernel can get back in a netlink attribute.
+    QUEUE_RESTATED_PAYLOAD_MAX = 65531,
+    // Size of a verdict message with a mark and the longest packet, in bytes.
+    QUEUE_RESTATED_BYTES = QUEUE_VERDICT_BYTES + 65536,
+    QUEUE_FLAGS_ALL = 15, // all flags that the firewall may request (NFQA_CFG_F_*)
     // nlmsg_seq of a verdict for a gap (IDs without a message); other verdicts have 0.
     QUEUE_GAP_SEQUENCE = 1,
     // Duration of a pause when the kernel has no room for verdicts, in nanoseconds.
@@ -154,6 +158,8 @@ struct queue {
     size_t verdicts_max;  // maximum number of runs for which verdicts has room
     size_t verdicts_most; // maximum number of runs that the kernel accepts in one datagram
     uint8_t *verdicts;    // buffer for verdict messages, QUEUE_VERDICT_BYTES per run
+    // Buffer for the verdict message of a packet that the kernel gets back, QUEUE_RESTATED_BYTES.
+    uint8_t *restated;
     // Name of the system call that made queue_receive or queue_verdict fail.
     const char *failed_call;
     void *library; // library's handle: struct mnl_socket or struct nfq_handle

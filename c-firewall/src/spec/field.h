@@ -35,6 +35,16 @@ enum policy_type {
     POLICY_TYPE_COUNT
 };
 
+/// Types that sets and maps can have by name, as bits 1 << enum policy_type.
+#define POLICY_NAMEABLE_TYPES                                                                      \
+    (UINT32_C(1) << POLICY_IPV4_ADDR | UINT32_C(1) << POLICY_IPV6_ADDR |                           \
+     UINT32_C(1) << POLICY_INET_PROTO | UINT32_C(1) << POLICY_INET_SERVICE |                       \
+     UINT32_C(1) << POLICY_ICMP_TYPE | UINT32_C(1) << POLICY_ICMPV6_TYPE |                         \
+     UINT32_C(1) << POLICY_MARK | UINT32_C(1) << POLICY_IFNAME |                                   \
+     UINT32_C(1) << POLICY_IFACE_INDEX | UINT32_C(1) << POLICY_UID | UINT32_C(1) << POLICY_GID |   \
+     UINT32_C(1) << POLICY_HOSTNAME | UINT32_C(1) << POLICY_TLS_VERSION |                          \
+     UINT32_C(1) << POLICY_HTTP_METHOD | UINT32_C(1) << POLICY_DNS_TYPE)
+
 /// Source of a field.
 enum policy_part {
     POLICY_PART_IPV4,           // the IPv4 header

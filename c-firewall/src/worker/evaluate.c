@@ -13,6 +13,7 @@
 #include "connection/follow.h"
 #include "engine/fields.h"
 #include "engine/teach.h"
+#include "worker/pending.h"
 #include "worker/stage.h"
 
 enum {
@@ -190,15 +191,6 @@ static void send_replies(const struct reject *reject, struct stats *stats,
                                                  either(packet->outdev, packet->indev)));
 }
 
-/// Returns the state of a packet's checksum, as the kernel reports it in NFQA_SKB_INFO.
-static enum connection_checksum checksum_of(uint32_t skb_info) {
-    if (skb_info & NFQA_SKB_CSUMNOTREADY)
-        return CONNECTION_CHECKSUM_NOT_READY;
-    if (skb_info & NFQA_SKB_CSUM_NOTVERIFIED)
-        return CONNECTION_CHECKSUM_UNVERIFIED;
-    return CONNECTION_CHECKSUM_VERIFIED;
-}
-
 /// Returns the index of the interface at which a packet arrived, CONNECTION_INTERFACE_HOST, or
 /// CONNECTION_INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6 report no
 /// interface.
@@ -220,7 +212,7 @@ static uint32_t sink_of(const struct queue_packet *packet) {
 static struct connection_input connection_input(const struct evaluation_source *source,
                                                 const struct queue_packet *packet,
                                                 uint64_t now_ns) {
-    return (struct connection_input){.checksum = checksum_of(packet->skb_info),
+    return (struct connection_input){.checksum = pending_state(packet->skb_info),
                                      .segmented = packet->skb_info & NFQA_SKB_GSO,
                                      .source_interface = source_of(packet),
                                      .sink_interface = sink_of(packet),
@@ -399,8 +391,12 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
     if (stage_is_refused(evaluation->stage, outcome))
         refuse(evaluation, stats, packet, &input, outcome);
     count(stats, source, &input, outcome);
-    if (has_names)
+    if (has_names) {
         is_expected = named_reset(evaluation->connections, &named, parsed, outcome, &expected);
+        evaluation->is_restated = outcome->verdict == VERDICT_ACCEPT &&
+                                  pending_restated(evaluation->connections, &named.followed, packet,
+                                                   parsed, &evaluation->restated);
+    }
     if (outcome->verdict == VERDICT_REJECT)
         send_replies(evaluation->reject, stats, packet, parsed, status, &outcome->reject,
                      is_expected ? &expected : NULL);

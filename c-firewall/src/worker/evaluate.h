@@ -50,6 +50,9 @@ struct evaluation {
     // Numbers of connections, as `named_results` returned them when they were last added to the
     // worker's counters.
     uint64_t counted[NAMED_RESULT_COUNT];
+    // The last packet, if it was accepted and the kernel must get it back.
+    bool is_restated;
+    struct verdict_restated restated;
     uint64_t now_ns; // time at which the current batch was received (CLOCK_MONOTONIC)
 };
 

@@ -144,7 +144,8 @@ static int send_verdicts(struct worker *worker) {
 }
 
 /// Decides a packet and adds its verdict to the batch.
-static void give_verdict(struct worker *worker, const struct queue_packet *packet) {
+/// - index: index of the packet in the queue's packets.
+static void give_verdict(struct worker *worker, const struct queue_packet *packet, uint32_t index) {
     struct decide_outcome outcome;
     enum verdict verdict;
 
@@ -152,10 +153,17 @@ static void give_verdict(struct worker *worker, const struct queue_packet *packe
         verdict_batch_skip(&worker->batch);
         return;
     }
+    worker->evaluation.is_restated = false;
     outcome = judge(worker, packet);
     verdict = verdict_of(&outcome);
     // It can't fail: the batch has room for a run per packet.
-    verdict_batch_add(&worker->batch, packet->id, verdict, outcome.mark);
+    if (worker->evaluation.is_restated) {
+        worker->evaluation.restated.index = index;
+        verdict_batch_restate(&worker->batch, packet->id, verdict, outcome.mark,
+                              &worker->evaluation.restated);
+    } else {
+        verdict_batch_add(&worker->batch, packet->id, verdict, outcome.mark);
+    }
     worker->verdicts[verdict]++;
 }
 
@@ -169,7 +177,7 @@ static int give_verdicts(struct worker *worker, uint32_t packets) {
     if (evaluate_has_policy(&worker->evaluation))
         worker->evaluation.now_ns = wait_clock();
     for (uint32_t i = 0; i < packets; i++)
-        give_verdict(worker, &worker->queue.packets[i]);
+        give_verdict(worker, &worker->queue.packets[i], i);
     verdict_batch_finish(&worker->batch);
     followed = evaluate_count_connections(&worker->evaluation, &worker->stats);
     __atomic_store_n(&worker->followed, followed, __ATOMIC_RELAXED);

@@ -57,7 +57,7 @@ static void a_question_is_answered_once(void **state) {
     struct asked *asked = asked_make();
 
     (void)state;
-    assert_false(asked_take(asked, &told, &right, &AT(1)));
+    assert_false(asked_remove(asked, &told, &right, &AT(1)));
     asked_note(asked, &query, &asks, &AT(1));
     asked_note(asked, &query, &asks, &AT(2)); // the client sends its query again
     others[0].id = 8;
@@ -65,11 +65,11 @@ static void a_question_is_answered_once(void **state) {
     others[2].class = 3;
     others[3].host.bytes[0] = 'b';
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        assert_false(asked_take(asked, &told, &others[i], &AT(3)));
-    assert_false(asked_take(asked, &query, &right, &AT(3)));
-    assert_false(asked_take(asked, &elsewhere, &right, &AT(3)));
-    assert_true(asked_take(asked, &told, &right, &AT(3)));
-    assert_false(asked_take(asked, &told, &right, &AT(3)));
+        assert_false(asked_remove(asked, &told, &others[i], &AT(3)));
+    assert_false(asked_remove(asked, &query, &right, &AT(3)));
+    assert_false(asked_remove(asked, &elsewhere, &right, &AT(3)));
+    assert_true(asked_remove(asked, &told, &right, &AT(3)));
+    assert_false(asked_remove(asked, &told, &right, &AT(3)));
     free(asked);
 }
 
@@ -88,7 +88,7 @@ static void a_question_waits_for_ten_seconds(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         asked_note(asked, &query, &asks, &AT(SECOND_NS));
         assert_int_equal(
-            asked_take(asked, &told, &right, &AT(SECOND_NS + cases[i].seconds * SECOND_NS)),
+            asked_remove(asked, &told, &right, &AT(SECOND_NS + cases[i].seconds * SECOND_NS)),
             cases[i].expected);
     }
     free(asked);
@@ -120,7 +120,7 @@ static void an_answer_comes_from_where_its_question_went(void **state) {
         asked_note(asked, &query, &asks, &input);
         input.source_interface = cases[i].told_in;
         input.sink_interface = cases[i].told_out;
-        assert_int_equal(asked_take(asked, &told, &right, &input), cases[i].expected);
+        assert_int_equal(asked_remove(asked, &told, &right, &input), cases[i].expected);
     }
     free(asked);
 }
@@ -140,7 +140,7 @@ static void the_oldest_questions_make_room(void **state) {
     }
     for (uint16_t id = 0; id < QUESTIONS; id++) {
         const struct answer right = message(id, true);
-        const bool is_there = asked_take(asked, &told, &right, &AT(1));
+        const bool is_there = asked_remove(asked, &told, &right, &AT(1));
 
         assert_true(is_there || id < QUESTIONS - NEWEST);
         left += is_there;

@@ -64,7 +64,7 @@ static bool play(struct random *random, struct connection_pool *pool, uint32_t r
             bytes[i] = byte_at(start + i);
         if (is_other)
             bytes[spoiled] ^= 1;
-        put = stream_put(&stream, pool, start, bytes, length);
+        put = stream_insert(&stream, pool, start, bytes, length);
         assert_int_equal(put == STREAM_CONFLICT, is_other && there[start + spoiled]);
         is_over = put == STREAM_CONFLICT;
         if (is_over || is_other)
@@ -101,10 +101,10 @@ static void an_empty_pool_is_told_and_blocks_come_back(void **state) {
 
     (void)state;
     assert_int_equal(connection_pool_make(&pool, two), 0);
-    assert_int_equal(stream_put(&stream, &pool, 0, bytes, sizeof bytes), STREAM_POOL);
+    assert_int_equal(stream_insert(&stream, &pool, 0, bytes, sizeof bytes), STREAM_POOL);
     stream_release(&stream, &pool);
     stream = stream_make(0);
-    assert_int_equal(stream_put(&stream, &pool, 0, bytes, two), STREAM_KEPT);
+    assert_int_equal(stream_insert(&stream, &pool, 0, bytes, two), STREAM_KEPT);
     assert_int_equal(stream_prefix(&stream), two);
     connection_pool_free(&pool);
 }

@@ -51,7 +51,7 @@ static void open_sink(const char *prefix) {
     sink.path = path;
 }
 
-static void put(const char *line) { assert_true(events_sink_put(&sink, line, strlen(line))); }
+static void put(const char *line) { assert_true(events_sink_append(&sink, line, strlen(line))); }
 
 static void flush(void) { events_sink_flush(&sink, &lock, now_ns); }
 
@@ -146,7 +146,7 @@ static void a_full_pipe_is_waited_for_and_then_counted(void **state) {
     assert_true(sink.troubled);
     reader = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
     assert_true(reader >= 0);
-    while (events_sink_put(&sink, LINE, length)) {
+    while (events_sink_append(&sink, LINE, length)) {
         lines++;
         if (lines % 1024 == 0)
             flush();

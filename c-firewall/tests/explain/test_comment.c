@@ -46,7 +46,7 @@ static void check(const char *line, const char *text, size_t length, const char 
     char *said = NULL;
 
     memcpy(bytes, text, length);
-    if (comment_read(bytes, length, &comment) == 0)
+    if (comment_parse(bytes, length, &comment) == 0)
         said = printed(&comment);
     if (strcmp(said ? said : "damaged", expected) != 0)
         fail_msg("%s: %s", line, said ? said : "damaged");

@@ -243,8 +243,8 @@ static void what_is_sealed_comes_over_and_stays(void **state) {
     memset(much, 7, MUCH);
     assert_int_equal(handover_memory_make(memory), 0);
     assert_int_equal(handover_memory_reserve(memory, MUCH + 8), 0);
-    assert_int_equal(handover_memory_put(memory, much, MUCH), 0);
-    assert_int_equal(handover_memory_put_number(memory, 0x0807060504030201), 0);
+    assert_int_equal(handover_memory_append(memory, much, MUCH), 0);
+    assert_int_equal(handover_memory_append_number(memory, 0x0807060504030201), 0);
     assert_int_equal(handover_memory_seal(memory), 0);
     assert_int_equal(handover_sealed_open(&sealed, dup(memory->fd), MUCH + 8), 0);
     assert_int_equal(sealed.size, MUCH + 8);
@@ -277,7 +277,7 @@ static void what_is_not_sealed_or_too_large_is_refused(void **state) {
 
     (void)state;
     assert_int_equal(handover_memory_make(memory), 0);
-    assert_int_equal(handover_memory_put_number(memory, 1), 0);
+    assert_int_equal(handover_memory_append_number(memory, 1), 0);
     assert_int_equal(refused(dup(memory->fd)), -EPROTO);
     assert_int_equal(handover_memory_seal(memory), 0);
     assert_int_equal(refused(dup(memory->fd)), 0);

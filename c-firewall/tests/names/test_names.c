@@ -96,11 +96,11 @@ static int read_slowly(const uint8_t *bytes, uint32_t length) {
             struct names_progress start = {0};
 
             waited++;
-            assert_int_equal(names_client_read(bytes, end, false, scratch, &start, &again),
+            assert_int_equal(names_client_parse(bytes, end, false, scratch, &start, &again),
                              NAMES_UNDECIDED);
             assert_int_equal(again.protocol, names.protocol);
         } else {
-            names_client_read(bytes, end, false, scratch, &progress, &names);
+            names_client_parse(bytes, end, false, scratch, &progress, &names);
         }
     }
     return waited;
@@ -183,8 +183,8 @@ static enum names_state read_second(const uint8_t *bytes, uint32_t length, uint3
         enum names_state anew;
 
         end = end < length ? end : length;
-        anew = names_record_read_second(bytes, end, scratch, &start, &whole);
-        state = names_record_read_second(bytes, end, scratch, &progress, &names);
+        anew = names_record_parse_second(bytes, end, scratch, &start, &whole);
+        state = names_record_parse_second(bytes, end, scratch, &progress, &names);
         assert_int_equal(state, anew);
         if (state != NAMES_UNDECIDED)
             assert_memory_equal(names.host, whole.host, sizeof names.host);
@@ -228,7 +228,7 @@ static void segments_change_no_second_hello(void **state) {
         uint32_t length;
 
         if (strcmp(vector.ask, "hello") != 0 ||
-            names_hello_read(vector.bytes, (uint32_t)vector.length, NAMES_TLS, &names) !=
+            names_hello_parse(vector.bytes, (uint32_t)vector.length, NAMES_TLS, &names) !=
                 NAMES_KNOWN)
             continue;
         length = names_hello_length(vector.bytes, (uint32_t)vector.length);

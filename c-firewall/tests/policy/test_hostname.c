@@ -18,7 +18,7 @@ enum {
 /// Parses a name. Returns NULL with its stored form, or the error text.
 static const char *read_name(const char *text, size_t length, char kept[static TEXT_BYTES]) {
     struct hostname name;
-    const char *cause = hostname_read(text, length, &name);
+    const char *cause = hostname_parse(text, length, &name);
 
     if (!cause)
         snprintf(kept, TEXT_BYTES, "%s%.*s", name.wildcard ? "*." : "", (int)name.length,

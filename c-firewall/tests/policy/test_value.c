@@ -85,7 +85,7 @@ static void check_token(const char *line, const char *left, char *expected, bool
     assert_int_equal(lexer_open_text(&lexer, "t", (const uint8_t *)left + taken + 1,
                                      strlen(left + taken + 1), &failure),
                      0);
-    token = lexer_take(&lexer);
+    token = lexer_consume(&lexer);
     if (lexer_peek(&lexer, 0)->kind != TOKEN_END_OF_TEXT)
         fail_msg("%s: more than one token", line);
     cause = value_parse(type, bits ? (uint8_t)bits : value_bits(type), &token, &range);

@@ -19,7 +19,7 @@ use crate::pointer::{is_name, Pointer, VERSION};
 use crate::question::Question;
 use crate::report::{was_interrupted, Phase, Report};
 use crate::signed::Signed;
-use crate::store::Store;
+use crate::store::{Store, RENEWAL, RENEWAL_AFTER_CHANGE};
 
 mod textfile;
 
@@ -27,7 +27,8 @@ mod textfile;
 const LOOK: Duration = Duration::from_secs(24);
 /// Pause after the first failure. It doubles after each further failure, up to LOOK.
 const RETRY: Duration = Duration::from_millis(500);
-/// Number of checks of the store per read of the ledger.
+/// Pause between two reads of the ledger, in pauses between checks of the store. Changes of the channel do not count: they
+/// would start a process on each host at the same time.
 const LEDGER_LOOKS: u32 = 5;
 
 pub struct Settings {
@@ -52,6 +53,8 @@ pub struct Agent {
     report: Report,
     /// Report that was last written to the store.
     written: Option<Report>,
+    /// Time at which root's service was last asked for the ledger; None: never.
+    ledger_read: Option<Instant>,
     /// Values in the store of the latest rotation of keys, and of the latest refused pointer (the signed message that
     /// names a policy). Root's service need not be asked about them again.
     rotation: Vec<u8>,
@@ -71,6 +74,25 @@ pub fn host_name() -> String {
     }
 }
 
+/// Returns true if root's service should be asked about a pointer (the signed message that names a policy): the rollout
+/// has reached this host, the pointer was not refused, and its generation is new or unfinished.
+/// - value: the signed message.
+/// - refused: the latest message that was refused.
+fn concerns(
+    settings: &Settings,
+    report: &Report,
+    refused: &[u8],
+    pointer: &Pointer,
+    value: &[u8],
+) -> bool {
+    let local = &report.local;
+    let is_unfinished =
+        local.phase == Phase::Pending || was_interrupted(local.phase, local.why.as_deref());
+    let is_next = pointer.generation > local.generation
+        || pointer.generation == local.generation && is_unfinished;
+    is_next && refused != value && pointer.reaches(&settings.host)
+}
+
 impl Agent {
     pub fn new(settings: Settings, store: Store) -> Agent {
         let report = Report {
@@ -84,6 +106,7 @@ impl Agent {
             store,
             report,
             written: None,
+            ledger_read: None,
             rotation: Vec::new(),
             refused: Vec::new(),
             question: Vec::new(),
@@ -109,14 +132,22 @@ impl Agent {
         if self.written.as_ref() == Some(&self.report) {
             return Ok(());
         }
-        if let Some(path) = &self.settings.textfile {
-            textfile::write(path, &self.report)?;
-        }
         let mut report = self.report.clone();
         report.time = unix_seconds();
         self.store.report(&self.settings.host, &report)?;
         self.written = Some(self.report.clone());
         Ok(())
+    }
+
+    /// Writes the metrics, also if they have not changed: the alert for silent hosts reads the time of the file. An outage
+    /// of the store does not prevent this.
+    fn write_metrics(&mut self) {
+        let Some(path) = &self.settings.textfile else {
+            return;
+        };
+        if let Err(failure) = textfile::write(path, &self.report) {
+            self.note(&failure);
+        }
     }
 
     /// Returns a bundle: from the staging folder, otherwise from the store. Stores a bundle of the store in the staging
@@ -139,8 +170,15 @@ impl Agent {
         {
             let _ = fs::remove_file(entry.path());
         }
-        file::replace(&path, &bytes)?;
+        // The digest is verified at each read, so nothing depends on the disk.
+        file::replace_soon(&path, &bytes)?;
         Ok(bytes)
+    }
+
+    /// Renews the lease and writes the metrics, in a pause. If the store can't be reached, the pause continues.
+    fn stay_alive(&mut self) {
+        let _ = self.store.renew(&self.settings.host, RENEWAL);
+        self.write_metrics();
     }
 
     /// Pauses, and renews the lease meanwhile.
@@ -149,10 +187,34 @@ impl Agent {
         while let Some(left) = time.checked_sub(begun.elapsed()) {
             sleep(left.min(LOOK));
             if begun.elapsed() < time {
-                // If the store can't be reached, the pause continues.
-                let _ = self.store.renew(&self.settings.host.clone());
+                self.stay_alive();
             }
         }
+    }
+
+    /// Pauses until the next check of the store, or a change of the channel that may concern this host. Renews the lease
+    /// meanwhile. Returns true after a change.
+    fn wait_for_change(&mut self, time: Duration) -> bool {
+        let begun = Instant::now();
+        let mut has_changed = false;
+        while let Some(left) = time.checked_sub(begun.elapsed()) {
+            let (store, rest) = (&mut self.store, left.min(LOOK));
+            let (settings, report, refused) = (&self.settings, &self.report, &self.refused);
+            let may_concern = |value: &[u8]| {
+                let pointer = Signed::parse(value).and_then(|one| Pointer::parse(&one.text));
+                // A pointer that can't be parsed, or is older, is read too: its error belongs in the report.
+                pointer.map_or(true, |pointer| {
+                    pointer.generation < report.local.generation
+                        || concerns(settings, report, refused, &pointer, value)
+                })
+            };
+            has_changed = store.wait(&settings.channel, rest, may_concern);
+            if has_changed || begun.elapsed() >= time {
+                break;
+            }
+            self.stay_alive();
+        }
+        has_changed
     }
 
     /// Waits for the observation time of the pending policy. Then has it confirmed, or reverted if the store can't be
@@ -182,6 +244,10 @@ impl Agent {
                 let text = &failure.text;
                 let why = format!("the store does not answer through the policy: {text}");
                 return self.ask(&Request::Revert { generation, why }, &[]);
+            }
+            if failure.kind != Kind::Unreachable {
+                // The store answers the agent, and root's check fails. This may take longer than a lease.
+                let _ = self.store.renew(&self.settings.host, RENEWAL);
             }
             sleep(jitter(pause));
             pause = (pause * 2).min(LOOK);
@@ -241,17 +307,6 @@ impl Agent {
         Ok(())
     }
 
-    /// Returns true if root's service should be asked about a pointer (the signed message that names a policy): the
-    /// rollout has reached this host, the pointer was not refused, and its generation is new or unfinished.
-    fn concerns(&self, pointer: &Pointer, value: &[u8]) -> bool {
-        let local = &self.report.local;
-        let is_unfinished =
-            local.phase == Phase::Pending || was_interrupted(local.phase, local.why.as_deref());
-        let is_next = pointer.generation > local.generation
-            || pointer.generation == local.generation && is_unfinished;
-        is_next && self.refused != value && pointer.reaches(&self.settings.host)
-    }
-
     fn rotate(&mut self, value: Vec<u8>) -> Result<()> {
         if value.is_empty() || value == self.rotation {
             return Ok(());
@@ -286,7 +341,13 @@ impl Agent {
             )));
         }
         self.report.wanted = pointer.generation;
-        if !self.concerns(&pointer, &value) {
+        if !concerns(
+            &self.settings,
+            &self.report,
+            &self.refused,
+            &pointer,
+            &value,
+        ) {
             return Ok(());
         }
         if self.report.local.phase == Phase::Pending {
@@ -318,9 +379,9 @@ impl Agent {
     }
 
     /// Checks the store once: renews the lease, carries out messages, and writes the report.
-    fn turn(&mut self) -> Result<()> {
-        let host = self.settings.host.clone();
-        self.store.renew(&host)?;
+    /// - age: age at which the lease is renewed.
+    fn turn(&mut self, age: Duration) -> Result<()> {
+        self.store.renew(&self.settings.host, age)?;
         let looked = self.look();
         match &looked {
             Ok(()) => self.report.error = None,
@@ -334,38 +395,48 @@ impl Agent {
         }
     }
 
+    /// Asks root's service for the host's state, if it is time: for the ledger, or for the outcome of a trial.
+    fn read_ledger(&mut self, look: Duration) {
+        let has_answer = self.trial_ends.is_some_and(|end| Instant::now() >= end);
+        if has_answer {
+            self.trial_ends = None;
+        }
+        let is_old = |read: Instant| read.elapsed() >= look * LEDGER_LOOKS;
+        if !has_answer && !self.ledger_read.is_none_or(is_old) {
+            return;
+        }
+        self.ledger_read = Some(Instant::now());
+        if let Err(failure) = self.ask(&Request::State {}, &[]) {
+            self.note(&failure);
+        }
+    }
+
     /// Runs until the process is ended.
     pub fn run(mut self) -> ! {
+        let look = self.settings.look.unwrap_or(LOOK);
         let mut pause = RETRY;
-        let mut looks = 0;
+        let mut age = RENEWAL;
         loop {
-            let has_answer = self.trial_ends.is_some_and(|end| Instant::now() >= end);
-            if has_answer {
-                self.trial_ends = None;
+            self.read_ledger(look);
+            let done = self.turn(age);
+            if let Err(failure) = &done {
+                self.note(failure);
             }
-            if has_answer || looks % LEDGER_LOOKS == 0 {
-                if let Err(failure) = self.ask(&Request::State {}, &[]) {
-                    self.note(&failure);
-                }
+            self.write_metrics();
+            if done.is_err() {
+                self.store.forget_watch();
+                sleep(jitter(pause));
+                (pause, age) = ((pause * 2).min(LOOK), RENEWAL);
+                continue;
             }
-            looks += 1;
-            match self.turn() {
-                Ok(()) => {
-                    pause = RETRY;
-                    let channel = self.settings.channel.clone();
-                    let about = jitter(self.settings.look.unwrap_or(LOOK));
-                    let end = self
-                        .trial_ends
-                        .map(|end| end.saturating_duration_since(Instant::now()));
-                    self.store.wait(&channel, about.min(end.unwrap_or(about)));
-                }
-                Err(failure) => {
-                    self.note(&failure);
-                    self.store.forget_watch();
-                    sleep(jitter(pause));
-                    pause = (pause * 2).min(LOOK);
-                }
-            }
+            pause = RETRY;
+            let about = jitter(look);
+            let end = self.trial_ends;
+            let end = end.map(|end| end.saturating_duration_since(Instant::now()));
+            age = match self.wait_for_change(about.min(end.unwrap_or(about))) {
+                true => RENEWAL_AFTER_CHANGE,
+                false => RENEWAL,
+            };
         }
     }
 }

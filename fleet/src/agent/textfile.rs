@@ -47,9 +47,9 @@ fn text(report: &Report) -> String {
     .concat()
 }
 
-/// Writes the metrics of a report into a file that all users may read.
+/// Writes the metrics of a report into a file that all users may read. The file's time shows that the agent runs.
 pub fn write(path: &Path, report: &Report) -> Result<()> {
-    file::replace(path, text(report).as_bytes())?;
+    file::replace_soon(path, text(report).as_bytes())?;
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     std::fs::set_permissions(path, mode).map_err(crate::failure::at(path))
 }

@@ -116,7 +116,7 @@ impl Capture {
         let mut pcap = pcap::open(&options.explain.capture)?;
         rights::become_nobody()?;
         while let Some(packet) = pcap::next(&mut pcap)? {
-            let told = packet.comment.map(comment::read);
+            let told = packet.comment.map(comment::parse);
             left.damaged += u64::from(told == Some(None));
             let given = match told.flatten() {
                 Some(comment) => comment.facts,

@@ -189,7 +189,7 @@ fn nft_chain(hook: &str, queues: Queues, flags: &[&str]) -> String {
         "output" => "oifname != \"lo\" ",
         _ => "",
     };
-    // The kernel tracks connections only if a rule reads their state.
+    // The kernel tracks connections, and reassembles fragments, only if a rule reads the state of connections.
     format!(
         "chain {hook} {{ type filter hook {hook} priority 10; policy accept; ct state new counter; \
          {test}counter {}; }}",
@@ -209,14 +209,21 @@ fn iptables_rule(tool: &str, hook: &str, queues: Queues, bypass: bool) -> String
     format!("{tool} {place} -j NFQUEUE {}{bypass}", queues.of_iptables())
 }
 
+/// Returns an iptables command that makes the kernel track connections, and so reassemble fragments before it queues
+/// them: the name in a fragment can't be read.
+fn iptables_track(tool: &str) -> String {
+    format!("{tool} -I INPUT -m conntrack --ctstate NEW")
+}
+
 /// Returns a command that queues all IPv4 and IPv6 packets of these hooks.
 pub fn add(nft_is_there: bool, queues: Queues, bypass: bool, hooks: &[&str]) -> String {
     if !nft_is_there {
         let tools = ["iptables", "ip6tables"].into_iter();
         let rules = tools.flat_map(|tool| {
-            hooks
+            let rules = hooks
                 .iter()
-                .map(move |hook| iptables_rule(tool, hook, queues, bypass))
+                .map(move |hook| iptables_rule(tool, hook, queues, bypass));
+            [iptables_track(tool)].into_iter().chain(rules)
         });
         return all_of(&rules.collect::<Vec<String>>());
     }
@@ -243,7 +250,7 @@ pub fn track(nft_is_there: bool) -> String {
             "table inet twinwall_track { chain input { type filter hook input priority 0; policy accept; \
              ct state new counter; }; }",
         ),
-        false => "sudo iptables -I INPUT -m conntrack --ctstate NEW".to_owned(),
+        false => format!("sudo {}", iptables_track("iptables")),
     }
 }
 
@@ -331,7 +338,8 @@ mod tests {
     fn the_first_rules_are_for_all_packets_of_the_hooks() {
         assert_eq!(
             add(false, Queues(0, 1), false, &["input"]),
-            "sudo sh -c 'iptables -A INPUT ! -i lo -j NFQUEUE --queue-balance 0:1 && ip6tables -A INPUT ! -i lo -j \
+            "sudo sh -c 'iptables -I INPUT -m conntrack --ctstate NEW && iptables -A INPUT ! -i lo -j NFQUEUE \
+             --queue-balance 0:1 && ip6tables -I INPUT -m conntrack --ctstate NEW && ip6tables -A INPUT ! -i lo -j \
              NFQUEUE --queue-balance 0:1'"
         );
         let both = add(true, Queues(0, 0), true, &["input", "output"]);

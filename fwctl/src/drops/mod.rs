@@ -65,7 +65,7 @@ impl Source {
             Some(libc::EPERM | libc::EACCES) => refused("the tracepoint skb:kfree_skb", Errno::EPERM),
             _ => {
                 let text = format!(
-                    "the kernel tells of no dropped packets (no drop monitor; tracepoint skb:kfree_skb: {}): \
+                    "the kernel reports no dropped packets (no drop monitor; tracepoint skb:kfree_skb: {}): \
                      sudo modprobe drop_monitor, or a kernel with CONFIG_NET_DROP_MONITOR",
                     words(&error)
                 );

@@ -195,8 +195,9 @@ pub struct Advance {
 
 #[derive(Args)]
 pub struct Status {
+    /// A channel (default: all channels)
     #[arg(value_name = "CHANNEL", value_parser = name)]
-    pub channel: String,
+    pub channel: Option<String>,
     /// Show the hosts again after each change, until Ctrl-C
     #[arg(long)]
     pub watch: bool,

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 use fleet::bundle::Bundle;
 use fleet::etcd::Etcd;
 use fleet::failure::Result;
+use fleet::hosts::{self, Host};
 use fleet::report::{Flip, Trial};
-use fleet::rollout::{self, Host, ANSWER_SECONDS};
+use fleet::rollout::{self, ANSWER_SECONDS};
 use serde_json::json;
 
 use super::arguments::Diff;
@@ -29,7 +30,7 @@ fn hosts(etcd: &mut Etcd, asked: &Diff, question: u64) -> Result<Vec<Host>> {
     let end = Duration::from_secs(u64::from(asked.seconds) + ANSWER_SECONDS);
     let begun = Instant::now();
     loop {
-        let hosts = rollout::hosts(etcd, &asked.channel)?;
+        let hosts = hosts::read(etcd, &asked.channel)?;
         let mut there = hosts.iter().filter(|host| host.is_alive);
         let have_answered = there.all(|host| answer(host, question).is_some());
         if have_answered || begun.elapsed() > end {

@@ -66,7 +66,7 @@ pub fn run(asked: &Init) -> Result<Exit> {
     )?;
     for host in &asked.host {
         let secret = password()?;
-        roles::add_host(&mut etcd, host, &secret)?;
+        roles::add_host(&mut etcd, &asked.channel, host, &secret)?;
         let folder = out.join(host);
         file::make_folder(&folder)?;
         write(&folder, "fleet.conf", &configuration(asked, host))?;

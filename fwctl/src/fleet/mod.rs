@@ -10,6 +10,7 @@ use fleet::bundle::Bundle;
 use fleet::clock::unix_seconds;
 use fleet::etcd::{Etcd, Login};
 use fleet::failure::{at, request, Kind, Result};
+use fleet::hosts::{self, Host};
 use fleet::keys::{secret, Keys, Rotation, ROTATION};
 use fleet::options;
 use fleet::rollout::{self, Bounds, Signer, Step, Wishes};
@@ -32,9 +33,10 @@ use arguments::{
 
 /// Minimum pause between two reads of a rollout's state.
 const LOOK: Duration = Duration::from_millis(300);
-/// Minimum pause as a multiple of the time of a read: reading the reports of a large fleet costs etcd as much as the
-/// hosts' requests.
+/// Pause as a multiple of the time of a read, up to LOOK_MAX: reading the reports of a large fleet costs etcd as much as
+/// the hosts' requests. A read that takes long waits for the hosts' requests, so a longer pause would not help them.
 const LOOK_SHARE: u32 = 3;
+const LOOK_MAX: Duration = Duration::from_secs(1);
 
 impl From<fleet::failure::Failure> for Failure {
     fn from(failure: fleet::failure::Failure) -> Failure {
@@ -121,8 +123,14 @@ fn follow(
                     next.wave + 1,
                     f64::from(next.share()) / 10.0
                 )),
-                Step::Done => {
-                    output::line(&format!("generation {generation} is everywhere"));
+                Step::Done(silent) => {
+                    let rest = match silent {
+                        0 => String::new(),
+                        silent => format!(
+                            ", except on silent hosts ({silent}): see fwctl fleet status {channel}"
+                        ),
+                    };
+                    output::line(&format!("generation {generation} is everywhere{rest}"));
                     return Ok(Exit::Fine);
                 }
                 Step::Stopped(count, why) => {
@@ -141,7 +149,7 @@ fn follow(
             return Ok(Exit::Findings);
         }
         last = Some(step);
-        sleep(LOOK.max(begun.elapsed() * LOOK_SHARE));
+        sleep((begun.elapsed() * LOOK_SHARE).clamp(LOOK, LOOK_MAX));
     }
 }
 
@@ -249,8 +257,8 @@ fn rotate(asked: &Rotate) -> Result<Exit> {
 }
 
 fn targets(asked: &Channel) -> Result<Exit> {
-    let hosts = rollout::hosts(&mut etcd(&asked.servers)?, &asked.channel)?;
-    let target = |host: &rollout::Host| {
+    let hosts = hosts::read(&mut etcd(&asked.servers)?, &asked.channel)?;
+    let target = |host: &Host| {
         let address = host.report.metrics.as_ref()?;
         let labels = json!({"host": host.id, "channel": asked.channel});
         Some(json!({"targets": [address], "labels": labels}))

@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use fleet::etcd::Etcd;
 use fleet::failure::Result;
+use fleet::hosts::{self, Host, State};
 use fleet::pointer::Pointer;
-use fleet::rollout::{self, Host, State};
+use fleet::rollout;
 use serde_json::json;
 
 use super::arguments::Status;
@@ -16,94 +17,154 @@ use crate::output;
 use crate::table::{self, Side};
 
 const LOOK: Duration = Duration::from_secs(1);
+const HEAD: [&str; 8] = [
+    "host",
+    "state",
+    "wanted",
+    "applied",
+    "confirmed",
+    "version",
+    "ledger",
+    "why",
+];
 
-fn shown(host: &Host, pointer: &Pointer) -> [String; 6] {
-    let local = &host.report.local;
-    let ledger = match local.ledger {
-        fleet::report::Ledger::None => "-",
-        fleet::report::Ledger::Green => "green",
-        fleet::report::Ledger::Red => "RED",
-    };
-    let state = host.state(pointer);
-    let why = match state {
-        State::Confirmed => "",
-        _ => host.why(),
-    };
-    [
-        host.id.clone(),
-        state.word().to_owned(),
-        local.confirmed.to_string(),
-        host.report.version.clone(),
-        ledger.to_owned(),
-        why.to_owned(),
-    ]
+/// Channel as etcd describes it.
+struct Channel {
+    name: String,
+    /// None: nothing was pushed.
+    pointer: Option<Pointer>,
+    hosts: Vec<Host>,
 }
 
-fn is_well(host: &Host, pointer: &Pointer) -> bool {
-    let is_fine = matches!(
-        host.state(pointer),
-        State::Confirmed | State::Applying | State::Waiting
-    );
-    is_fine && !host.is_red()
-}
-
-fn text(pointer: &Pointer, hosts: &[Host]) -> Vec<String> {
-    let mut lines = vec![format!(
-        "channel {}: generation {}, wave {} of {} ({}% of the hosts)",
-        pointer.channel,
-        pointer.generation,
-        pointer.wave + 1,
-        pointer.waves.len(),
-        f64::from(pointer.share()) / 10.0
-    )];
-    let count = |state: State| {
-        hosts
-            .iter()
-            .filter(|host| host.state(pointer) == state)
-            .count()
-    };
-    let counts = State::ALL.map(|state| format!("{} {}", count(state), state.word()));
-    lines.push(format!("{} hosts: {}", hosts.len(), counts.join(", ")));
-    let rest = hosts
-        .iter()
-        .filter(|host| host.state(pointer) != State::Confirmed || host.is_red());
-    let mut rows = vec![["host", "state", "has", "version", "ledger", "why"].map(str::to_owned)];
-    rows.extend(rest.map(|host| shown(host, pointer)));
-    if rows.len() > 1 {
-        lines.extend(table::lines([Side::Left; 6], &rows));
+impl Channel {
+    fn read(etcd: &mut Etcd, name: &str) -> Result<Channel> {
+        // The hosts are read first: their reports are not newer than the pointer with which they are compared.
+        let hosts = hosts::read(etcd, name)?;
+        let present = rollout::present(etcd, name, None)?;
+        Ok(Channel {
+            name: name.to_owned(),
+            pointer: present.map(|one| one.pointer),
+            hosts,
+        })
     }
-    lines
-}
 
-fn json(pointer: &Pointer, hosts: &[Host]) -> Vec<String> {
-    let host = |host: &Host| {
-        json!({"host": host.id, "state": host.state(pointer).word(), "alive": host.is_alive, "report": host.report})
-            .to_string()
-    };
-    let mut lines = vec![json!({"pointer": pointer}).to_string()];
-    lines.extend(hosts.iter().map(host));
-    lines
+    /// Returns a host's state. Without a policy the host waits for the first one.
+    fn state(&self, host: &Host) -> State {
+        match &self.pointer {
+            Some(pointer) => host.state(pointer),
+            None if host.is_alive => State::Waiting,
+            None => State::Silent,
+        }
+    }
+
+    fn is_well(&self, host: &Host) -> bool {
+        let is_fine = matches!(
+            self.state(host),
+            State::Confirmed | State::Applying | State::Waiting
+        );
+        is_fine && !host.is_red()
+    }
+
+    fn shown(&self, host: &Host) -> [String; 8] {
+        let local = &host.report.local;
+        let ledger = match local.ledger {
+            fleet::report::Ledger::None => "-",
+            fleet::report::Ledger::Green => "green",
+            fleet::report::Ledger::Red => "RED",
+        };
+        let state = self.state(host);
+        let why = match state {
+            State::Confirmed => "",
+            _ => host.why(),
+        };
+        let word = match state == State::Reverted && !host.is_alive {
+            true => "reverted, silent",
+            false => state.word(),
+        };
+        [
+            host.id.clone(),
+            word.to_owned(),
+            host.report.wanted.to_string(),
+            host.applied().to_string(),
+            local.confirmed.to_string(),
+            host.report.version.clone(),
+            ledger.to_owned(),
+            why.to_owned(),
+        ]
+    }
+
+    fn head(&self) -> String {
+        match &self.pointer {
+            Some(pointer) => format!(
+                "channel {}: generation {}, wave {} of {} ({}% of the hosts)",
+                self.name,
+                pointer.generation,
+                pointer.wave + 1,
+                pointer.waves.len(),
+                f64::from(pointer.share()) / 10.0
+            ),
+            None => format!(
+                "channel {}: nothing was pushed: run fwctl fleet push",
+                self.name
+            ),
+        }
+    }
+
+    fn text(&self) -> Vec<String> {
+        let count = |state: State| {
+            let all = self.hosts.iter();
+            all.filter(|host| self.state(host) == state).count()
+        };
+        let counts = State::ALL.map(|state| format!("{} {}", count(state), state.word()));
+        let mut lines = vec![
+            self.head(),
+            format!("{} hosts: {}", self.hosts.len(), counts.join(", ")),
+        ];
+        // Without a policy all hosts wait for one.
+        let is_plain = |state: State| match self.pointer {
+            Some(_) => state == State::Confirmed,
+            None => state == State::Waiting,
+        };
+        let rest = self.hosts.iter();
+        let rest = rest.filter(|host| !is_plain(self.state(host)) || host.is_red());
+        let mut rows = vec![HEAD.map(str::to_owned)];
+        rows.extend(rest.map(|host| self.shown(host)));
+        if rows.len() > 1 {
+            lines.extend(table::lines([Side::Left; 8], &rows));
+        }
+        lines
+    }
+
+    fn json(&self) -> Vec<String> {
+        let host = |host: &Host| {
+            json!({"host": host.id, "state": self.state(host).word(), "alive": host.is_alive, "report": host.report})
+                .to_string()
+        };
+        let mut lines = vec![json!({"channel": self.name, "pointer": self.pointer}).to_string()];
+        lines.extend(self.hosts.iter().map(host));
+        lines
+    }
 }
 
 fn look(etcd: &mut Etcd, asked: &Status, is_json: bool) -> Result<(Vec<String>, Exit)> {
-    let hosts = rollout::hosts(etcd, &asked.channel)?;
-    let Some(present) = rollout::present(etcd, &asked.channel, None)? else {
-        let line = format!(
-            "channel {}: nothing was pushed, {} hosts: run fwctl fleet push",
-            asked.channel,
-            hosts.len()
-        );
-        return Ok((vec![line], Exit::Fine));
+    let names = match &asked.channel {
+        Some(channel) => vec![channel.clone()],
+        None => hosts::channels(etcd)?.into_iter().collect(),
     };
-    let pointer = &present.pointer;
-    let lines = match is_json {
-        true => json(pointer, &hosts),
-        false => text(pointer, &hosts),
-    };
-    let exit = match hosts.iter().all(|host| is_well(host, pointer)) {
-        true => Exit::Fine,
-        false => Exit::Findings,
-    };
+    let (mut lines, mut exit) = (Vec::new(), Exit::Fine);
+    for name in &names {
+        let channel = Channel::read(etcd, name)?;
+        lines.extend(match is_json {
+            true => channel.json(),
+            false => channel.text(),
+        });
+        if !channel.hosts.iter().all(|host| channel.is_well(host)) {
+            exit = Exit::Findings;
+        }
+    }
+    if names.is_empty() && !is_json {
+        lines.push("no channel: run fwctl fleet init".to_owned());
+    }
     Ok((lines, exit))
 }
 

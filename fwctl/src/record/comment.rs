@@ -65,7 +65,7 @@ mod tests {
             "truncated":false}}"#;
         let event = Event::parse(line).unwrap();
         let text = of(&event, event.input.as_ref().unwrap());
-        let comment = comment::read(text.strip_prefix(pcap::COMMENT_BEGIN).unwrap().as_bytes());
+        let comment = comment::parse(text.strip_prefix(pcap::COMMENT_BEGIN).unwrap().as_bytes());
         let Comment { facts, verdict } = comment.unwrap();
         assert_eq!(verdict, Some(Verdict::Drop));
         let expected = OptionsFacts {

@@ -25,7 +25,7 @@ struct Arguments {
     #[arg(long)]
     out: PathBuf,
     /// Runs of each subject and workload
-    #[arg(long, default_value_t = 9)]
+    #[arg(long, default_value_t = 6)]
     rounds: usize,
     /// Another scanner, `NAME=COMMAND {targets} {port}`; a line with "open" counts as an open port
     #[arg(long)]

@@ -24,6 +24,7 @@ use crate::synthetic::{SyntheticKind, SyntheticPolicy};
 struct Text {
     title: String,
     question: String,
+    long: Option<String>,
     #[serde(default)]
     kind: ExperimentKind,
     #[serde(default, deserialize_with = "some_in_range::<_, 1, 1000>")]
@@ -128,6 +129,7 @@ impl Experiment {
             name: name.into(),
             title: text.title.clone(),
             question: text.question.clone(),
+            long: text.long.clone(),
             kind: text.kind,
             rounds: text.rounds.unwrap_or(0),
             warmup_seconds: text.warmup_seconds.unwrap_or(0),

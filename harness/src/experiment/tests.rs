@@ -4,6 +4,9 @@ use std::path::Path;
 
 use super::read::line_and_column;
 use super::*;
+use crate::finding::LEAST_ROUNDS;
+use crate::progress::{expected, in_words};
+use crate::schedule::amount;
 use crate::subject::original;
 
 const WHOLE: &str = r#"
@@ -296,10 +299,32 @@ fn shipped_results_would_rest_on_enough() {
         let plans = &experiment.workloads;
         let in_slices = |plan: &WorkloadPlan| plan.runner.contains(&RunnerName::Builtin);
         if plans.iter().any(in_slices) && experiment.kind == ExperimentKind::Traffic {
-            assert!(experiment.slices.rounds >= 100, "{}", experiment.name);
+            assert!(experiment.slices.rounds >= 40, "{}", experiment.name);
         }
         if !plans.iter().all(WorkloadPlan::only_sliced) {
-            assert!(experiment.rounds >= 9, "{}", experiment.name);
+            assert!(
+                experiment.rounds as usize >= LEAST_ROUNDS,
+                "{}",
+                experiment.name
+            );
         }
+    }
+}
+
+#[test]
+fn a_shipped_experiment_takes_five_minutes_or_has_a_reason() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+    for file in files(&folder).unwrap() {
+        let experiment = Experiment::read(&file).unwrap();
+        let (rounds, counted) = (experiment.rounds, experiment.count_syscalls);
+        let planned = expected(amount(&experiment, rounds, counted, |_| true));
+        assert_eq!(
+            planned.as_secs() > MOST_SECONDS,
+            experiment.long.is_some(),
+            "{}: about {}, and its reason: {:?}",
+            experiment.name,
+            in_words(planned),
+            experiment.long
+        );
     }
 }

@@ -70,7 +70,7 @@ impl Arrivals {
                 }
             }
             if since.elapsed() > STALLED {
-                bail!("{} of what was sent did not arrive", wanted - seen);
+                bail!("{} of the sent messages did not arrive", wanted - seen);
             }
         }
         Ok(())

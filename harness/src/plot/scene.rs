@@ -153,7 +153,7 @@ impl Scene {
         // plotters writes the size in units.
         let written = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
         let wanted = format!("<svg width=\"{}\" height=\"{}\"", self.width, self.height);
-        svg.replacen(&written, &wanted, 1)
+        dots(&svg.replacen(&written, &wanted, 1))
     }
 
     fn draw_on(&self, backend: &mut SVGBackend) {
@@ -184,6 +184,48 @@ impl Scene {
         }
         in_memory(backend.present());
     }
+}
+
+/// Replaces each circle by a shorter element: a stroke without length and with a round end. Their common attributes are in a
+/// group. Circles are most of a figure of rounds; an element of its own each, so that overlapping ones stay darker.
+fn dots(svg: &str) -> String {
+    let mut out = String::with_capacity(svg.len());
+    let mut group = None;
+    for line in svg.lines() {
+        let circle = circle(line);
+        let attributes = circle.as_ref().map(|(_, attributes)| attributes.clone());
+        if group != attributes {
+            if group.is_some() {
+                out.push_str("</g>\n");
+            }
+            if let Some(attributes) = &attributes {
+                out.push_str(attributes);
+                out.push('\n');
+            }
+            group = attributes;
+        }
+        match circle {
+            Some((at, _)) => out.push_str(&format!("<path d=\"M{at}h0\"/>\n")),
+            None => {
+                out.push_str(line);
+                out.push('\n');
+            }
+        }
+    }
+    out
+}
+
+/// Parses a circle of plotters. Returns its centre, and the group with its attributes.
+fn circle(line: &str) -> Option<(String, String)> {
+    let mut values = line.strip_prefix("<circle ")?.split('"').skip(1).step_by(2);
+    let (x, y) = (values.next()?, values.next()?);
+    let radius: u32 = values.next()?.parse().ok()?;
+    let (opacity, fill) = (values.next()?, values.next()?);
+    let group = format!(
+        "<g stroke=\"{fill}\" stroke-opacity=\"{opacity}\" stroke-width=\"{}\" stroke-linecap=\"round\">",
+        2 * radius
+    );
+    Some((format!("{x} {y}"), group))
 }
 
 fn draw_text(backend: &mut SVGBackend, text: &Text) -> Result<(), DrawingErrorKind<io::Error>> {
@@ -287,6 +329,24 @@ mod tests {
         assert_eq!(strokes[1], [(5.0, 6.0), (5.0, 13.0)]);
         assert_eq!(strokes[2], [(5.0, 17.0), (5.0, 20.0)]);
         assert_eq!(strokes.len(), 3);
+    }
+
+    #[test]
+    fn discs_of_one_look_share_a_group() {
+        let mut scene = Scene::new(120.0, 80.0);
+        for (x, alpha) in [(10.0, 0.5), (20.0, 0.5), (30.0, 1.0)] {
+            scene.disc((x, 40.0), 2.0, (0, 0, 0), alpha);
+        }
+        let svg = scene.svg();
+        let group = |opacity| {
+            format!("<g stroke=\"#000000\" stroke-opacity=\"{opacity}\" stroke-width=\"40\" stroke-linecap=\"round\">\n")
+        };
+        let wanted = group("0.5")
+            + "<path d=\"M100 400h0\"/>\n<path d=\"M200 400h0\"/>\n</g>\n"
+            + &group("1")
+            + "<path d=\"M300 400h0\"/>\n</g>\n";
+        assert!(svg.contains(&wanted), "{svg}");
+        assert!(!svg.contains("<circle"), "{svg}");
     }
 
     #[test]

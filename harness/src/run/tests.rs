@@ -13,7 +13,7 @@ use crate::experiment::{Experiment, ExperimentKind, Pair, Route, RunnerName, Wor
 use crate::report::Report;
 use crate::results::Results;
 use crate::runner::{Load, Metric, Outcome, Place, Runner, Workload};
-use crate::store::{SeriesRow, RAW};
+use crate::store::{Row, SeriesRow, RAW};
 
 /// A fake runner: reports its number of runs as throughput; some runs fail.
 struct Fake {
@@ -120,6 +120,7 @@ fn experiment(rounds: u32) -> Experiment {
         name: "x".into(),
         title: "X".into(),
         question: "Which?".into(),
+        long: None,
         kind: ExperimentKind::Traffic,
         rounds,
         warmup_seconds: 1,
@@ -213,9 +214,10 @@ fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
     assert_eq!(Metadata::read(&bench.folder).unwrap().rounds_done, 1);
     assert_eq!(bench.samples().len(), 6);
     // Data that a kill in the middle of writing leaves in the file.
-    let file = bench.folder.join("samples.csv");
-    let text = fs::read_to_string(&file).unwrap() + "2,1,accept,tcp-str";
-    fs::write(&file, text).unwrap();
+    let file = bench.folder.join(Sample::FILE);
+    let mut bytes = fs::read(&file).unwrap();
+    bytes.extend_from_within(..bytes.len() / 2);
+    fs::write(&file, bytes).unwrap();
     bench.run(experiment(4), true, never).unwrap();
     let rounds: Vec<u32> = bench.samples().iter().map(|sample| sample.round).collect();
     assert_eq!(rounds.len(), 24);

@@ -72,7 +72,7 @@ macro_rules! row {
 
 row! {
     /// One measured value of one run.
-    Sample in "samples.csv" {
+    Sample in "samples.csv.gz" {
         /// Round from 1; [`super::UNTIMED`] without a round.
         round: u32,
         /// Position of the run within its round, from 1.
@@ -91,7 +91,7 @@ row! {
 
 row! {
     /// One value of the main metric in the course of a run.
-    SeriesRow in "series.csv" {
+    SeriesRow in "series.csv.gz" {
         round: u32,
         subject: String,
         workload: String,
@@ -107,7 +107,7 @@ row! {
 
 row! {
     /// One point of the distribution of latencies in a run.
-    PercentileRow in "percentiles.csv" {
+    PercentileRow in "percentiles.csv.gz" {
         round: u32,
         subject: String,
         workload: String,

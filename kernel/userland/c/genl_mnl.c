@@ -149,7 +149,7 @@ void genl_dump_rest(void) {
         more = read_once(on_part, &count);
     while (more > MNL_CB_STOP);
     if (more == MNL_CB_STOP || errno != EINTR)
-        fail_because("dump", "not told of the interruption");
+        fail_because("dump", "the interruption was not reported");
 }
 
 /// Returns the missing attribute's type. libmnl only sets errno, and leaves the extended ACK in the

@@ -150,7 +150,7 @@ void genl_dump_rest(void) {
     size_t count = 0;
 
     if (read_parts(on_part, &count) != -NLE_DUMP_INTR)
-        fail_because("dump", "not told of the interruption");
+        fail_because("dump", "the interruption was not reported");
 }
 
 static int on_refusal(struct sockaddr_nl *address, struct nlmsgerr *error, void *missing) {

@@ -175,7 +175,7 @@ fn read_one(kind: ContentKind, bytes: &[u8], names: &mut Names) -> u64 {
     }
     let (mut progress, mut body) = (NamesProgress::default(), NamesBody::default());
     let is_request = http::begins(bytes, &mut progress) == NamesState::Known
-        && http::read(bytes, false, &mut progress, &mut body, names) == NamesState::Known
+        && http::parse(bytes, false, &mut progress, &mut body, names) == NamesState::Known
         && names.protocol == NamesProtocol::Http;
     match is_request {
         true => u64::from(body.header_bytes) + body.length,
@@ -190,7 +190,7 @@ pub fn is_asked_for_denied(server: &Server) -> bool {
     if server.kind == ContentKind::Tls {
         let mut scratch = [0; hello::BYTES_MAX];
         let mut progress = NamesProgress::default();
-        client::read(bytes, false, &mut scratch, &mut progress, &mut names);
+        client::parse(bytes, false, &mut scratch, &mut progress, &mut names);
         return is_denied(&names);
     }
     let mut place = 0;

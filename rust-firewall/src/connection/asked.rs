@@ -104,7 +104,12 @@ pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &Connecti
 }
 
 /// Removes the question of an answer from the table. Returns true if the question was pending.
-pub fn take(asked: &mut Asked, packet: &Packet, answer: &Answer, input: &ConnectionInput) -> bool {
+pub fn remove(
+    asked: &mut Asked,
+    packet: &Packet,
+    answer: &Answer,
+    input: &ConnectionInput,
+) -> bool {
     let tag = hash(asked, packet, answer);
     let mut all = bucket(asked, tag).iter_mut();
     let waiting = all.find(|question| {

@@ -52,5 +52,5 @@ pub fn pass(connections: &mut Connections, packet: &Packet, followed: Followed) 
         return followed;
     }
     let now_ns = connections.now_ns;
-    lifetime::unreadable(connections, slot, ConnectionCause::Bound, now_ns)
+    lifetime::make_unreadable(connections, slot, ConnectionCause::Bound, now_ns)
 }

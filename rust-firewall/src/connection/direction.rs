@@ -63,7 +63,7 @@ pub fn answers_pending(connection: &Connection, input: &ConnectionInput) -> bool
 
 /// Binds both ends to the interfaces of the pending SYN, which the server has answered.
 /// - input: metadata of the server's answer.
-pub fn take_pending(connection: &mut Connection, input: &ConnectionInput) {
+pub fn confirm_pending(connection: &mut Connection, input: &ConnectionInput) {
     connection.client_interface = connection.pending_client_interface;
     connection.server_interface = connection.pending_server_interface;
     bind_server(connection, input);

@@ -1,5 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Finds the connection of a packet, and the names that the connection's client has sent so far.
+//!
+//! Theory of operation: each packet from the queue passes through `follow` once, in the order of the queue, so the
+//! folder sees what both ends send. `table` finds the packet's connection by its addresses, protocol and ports; a
+//! packet of an unknown connection that may open one gets a slot of the table (`opening` for TCP, `udp` for QUIC and
+//! DNS). `tcp` and `udp` then extract the client's bytes and store them in `stream`, which orders them by their
+//! position and detects different bytes for the same position. The parsers of names/ read the stream up to its first
+//! gap. Their result is undecided while bytes are missing; once the names are known, they hold for all later packets of
+//! the connection. On a TCP connection with several DNS queries or HTTP requests (`queries`, `requests`) the names are
+//! those of the query or request that a packet completes.
+//!
+//! The memory is allocated at the start and bounded: slots in `table`, blocks of bytes in `pool`. `lifetime` moves a
+//! connection from list to list (opening, silent, showing, settling, known, closing; datagrams for UDP), each with a
+//! timeout. If the table is full, an old connection of a client with many connections is removed (`share` counts the
+//! connections of each client). If the pool is full, the oldest connection with incomplete names is removed, or the
+//! oldest one in the list settling is settled early. A packet in the middle of an unknown connection has unreadable
+//! names. The client's bytes are kept until the server has acknowledged them, because only the bytes that the server
+//! accepted matter.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
@@ -9,7 +26,7 @@ use crate::connection::types::{
 use crate::connection::{
     bound, lifetime, opening, pool, queries, requests, segment, table, tcp, udp,
 };
-use crate::names::{hello, quic, Names, NamesProtocol};
+use crate::names::{hello, quic, Names, NamesProtocol, NamesState};
 use crate::packet::Packet;
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -60,10 +77,10 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         };
     }
     if packet.fragment {
-        return lifetime::odd(connections, ConnectionCause::Fragment);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Fragment);
     }
     if !packet.has_ports {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     }
     let followed = match packet.protocol {
         TCP => tcp::follow(connections, packet, input),
@@ -179,6 +196,20 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {
         connection.accepted && !connection.evasion && connections.is_low != connection.client_low
+    })
+}
+
+/// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names are
+/// not final, or is a DNS query, or is like a packet of QUIC. Packets of unreadable connections are not among them.
+pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) -> bool {
+    if followed.kind != FollowedKind::Names || packet.protocol == UDP {
+        return followed.kind == FollowedKind::Names && udp::decides(packet);
+    }
+    let connection = connections.table.slots.get(followed.slot as usize);
+    connection.is_some_and(|connection| {
+        connection.names.state != NamesState::Unreadable
+            && connections.is_low == connection.client_low
+            && !is_settled(connections, followed)
     })
 }
 

@@ -77,7 +77,7 @@ fn forget(connections: &mut Connections, slot: u32) {
 /// Records a connection before its removal, if its server may continue it later. That is true for UDP, and for TCP with
 /// data on the SYN: a repeated SYN can continue it. Other TCP needs a new SYN, which a server does not answer while it
 /// still has the connection.
-pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
+pub fn record_removal(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let key = connection.key;
     if connection.is_udp || connection.syn_data {
@@ -88,7 +88,7 @@ pub fn bury(connections: &mut Connections, slot: u32, now_ns: u64) {
 
 /// Removes a connection from the table, and records it if its server may continue it.
 fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
-    bury(connections, slot, now_ns);
+    record_removal(connections, slot, now_ns);
     forget(connections, slot);
 }
 
@@ -126,10 +126,10 @@ fn has_begun(connection: &Connection) -> bool {
 
 /// Settles a connection although its server may not have acknowledged all bytes. If another query or request has begun,
 /// it is lost, and the connection becomes unreadable.
-fn let_go(connections: &mut Connections, slot: u32, cause: ConnectionCause, now_ns: u64) {
+fn settle_early(connections: &mut Connections, slot: u32, cause: ConnectionCause, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     if has_begun(connection) {
-        unreadable(connections, slot, cause, now_ns);
+        make_unreadable(connections, slot, cause, now_ns);
     } else {
         settle(connections, slot, now_ns);
     }
@@ -142,14 +142,14 @@ fn count_unreadable(connections: &mut Connections, cause: ConnectionCause) {
 }
 
 /// Handles the timeout of a connection.
-fn end_of(connections: &mut Connections, slot: u32, now_ns: u64) {
+fn time_out(connections: &mut Connections, slot: u32, now_ns: u64) {
     match table::at(&mut connections.table, slot).list {
         ConnectionList::Showing => {
             count_unreadable(connections, ConnectionCause::Timeout);
             abandon(connections, slot, now_ns);
         }
         ConnectionList::Settling => {
-            let_go(connections, slot, ConnectionCause::Timeout, now_ns);
+            settle_early(connections, slot, ConnectionCause::Timeout, now_ns);
         }
         _ => forget(connections, slot),
     }
@@ -173,7 +173,7 @@ pub fn expire(connections: &mut Connections, now_ns: u64) {
                 connections.expire_ns = now_ns;
                 break;
             }
-            end_of(connections, slot, now_ns);
+            time_out(connections, slot, now_ns);
         }
     }
 }
@@ -294,7 +294,7 @@ pub fn touch(connections: &mut Connections, slot: u32, now_ns: u64) {
 }
 
 /// Records that both ends have opened a connection.
-pub fn stand(connections: &mut Connections, slot: u32, now_ns: u64) {
+pub fn establish(connections: &mut Connections, slot: u32, now_ns: u64) {
     if table::at(&mut connections.table, slot).list == ConnectionList::Opening {
         let list = ConnectionList::Silent;
         table::move_to(&mut connections.table, slot, list, now_ns);
@@ -336,18 +336,18 @@ fn alone(connections: &mut Connections, state: NamesState) -> Followed {
 }
 
 /// Returns unreadable names for a packet, whatever the names of its connection are.
-pub fn odd(connections: &mut Connections, cause: ConnectionCause) -> Followed {
+pub fn packet_unreadable(connections: &mut Connections, cause: ConnectionCause) -> Followed {
     count_unreadable(connections, cause);
     alone(connections, NamesState::Unreadable)
 }
 
 /// Returns undecided names for a packet that opens a connection.
-pub fn fresh(connections: &mut Connections) -> Followed {
+pub fn packet_undecided(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Undecided)
 }
 
 /// Returns known names without content for a packet that needs no connection.
-pub fn other(connections: &mut Connections) -> Followed {
+pub fn packet_nameless(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Known)
 }
 
@@ -358,7 +358,7 @@ pub fn is_denied(connections: &mut Connections, slot: u32, generation: u64) -> b
 }
 
 /// Returns the names of a packet's connection, or Denied if its client sent different bytes for the same position.
-pub fn named(connections: &mut Connections, slot: u32) -> Followed {
+pub fn packet_names(connections: &mut Connections, slot: u32) -> Followed {
     let kind = match table::at(&mut connections.table, slot).evasion {
         true => FollowedKind::Denied,
         false => FollowedKind::Names,
@@ -367,7 +367,7 @@ pub fn named(connections: &mut Connections, slot: u32) -> Followed {
 }
 
 /// Makes the names of a connection unreadable for good.
-pub fn unreadable(
+pub fn make_unreadable(
     connections: &mut Connections,
     slot: u32,
     cause: ConnectionCause,
@@ -387,18 +387,18 @@ pub fn unreadable(
         count_unreadable(connections, cause);
         settle(connections, slot, now_ns);
     }
-    named(connections, slot)
+    packet_names(connections, slot)
 }
 
 /// Denies a connection for good because its client sent different bytes for the same position.
-pub fn evade(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
+pub fn deny_evasion(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     connection.evasion = true;
     connection.is_reset = false;
     connection.closed = true;
     connections.counts.evasion += 1;
     settle(connections, slot, now_ns);
-    named(connections, slot)
+    packet_names(connections, slot)
 }
 
 /// Records that a policy refused a connection.
@@ -438,7 +438,7 @@ pub fn decide(connections: &mut Connections, slot: u32, decided: u32, now_ns: u6
 }
 
 /// Records that a client has begun to send its names, which starts the time limit.
-pub fn show(connections: &mut Connections, slot: u32, now_ns: u64) {
+pub fn start_showing(connections: &mut Connections, slot: u32, now_ns: u64) {
     let list = ConnectionList::Showing;
     if table::at(&mut connections.table, slot).list != list {
         table::move_to(&mut connections.table, slot, list, now_ns);
@@ -455,14 +455,14 @@ fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
         return true;
     }
     if ![SLOT_NONE, slot].contains(&settling) {
-        let_go(connections, settling, ConnectionCause::Pool, now_ns);
+        settle_early(connections, settling, ConnectionCause::Pool, now_ns);
         return true;
     }
     false
 }
 
 /// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted or settled to free memory.
-pub fn keep(
+pub fn store(
     connections: &mut Connections,
     slot: u32,
     offset: u32,
@@ -471,7 +471,7 @@ pub fn keep(
 ) -> StreamPut {
     for _ in 0..RECLAIM_MAX {
         let connection = table::at(&mut connections.table, slot);
-        let put = stream::put(&mut connection.stream, &mut connections.pool, offset, bytes);
+        let put = stream::insert(&mut connection.stream, &mut connections.pool, offset, bytes);
         if put != StreamPut::Pool || !reclaim(connections, slot, now_ns) {
             return put;
         }
@@ -482,8 +482,8 @@ pub fn keep(
 /// Handles bytes of a client that were not stored: the connection is denied or becomes unreadable.
 pub fn refuse(connections: &mut Connections, slot: u32, put: StreamPut, now_ns: u64) -> Followed {
     match put {
-        StreamPut::Conflict => evade(connections, slot, now_ns),
-        StreamPut::Gaps => unreadable(connections, slot, ConnectionCause::Gaps, now_ns),
-        _ => unreadable(connections, slot, ConnectionCause::Pool, now_ns),
+        StreamPut::Conflict => deny_evasion(connections, slot, now_ns),
+        StreamPut::Gaps => make_unreadable(connections, slot, ConnectionCause::Gaps, now_ns),
+        _ => make_unreadable(connections, slot, ConnectionCause::Pool, now_ns),
     }
 }

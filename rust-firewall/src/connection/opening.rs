@@ -39,7 +39,7 @@ pub fn begin(connections: &mut Connections, segment: &Segment) -> u32 {
     connection.stream.base = connection.begun;
     direction::bind(connection, &segment.input);
     if is_buried {
-        lifetime::unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns);
+        lifetime::make_unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns);
     }
     slot
 }
@@ -90,15 +90,18 @@ pub fn begin_again(
     }
     if !may_begin(connection, segment) {
         connection.crossed |= !connection.confirmed;
-        return Some(lifetime::odd(connections, ConnectionCause::Ambiguous));
+        return Some(lifetime::packet_unreadable(
+            connections,
+            ConnectionCause::Ambiguous,
+        ));
     }
     direction::bind_pending(connection, &segment.input);
     connection.pending = true;
     connection.pending_low = segment.is_low;
     connection.pending_base = first_of(segment);
     Some(match segment.length {
-        0 => lifetime::fresh(connections),
-        _ => lifetime::odd(connections, ConnectionCause::Ambiguous),
+        0 => lifetime::packet_undecided(connections),
+        _ => lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous),
     })
 }
 
@@ -128,7 +131,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     connection.is_dns = segment.source_port == DNS_PORT;
     connection.client_low = connection.pending_low;
     let client_low = connection.client_low;
-    direction::take_pending(connection, &segment.input);
+    direction::confirm_pending(connection, &segment.input);
     confirm(connection, segment);
     connection.pending = false;
     connection.closed = false;
@@ -150,7 +153,7 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     connections.counts.opened += 1;
     let list = ConnectionList::Opening;
     table::move_to(&mut connections.table, slot, list, segment.now_ns);
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }
 
 /// Handles a SYN with ACK, the answer to a SYN. If it answers an unknown SYN while the server may still have the
@@ -160,32 +163,33 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     if connection.crossed && !segment::is_clients(segment, connection) {
         // Both ends have sent a SYN, so either may be the client.
         let cause = ConnectionCause::Ambiguous;
-        return lifetime::unreadable(connections, slot, cause, segment.now_ns);
+        return lifetime::make_unreadable(connections, slot, cause, segment.now_ns);
     }
     if answers_pending(connection, segment) {
         return replace(connections, slot, segment);
     }
     if segment::is_clients(segment, connection) {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }
     if direction::is_foreign(connection, segment.is_low, &segment.input) {
-        return lifetime::odd(connections, ConnectionCause::Interface);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Interface);
     }
     let distance = segment.acknowledged.wrapping_sub(connection.begun);
     let is_ours = distance == 0 || distance <= stream::prefix(&connection.stream);
     if is_ours && !connection.confirmed {
         confirm(connection, segment);
         direction::bind_server(connection, &segment.input);
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     if is_ours && first_of(segment) == connection.server_begun {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
-    if is_finished(connection) {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+    // The server may answer an earlier SYN than the pending one, with which the client goes on.
+    if is_finished(connection) && !connection.pending {
+        return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }
     let cause = ConnectionCause::Ambiguous;
-    lifetime::unreadable(connections, slot, cause, segment.now_ns)
+    lifetime::make_unreadable(connections, slot, cause, segment.now_ns)
 }
 
 /// Stores the end of a server's latest byte, if a segment contains later bytes than earlier segments. Returns false if

@@ -16,7 +16,7 @@ pub fn make(bytes: u64) -> Pool {
 }
 
 /// Allocates a block from the pool. Returns its index, or BLOCK_NONE if no block is free. Its content is arbitrary.
-pub fn take(pool: &mut Pool) -> u32 {
+pub fn allocate(pool: &mut Pool) -> u32 {
     let block = pool.free;
     if block != BLOCK_NONE {
         pool.free = pool

@@ -80,9 +80,9 @@ fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     stream.decided = before.decided.saturating_sub(first);
     stream.ahead = before.ahead;
     let left = connections.gathered.get(first as usize..end as usize);
-    let put = stream::put(stream, &mut connections.pool, 0, left.unwrap_or_default());
+    let put = stream::insert(stream, &mut connections.pool, 0, left.unwrap_or_default());
     if put != StreamPut::Kept {
-        lifetime::unreadable(connections, slot, ConnectionCause::Pool, now_ns);
+        lifetime::make_unreadable(connections, slot, ConnectionCause::Pool, now_ns);
     }
 }
 
@@ -108,7 +108,7 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
 fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
     let slot = connections.queries.slot;
     table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
-    lifetime::unreadable(connections, slot, cause, now_ns);
+    lifetime::make_unreadable(connections, slot, cause, now_ns);
     connections.queries.slot = SLOT_NONE;
     true
 }
@@ -168,13 +168,13 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
         let part = part.unwrap_or_default();
         if dns::framed(part, &mut connection.names).0 == NamesState::Unreadable {
             connection.names.state = NamesState::Undecided;
-            lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
+            lifetime::make_unreadable(connections, slot, ConnectionCause::Parse, now_ns);
             return;
         }
         connection.cache = ConnectionCache::default();
     }
     if stream::has_more(&connection.stream) {
-        lifetime::show(connections, slot, now_ns);
+        lifetime::start_showing(connections, slot, now_ns);
     }
 }
 
@@ -182,7 +182,7 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on.
-pub fn take(
+pub fn follow(
     connections: &mut Connections,
     slot: u32,
     offset: u32,
@@ -193,15 +193,15 @@ pub fn take(
     let stream = &table::at(&mut connections.table, slot).stream;
     let before = stream::prefix(stream);
     if stream.let_go {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }
     let Some(data) = data.get(..length as usize) else {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
     if offset.saturating_add(length) > BYTES_MAX {
-        return lifetime::odd(connections, ConnectionCause::Gaps);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Gaps);
     }
-    let put = lifetime::keep(connections, slot, offset, data, now_ns);
+    let put = lifetime::store(connections, slot, offset, data, now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, now_ns);
     }
@@ -221,5 +221,5 @@ pub fn take(
     if !next(connections, now_ns) {
         note_part(connections, slot, end > before, now_ns);
     }
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }

@@ -111,8 +111,8 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
         .gathered
         .get(..kept as usize)
         .unwrap_or_default();
-    if stream::put(stream, &mut connections.pool, 0, bytes) != StreamPut::Kept {
-        lifetime::unreadable(connections, slot, ConnectionCause::Pool, now_ns);
+    if stream::insert(stream, &mut connections.pool, 0, bytes) != StreamPut::Kept {
+        lifetime::make_unreadable(connections, slot, ConnectionCause::Pool, now_ns);
         return;
     }
     if kept == 0 && connection.list == ConnectionList::Settling {
@@ -143,7 +143,7 @@ fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns:
 }
 
 /// Reads the head of a chunk, and moves past the chunk. Returns the state of `body::chunk`.
-fn take_chunk(connections: &mut Connections, now_ns: u64) -> NamesState {
+fn skip_chunk(connections: &mut Connections, now_ns: u64) -> NamesState {
     let mut chunk = NamesChunk::default();
     let queries = &connections.queries;
     let bytes = connections
@@ -188,7 +188,7 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
 }
 
 /// Reads a request. Also returns true if it is complete and decides the current packet.
-fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool) {
+fn parse_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool) {
     let queries = &connections.queries;
     let bytes = connections
         .gathered
@@ -201,7 +201,7 @@ fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool)
     }
     let (mut body, mut names) = (NamesBody::default(), Names::default());
     let state = match http::begins(bytes, progress) {
-        NamesState::Known => http::read(bytes, false, progress, &mut body, &mut names),
+        NamesState::Known => http::parse(bytes, false, progress, &mut body, &mut names),
         state => state,
     };
     let is_read = state == NamesState::Known;
@@ -218,7 +218,7 @@ fn take_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool)
 /// unreadable names.
 fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -> bool {
     let slot = connections.queries.slot;
-    lifetime::unreadable(connections, slot, cause, now_ns);
+    lifetime::make_unreadable(connections, slot, cause, now_ns);
     connections.queries.slot = SLOT_NONE;
     true
 }
@@ -242,14 +242,14 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
             queries.left -= 1;
         }
         let (state, is_read) = match is_chunk {
-            true => (take_chunk(connections, now_ns), false),
-            false => take_header(connections, now_ns),
+            true => (skip_chunk(connections, now_ns), false),
+            false => parse_header(connections, now_ns),
         };
         match state {
             NamesState::Known if is_read => return true,
             NamesState::Known => {}
             NamesState::Undecided if length < BYTES_MAX => {
-                lifetime::show(connections, slot, now_ns);
+                lifetime::start_showing(connections, slot, now_ns);
                 break;
             }
             _ => return give_up(connections, ConnectionCause::Parse, now_ns),
@@ -260,11 +260,11 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
 }
 
 /// Reads the available bytes of a stream from an offset on.
-fn read(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Followed {
+fn parse(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Followed {
     let stream = &table::at(&mut connections.table, slot).stream;
     let end = stream::prefix(stream);
     if place >= u64::from(end) {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     let gathered = &mut connections.gathered[..];
     stream::gather(stream, &mut connections.pool, 0, end, gathered);
@@ -277,7 +277,7 @@ fn read(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Fo
         ..ConnectionQueries::default()
     };
     next(connections, now_ns);
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }
 
 /// Reads the beginning of a stream of requests. The first request decides the current packet.
@@ -287,19 +287,19 @@ pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Fol
     connection.requests_begun = connection.requests;
     connection.progress = NamesProgress::default();
     if segment.input.asks_requests {
-        return read(connections, slot, 0, segment.now_ns);
+        return parse(connections, slot, 0, segment.now_ns);
     }
     connection.requests.awaited = RequestsAwaited::Lost;
     let end = stream::prefix(&connection.stream);
     lifetime::decide(connections, slot, end, segment.now_ns);
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }
 
 /// Reads the bytes of a client and moves to the first request that decides the packet.
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on.
-pub fn take(
+pub fn follow(
     connections: &mut Connections,
     slot: u32,
     offset: u32,
@@ -314,17 +314,17 @@ pub fn take(
     let is_body = offset >= connection.stream.decided && end <= connection.requests.next;
     if connection.stream.let_go {
         return match is_body {
-            true => lifetime::named(connections, slot),
-            false => lifetime::odd(connections, ConnectionCause::Ambiguous),
+            true => lifetime::packet_names(connections, slot),
+            false => lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous),
         };
     }
     if needed < length && !is_body {
-        return lifetime::odd(connections, ConnectionCause::Gaps);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Gaps);
     }
     let Some(data) = data.get(..needed as usize) else {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
-    let put = lifetime::keep(connections, slot, offset, data, now_ns);
+    let put = lifetime::store(connections, slot, offset, data, now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, now_ns);
     }
@@ -333,7 +333,7 @@ pub fn take(
         connection.requests = connection.requests_begun;
         connection.progress = NamesProgress::default();
         let next = connection.requests.next;
-        return read(connections, slot, next, now_ns);
+        return parse(connections, slot, next, now_ns);
     }
     let is_next = offset <= before && stream::prefix(&connection.stream) == offset + needed;
     // A header that has begun stays incomplete until a line ends.
@@ -343,8 +343,8 @@ pub fn take(
         && connection.requests.awaited == RequestsAwaited::Header
         && !data.contains(&b'\n')
     {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     let next = connection.requests.next;
-    read(connections, slot, next, now_ns)
+    parse(connections, slot, next, now_ns)
 }

@@ -60,7 +60,7 @@ pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
 }
 
 /// Reads the bytes after the first ClientHello up to the first gap: a second ClientHello must have the same names.
-pub fn read(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
+pub fn parse(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
     let (gathered, scratch) = (&mut connections.gathered, &mut connections.scratch);
@@ -69,23 +69,24 @@ pub fn read(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let head_bytes = head.len() as u32;
     stream::gather(&connection.stream, pool, 0, head_bytes, &mut head);
     if record::is_alone(&head, end) {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     stream::gather(&connection.stream, pool, 0, end, &mut gathered[..]);
     let bytes = gathered.get(..end as usize).unwrap_or_default();
     let (progress, other) = (&mut connection.progress, &mut connections.alone);
-    let state = record::read_second(bytes, scratch, progress, other);
+    let state = record::parse_second(bytes, scratch, progress, other);
     if state == NamesState::Unreadable {
         let cause = ConnectionCause::Parse;
-        return lifetime::unreadable(connections, slot, cause, now_ns);
+        return lifetime::make_unreadable(connections, slot, cause, now_ns);
     }
     if state == NamesState::Known && !hello::is_same(&connection.names, other) {
-        return lifetime::evade(connections, slot, now_ns);
+        return lifetime::deny_evasion(connections, slot, now_ns);
     }
     connection.may_retry = state == NamesState::Undecided;
-    if state == NamesState::Known {
+    // Final only once the server has these bytes, also if another message is in the second hello's place.
+    if state != NamesState::Undecided {
         connection.stream.decided = end;
     }
     settle(connections, slot, now_ns);
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }

@@ -4,7 +4,10 @@
 
 use crate::connection::types::{Connection, ConnectionInput, ConnectionKey};
 use crate::connection::{option, table};
-use crate::packet::{Packet, TCP_HEADER_BYTES};
+use crate::packet::{
+    Packet, TCP_ACKNOWLEDGED_OFFSET, TCP_FLAGS_OFFSET, TCP_HEADER_BYTES, TCP_LENGTH_OFFSET,
+    TCP_SEQUENCE_OFFSET,
+};
 
 pub const FIN: u8 = 0x01;
 pub const SYN: u8 = 0x02;
@@ -37,8 +40,10 @@ pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + TCP_HEADER_BYTES as usize)?;
     let header: &[u8; TCP_HEADER_BYTES as usize] = header.try_into().ok()?;
-    let [_, _, _, _, s0, s1, s2, s3, a0, a1, a2, a3, offset, flags, ..] = *header;
-    let header_bytes = u32::from(offset >> 4) * 4;
+    let flags = header[TCP_FLAGS_OFFSET];
+    let sequence = header.get(TCP_SEQUENCE_OFFSET..)?.first_chunk()?;
+    let acknowledged = header.get(TCP_ACKNOWLEDGED_OFFSET..)?.first_chunk()?;
+    let header_bytes = u32::from(header[TCP_LENGTH_OFFSET] >> 4) * 4;
     let available = packet.end.saturating_sub(packet.l4_offset);
     if header_bytes < TCP_HEADER_BYTES || header_bytes > available {
         return None;
@@ -57,8 +62,8 @@ pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a
         flags,
         is_multipath: flags & SYN != 0
             && options.is_none_or(|options| option::has(options, option::MULTIPATH)),
-        sequence: u32::from_be_bytes([s0, s1, s2, s3]),
-        acknowledged: u32::from_be_bytes([a0, a1, a2, a3]),
+        sequence: u32::from_be_bytes(*sequence),
+        acknowledged: u32::from_be_bytes(*acknowledged),
         data: data.get(..length as usize).unwrap_or(data),
         length,
         input: *input,

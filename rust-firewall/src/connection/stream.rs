@@ -98,7 +98,7 @@ fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]
         let (head, rest) = bytes.split_at_checked(chunk.bytes).unwrap_or_default();
         if let Some(block) = stream.blocks.get_mut(chunk.block) {
             if *block == BLOCK_NONE {
-                *block = pool::take(pool);
+                *block = pool::allocate(pool);
             }
             if *block == BLOCK_NONE {
                 return false;
@@ -115,7 +115,7 @@ fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]
 }
 
 /// Appends a piece's offsets to `spans`, if there is room.
-fn put_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: StreamSpan) {
+fn append_span(spans: &mut [StreamSpan; SPANS_MAX + 1], count: &mut usize, span: StreamSpan) {
     if let Some(place) = spans.get_mut(*count) {
         *place = span;
         *count += 1;
@@ -138,13 +138,13 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
             continue;
         }
         if span.start > joined.end && !is_in {
-            put_span(&mut spans, &mut count, joined);
+            append_span(&mut spans, &mut count, joined);
             is_in = true;
         }
-        put_span(&mut spans, &mut count, *span);
+        append_span(&mut spans, &mut count, *span);
     }
     if !is_in {
-        put_span(&mut spans, &mut count, joined);
+        append_span(&mut spans, &mut count, joined);
     }
     if count > SPANS_MAX {
         return false;
@@ -157,7 +157,7 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
 }
 
 /// Stores a piece. Bytes from offset BYTES_MAX on are dropped.
-pub fn put(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> StreamPut {
+pub fn insert(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> StreamPut {
     let room = BYTES_MAX.saturating_sub(offset) as usize;
     let bytes = bytes.get(..room).unwrap_or(bytes);
     if bytes.is_empty() {

@@ -157,7 +157,7 @@ fn append(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) {
 }
 
 /// Removes a connection from its list.
-fn take_out(table: &mut Table, slot: u32) {
+fn unlink(table: &mut Table, slot: u32) {
     let connection = at(table, slot);
     let (list, older, newer) = (connection.list, connection.older, connection.newer);
     if older != SLOT_NONE {
@@ -209,13 +209,13 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
 
 /// Moves a connection to the end of a list, from the list that it is in.
 pub fn move_to(table: &mut Table, slot: u32, list: ConnectionList, now_ns: u64) {
-    take_out(table, slot);
+    unlink(table, slot);
     append(table, slot, list, now_ns);
 }
 
 /// Removes a connection from the table.
 pub fn remove(table: &mut Table, slot: u32) {
-    take_out(table, slot);
+    unlink(table, slot);
     let connection = at(table, slot);
     let (bucket, chained) = (connection.bucket, connection.chained);
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);

@@ -23,7 +23,7 @@ use crate::packet::Packet;
 
 /// Compares repeated and late bytes with the bytes that the names were read from. If a server may request another
 /// ClientHello, the bytes after the first ClientHello are read as well.
-fn take_known(
+fn follow_known(
     connections: &mut Connections,
     slot: u32,
     segment: &Segment,
@@ -34,43 +34,43 @@ fn take_known(
     let connection = table::at(&mut connections.table, slot);
     let (stream, may_retry) = (&connection.stream, connection.may_retry);
     if opening::is_finished(connection) || !may_retry && offset >= stream.decided {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     let limit = if may_retry { BYTES_MAX } else { stream.decided };
     let needed = length.min(limit.saturating_sub(offset));
     if stream.let_go {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }
     let before = stream::prefix(stream);
     let Some(data) = data.get(..needed as usize) else {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
-    let put = lifetime::keep(connections, slot, offset, data, segment.now_ns);
+    let put = lifetime::store(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, segment.now_ns);
     }
     let after = stream::prefix(&table::at(&mut connections.table, slot).stream);
     let followed = match may_retry && after > before {
-        true => retry::read(connections, slot, segment.now_ns),
-        false => lifetime::named(connections, slot),
+        true => retry::parse(connections, slot, segment.now_ns),
+        false => lifetime::packet_names(connections, slot),
     };
     let connection = table::at(&mut connections.table, slot);
     match connection.may_retry && needed < length {
-        true => lifetime::odd(connections, ConnectionCause::Gaps),
+        true => lifetime::packet_unreadable(connections, ConnectionCause::Gaps),
         false => followed,
     }
 }
 
 /// Reads the bytes of a stream before the first gap.
 /// - data: bytes of the latest segment, from its offset on.
-fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> NamesState {
+fn parse(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> NamesState {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
     let (gathered, scratch) = (&mut connections.gathered, &mut connections.scratch);
     let whole = end >= BYTES_MAX;
     let (progress, names) = (&mut connection.progress, &mut connection.names);
     if offset == 0 && data.len() as u32 == end {
-        return client::read(data, whole, scratch, progress, names);
+        return client::parse(data, whole, scratch, progress, names);
     }
     stream::gather(
         &connection.stream,
@@ -80,7 +80,7 @@ fn read(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> N
         &mut gathered[..],
     );
     let bytes = gathered.get(..end as usize).unwrap_or_default();
-    client::read(bytes, whole, scratch, progress, names)
+    client::parse(bytes, whole, scratch, progress, names)
 }
 
 /// Returns true if the latest bytes can't decide an undecided connection, so that its bytes need not be read.
@@ -107,18 +107,18 @@ fn decide(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) -> 
     connection.progress = NamesProgress::default();
     connection.may_retry = retry::can(&connection.names);
     if !connection.may_retry {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     if connection.server_end != connection.server_begun {
         // The part of the server's bytes that answers the ClientHello is unknown.
         let cause = ConnectionCause::Ambiguous;
-        return lifetime::unreadable(connections, slot, cause, now_ns);
+        return lifetime::make_unreadable(connections, slot, cause, now_ns);
     }
-    retry::read(connections, slot, now_ns)
+    retry::parse(connections, slot, now_ns)
 }
 
 /// Reads the bytes of a client that has not sent its names completely.
-fn take_undecided(
+fn follow_undecided(
     connections: &mut Connections,
     slot: u32,
     segment: &Segment,
@@ -128,22 +128,22 @@ fn take_undecided(
 ) -> Followed {
     let needed = length.min(BYTES_MAX.saturating_sub(offset));
     if needed == 0 {
-        return lifetime::odd(connections, ConnectionCause::Gaps);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Gaps);
     }
     let Some(data) = data.get(..needed as usize) else {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
     let connection = table::at(&mut connections.table, slot);
     let before = stream::prefix(&connection.stream);
-    lifetime::show(connections, slot, segment.now_ns);
-    let put = lifetime::keep(connections, slot, offset, data, segment.now_ns);
+    lifetime::start_showing(connections, slot, segment.now_ns);
+    let put = lifetime::store(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, segment.now_ns);
     }
     let after = stream::prefix(&table::at(&mut connections.table, slot).stream);
     let is_more = after > before && !waits(connections, slot, before, offset, data);
     let state = match is_more {
-        true => read(connections, slot, offset, data),
+        true => parse(connections, slot, offset, data),
         false => NamesState::Undecided,
     };
     let protocol = table::at(&mut connections.table, slot).names.protocol;
@@ -153,25 +153,30 @@ fn take_undecided(
         }
         NamesState::Known => return decide(connections, slot, after, segment.now_ns),
         NamesState::Undecided if needed < length => {
-            return lifetime::odd(connections, ConnectionCause::Gaps);
+            return lifetime::packet_unreadable(connections, ConnectionCause::Gaps);
         }
         NamesState::Undecided => {}
         _ => {
             table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
             let cause = ConnectionCause::Parse;
-            return lifetime::unreadable(connections, slot, cause, segment.now_ns);
+            return lifetime::make_unreadable(connections, slot, cause, segment.now_ns);
         }
     }
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }
 
 /// Reads a client's data. Bytes before the start of the stream are skipped.
 /// - sequence: sequence number of the data's first byte.
-fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u32) -> Followed {
+fn follow_data(
+    connections: &mut Connections,
+    slot: u32,
+    segment: &Segment,
+    sequence: u32,
+) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if requests::are_lost(connection, &segment.input) {
         let cause = ConnectionCause::Ambiguous;
-        return lifetime::unreadable(connections, slot, cause, segment.now_ns);
+        return lifetime::make_unreadable(connections, slot, cause, segment.now_ns);
     }
     let (is_dns, goes_on) = (connection.is_dns, requests::go_on(connection));
     if is_dns {
@@ -186,12 +191,12 @@ fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u
     let data = segment.data.get(skipped as usize..).unwrap_or_default();
     let offset = distance.max(0) as u32;
     match connection.names.state {
-        NamesState::Unreadable => lifetime::named(connections, slot),
-        _ if length == 0 => lifetime::named(connections, slot),
-        _ if is_dns => queries::take(connections, slot, offset, data, length, segment.now_ns),
-        _ if goes_on => requests::take(connections, slot, offset, data, length, segment.now_ns),
-        NamesState::Known => take_known(connections, slot, segment, offset, data, length),
-        _ => take_undecided(connections, slot, segment, offset, data, length),
+        NamesState::Unreadable => lifetime::packet_names(connections, slot),
+        _ if length == 0 => lifetime::packet_names(connections, slot),
+        _ if is_dns => queries::follow(connections, slot, offset, data, length, segment.now_ns),
+        _ if goes_on => requests::follow(connections, slot, offset, data, length, segment.now_ns),
+        NamesState::Known => follow_known(connections, slot, segment, offset, data, length),
+        _ => follow_undecided(connections, slot, segment, offset, data, length),
     }
 }
 
@@ -199,7 +204,7 @@ fn take(connections: &mut Connections, slot: u32, segment: &Segment, sequence: u
 fn hear(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if !opening::hear(connection, segment) {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     if connection.may_retry {
         retry::hear(connection, segment);
@@ -217,14 +222,14 @@ fn hear(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
         true => requests::rebase(connections, slot, segment.now_ns),
         false => retry::settle(connections, slot, segment.now_ns),
     }
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }
 
 /// Handles a segment without SYN of a connection that is not denied.
 fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if direction::is_foreign(connection, segment.is_low, &segment.input) {
-        return lifetime::odd(connections, ConnectionCause::Interface);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Interface);
     }
     lifetime::touch(connections, slot, segment.now_ns);
     if segment.flags & (FIN | RST) != 0 {
@@ -238,19 +243,19 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     // The receiver removes the urgent byte from the stream (RFC 6093), and the position of this byte is uncertain.
     if segment.flags & URG != 0 && (!is_over || connection.is_dns) {
         let cause = ConnectionCause::Ambiguous;
-        return lifetime::unreadable(connections, slot, cause, segment.now_ns);
+        return lifetime::make_unreadable(connections, slot, cause, segment.now_ns);
     }
     let is_acknowledging = connection.confirmed && opening::is_acknowledging(connection, segment);
     if segment.length == 0 {
         if is_acknowledging {
-            lifetime::stand(connections, slot, segment.now_ns);
+            lifetime::establish(connections, slot, segment.now_ns);
         }
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
     if !is_over && !is_acknowledging {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }
-    take(connections, slot, segment, segment.sequence)
+    follow_data(connections, slot, segment, segment.sequence)
 }
 
 /// Returns true if a segment may change the stored state of its connection. Then its checksum must be correct: its
@@ -277,7 +282,7 @@ fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Follow
         _ => false,
     };
     if passes && segment.length == 0 {
-        return lifetime::fresh(connections);
+        return lifetime::packet_undecided(connections);
     }
     if segment.flags & SYN == 0 {
         lifetime::touch(connections, slot, segment.now_ns);
@@ -296,13 +301,13 @@ fn open(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
         },
     };
     table::at(&mut connections.table, slot).syn_data |= segment.length > 0;
-    take(connections, slot, segment, segment.sequence.wrapping_add(1))
+    follow_data(connections, slot, segment, segment.sequence.wrapping_add(1))
 }
 
 /// Follows a TCP packet.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(segment) = segment::of(packet, input) else {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
     connections.is_low = segment.is_low;
     let slot = table::find(&connections.table, &segment.key);
@@ -314,16 +319,16 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         input.checksum == ConnectionChecksum::Unverified && is_noted(connections, slot, &segment);
     let bytes = packet.end - packet.l4_offset;
     if is_unsure && !checksum::is_right(packet, bytes) {
-        return lifetime::odd(connections, ConnectionCause::Checksum);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Checksum);
     }
     let opens = segment.flags & (SYN | ACK) == SYN;
     // With Multipath TCP a server may read bytes that arrive over other connections.
     if segment.is_multipath || segment.flags & SYN != 0 && segment.flags & (FIN | RST | URG) != 0 {
-        return lifetime::odd(connections, ConnectionCause::Ambiguous);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }
     match (slot, opens) {
         (_, true) => open(connections, slot, &segment),
-        (SLOT_NONE, false) => lifetime::odd(connections, ConnectionCause::Midstream),
+        (SLOT_NONE, false) => lifetime::packet_unreadable(connections, ConnectionCause::Midstream),
         _ if segment.flags & SYN != 0 => opening::answer(connections, slot, &segment),
         _ => go_on(connections, slot, &segment),
     }

@@ -20,7 +20,7 @@ use crate::connection::types::{
 use crate::connection::{checksum, direction, ids, lifetime, stream, table};
 use crate::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use crate::names::{dns, hello, quic, Names, NamesProtocol, NamesState};
-use crate::packet::{Packet, UDP_HEADER_BYTES};
+use crate::packet::{Packet, UDP_HEADER_BYTES, UDP_LENGTH_OFFSET};
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
@@ -51,12 +51,10 @@ struct Datagram<'a> {
 fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datagram<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;
-    let &[_, _, _, _, high, low, _, _] = header else {
-        return None;
-    };
+    let length = header.get(UDP_LENGTH_OFFSET..)?.first_chunk()?;
     let available = packet.end.saturating_sub(packet.l4_offset);
     // 0 means that the length exceeds the field.
-    let told = match u32::from(u16::from_be_bytes([high, low])) {
+    let told = match u32::from(u16::from_be_bytes(*length)) {
         0 => available,
         told if input.segmented => told.max(available),
         told => told,
@@ -174,14 +172,14 @@ fn open_first(
     direction::bind(connection, &datagram.input);
     set_keys(connections, slot, &keys, datagram, header);
     if is_buried {
-        lifetime::unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns);
+        lifetime::make_unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns);
     }
     (slot, bytes)
 }
 
 /// Stores the bytes of a CRYPTO frame. Returns false if the stored bytes were freed, so that the new bytes can't be
 /// compared with them.
-fn take_crypto(
+fn store_crypto(
     connections: &mut Connections,
     slot: u32,
     offset: u64,
@@ -197,30 +195,30 @@ fn take_crypto(
     }
     let mut cause = ConnectionCause::Gaps;
     if offset + bytes.len() as u64 <= u64::from(BYTES_MAX) {
-        match lifetime::keep(connections, slot, offset as u32, bytes, now_ns) {
+        match lifetime::store(connections, slot, offset as u32, bytes, now_ns) {
             StreamPut::Kept => return true,
             StreamPut::Conflict => {
-                lifetime::evade(connections, slot, now_ns);
+                lifetime::deny_evasion(connections, slot, now_ns);
                 return true;
             }
             StreamPut::Gaps => {}
             StreamPut::Pool => cause = ConnectionCause::Pool,
         }
     }
-    lifetime::unreadable(connections, slot, cause, now_ns);
+    lifetime::make_unreadable(connections, slot, cause, now_ns);
     true
 }
 
 /// Makes a connection's names unreadable, even if they were already known.
 fn give_up(connections: &mut Connections, slot: u32, now_ns: u64) {
     table::at(&mut connections.table, slot).names.state = NamesState::Undecided;
-    lifetime::unreadable(connections, slot, ConnectionCause::Parse, now_ns);
+    lifetime::make_unreadable(connections, slot, ConnectionCause::Parse, now_ns);
 }
 
 /// Reads the gathered bytes after the first ClientHello of a connection: the client's response to HelloRetryRequest
 /// (RFC 8446, section 4.1.4), whose name servers use, too. Different names are an evasion.
 /// - end: end of the gathered bytes.
-fn read_again(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
+fn parse_second(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
     let mut left = connections.gathered.get(..end as usize).unwrap_or_default();
     loop {
         left = left.get(hello::length(left) as usize..).unwrap_or_default();
@@ -229,10 +227,10 @@ fn read_again(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
         }
         let mut again = Names::default();
         let first = &table::at(&mut connections.table, slot).names;
-        match hello::read(left, NamesProtocol::Quic, &mut again) {
+        match hello::parse(left, NamesProtocol::Quic, &mut again) {
             NamesState::Known if hello::is_same(first, &again) => {}
             NamesState::Known => {
-                lifetime::evade(connections, slot, now_ns);
+                lifetime::deny_evasion(connections, slot, now_ns);
                 return;
             }
             NamesState::Undecided if end < BYTES_MAX => return,
@@ -242,7 +240,7 @@ fn read_again(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
 }
 
 /// Reads the available bytes of a connection's ClientHello, and the bytes after it.
-fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
+fn parse(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
     let gathered = &mut connections.gathered;
@@ -255,17 +253,17 @@ fn read(connections: &mut Connections, slot: u32, now_ns: u64) {
     );
     let bytes = gathered.get(..end as usize).unwrap_or_default();
     if connection.names.state == NamesState::Undecided {
-        match hello::read(bytes, NamesProtocol::Quic, &mut connection.names) {
+        match hello::parse(bytes, NamesProtocol::Quic, &mut connection.names) {
             NamesState::Known => lifetime::decide(connections, slot, end, now_ns),
             NamesState::Undecided if end < BYTES_MAX => return,
             _ => return give_up(connections, slot, now_ns),
         }
     }
-    read_again(connections, slot, end, now_ns);
+    parse_second(connections, slot, end, now_ns);
 }
 
 /// Reads the frames of an Initial packet. Returns false if a frame is unreadable.
-fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u64) -> bool {
+fn follow_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u64) -> bool {
     let before = stream::prefix(&table::at(&mut connections.table, slot).stream);
     let mut is_read = true;
     let mut at = 0;
@@ -275,7 +273,7 @@ fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u
             let start = frame.data as usize;
             let bytes = plain.get(start..start + frame.data_bytes as usize);
             let bytes = bytes.unwrap_or_default();
-            is_read = take_crypto(connections, slot, frame.offset, bytes, now_ns);
+            is_read = store_crypto(connections, slot, frame.offset, bytes, now_ns);
         }
         is_read = is_read && frame.kind != QuicFrameKind::Bad && frame.next > at;
         at = frame.next;
@@ -283,7 +281,7 @@ fn take_frames(connections: &mut Connections, slot: u32, plain: &[u8], now_ns: u
     let connection = table::at(&mut connections.table, slot);
     let has_grown = stream::prefix(&connection.stream) > before;
     if has_grown && connection.names.state != NamesState::Unreadable && !connection.evasion {
-        read(connections, slot, now_ns);
+        parse(connections, slot, now_ns);
     }
     is_read
 }
@@ -342,7 +340,7 @@ fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
 
 /// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if the packet is unreadable or its
 /// connection id belongs to another connection.
-fn take_initial(
+fn follow_initial(
     connections: &mut Connections,
     slot: u32,
     datagram: &Datagram,
@@ -359,12 +357,12 @@ fn take_initial(
         }
     };
     let frames = plain.get(..bytes as usize).unwrap_or_default();
-    let is_read = bytes > 0 && take_frames(connections, slot, frames, now_ns);
+    let is_read = bytes > 0 && follow_frames(connections, slot, frames, now_ns);
     (slot, is_read && !is_others)
 }
 
 /// Reads the packets of a client's datagram. Returns its connection's slot, and false if a packet is unreadable.
-fn take_packets(
+fn follow_packets(
     connections: &mut Connections,
     mut slot: u32,
     datagram: &Datagram,
@@ -378,7 +376,7 @@ fn take_packets(
         at = packet_behind(datagram, segmented, &header);
         if header.kind == QuicKind::Initial {
             let is_taken;
-            (slot, is_taken) = take_initial(connections, slot, datagram, &header, plain);
+            (slot, is_taken) = follow_initial(connections, slot, datagram, &header, plain);
             is_read = is_read && is_taken;
         }
         is_read = is_read && !matches!(header.kind, QuicKind::Bad | QuicKind::Unknown);
@@ -398,28 +396,28 @@ fn go_on(
 ) -> Followed {
     let mut room = std::mem::take(&mut connections.plain);
     let Ok(plain) = room.as_mut_slice().try_into() else {
-        return lifetime::odd(connections, ConnectionCause::Pool);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Pool);
     };
-    let (slot, is_read) = take_packets(connections, slot, datagram, segmented, plain);
+    let (slot, is_read) = follow_packets(connections, slot, datagram, segmented, plain);
     connections.plain = room;
     if slot == SLOT_NONE {
         return match is_read {
-            true => lifetime::other(connections),
-            false => lifetime::odd(connections, ConnectionCause::Parse),
+            true => lifetime::packet_nameless(connections),
+            false => lifetime::packet_unreadable(connections, ConnectionCause::Parse),
         };
     }
     lifetime::touch(connections, slot, datagram.now_ns);
     let connection = table::at(&mut connections.table, slot);
     if is_read || connection.evasion || connection.names.state == NamesState::Unreadable {
-        return lifetime::named(connections, slot);
+        return lifetime::packet_names(connections, slot);
     }
-    lifetime::odd(connections, ConnectionCause::Parse)
+    lifetime::packet_unreadable(connections, ConnectionCause::Parse)
 }
 
 /// Handles a DNS query, which is independent of other queries. Several queries in one packet can't be separated.
 fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> Followed {
     if segmented || dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
-        return lifetime::odd(connections, ConnectionCause::Parse);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Parse);
     }
     let protocol = connections.alone.protocol;
     if let Some(count) = connections.counts.decided.get_mut(protocol as usize) {
@@ -438,13 +436,13 @@ fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: Qui
         connections.counts.unknown_version += 1;
     }
     if kind == QuicKind::Unknown && slot != SLOT_NONE {
-        return lifetime::odd(connections, ConnectionCause::Parse);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Parse);
     }
     if slot == SLOT_NONE {
-        return lifetime::other(connections);
+        return lifetime::packet_nameless(connections);
     }
     lifetime::touch(connections, slot, datagram.now_ns);
-    lifetime::named(connections, slot)
+    lifetime::packet_names(connections, slot)
 }
 
 /// Returns true if a datagram comes in by another interface than its sender's, or if a server's datagram leaves by
@@ -483,7 +481,7 @@ fn hear(connections: &mut Connections, slot: u32, datagram: &Datagram, segmented
 /// Follows a UDP packet.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(datagram) = datagram_of(packet, input) else {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
     connections.is_low = datagram.is_low;
     let slot = table::find(&connections.table, &datagram.key);
@@ -493,11 +491,11 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return Followed { kind, slot };
     }
     if slot != SLOT_NONE && is_forged(table::at(&mut connections.table, slot), &datagram) {
-        return lifetime::odd(connections, ConnectionCause::Interface);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Interface);
     }
     if is_answered(connections, slot, &datagram, input.segmented) {
         let cause = ConnectionCause::Ambiguous;
-        return lifetime::unreadable(connections, slot, cause, input.now_ns);
+        return lifetime::make_unreadable(connections, slot, cause, input.now_ns);
     }
     let is_servers = table::at(&mut connections.table, slot).client_low != datagram.is_low;
     let is_query = datagram.destination_port == DNS_PORT;
@@ -513,15 +511,22 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         return pass(connections, slot, &datagram, kind);
     }
     if is_cut {
-        return lifetime::odd(connections, ConnectionCause::Cut);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     }
     let is_unsure = input.checksum == ConnectionChecksum::Unverified;
     let bytes = datagram.length + UDP_HEADER_BYTES;
     if is_unsure && !checksum::is_right(packet, bytes) {
-        return lifetime::odd(connections, ConnectionCause::Checksum);
+        return lifetime::packet_unreadable(connections, ConnectionCause::Checksum);
     }
     match is_query {
         true => ask(connections, &datagram, input.segmented),
         false => go_on(connections, slot, &datagram, input.segmented),
     }
+}
+
+/// Returns true if a packet may be a query or a packet of QUIC, even if two adjacent bytes change.
+pub fn decides(packet: &Packet) -> bool {
+    let start = (packet.l4_offset + UDP_HEADER_BYTES) as usize;
+    let data = packet.bytes.get(start..).unwrap_or_default();
+    packet.destination_port == DNS_PORT || quic::is_near(data)
 }

@@ -121,7 +121,7 @@ fn check_keys(object: &Map<String, Value>, (_, name, keys): Command) -> Result<(
     }
 }
 
-fn read_level(value: &Value) -> Result<LogLevel, Failure> {
+fn parse_level(value: &Value) -> Result<LogLevel, Failure> {
     let level = log::LOG_LEVEL_NAMES
         .into_iter()
         .find(|(_, name)| value.as_str() == Some(name));
@@ -130,7 +130,7 @@ fn read_level(value: &Value) -> Result<LogLevel, Failure> {
         .ok_or_else(|| fail_key("level", "error, warning, info or debug"))
 }
 
-fn read_seconds(value: &Value) -> Result<u32, Failure> {
+fn parse_seconds(value: &Value) -> Result<u32, Failure> {
     let seconds = value
         .as_u64()
         .filter(|seconds| *seconds <= DRAIN_SECONDS_MAX);
@@ -147,7 +147,7 @@ fn verdicts_of(value: &Value) -> Option<u32> {
         .map(|(_, verdicts)| verdicts)
 }
 
-fn read_verdicts(value: &Value) -> Result<u32, Failure> {
+fn parse_verdicts(value: &Value) -> Result<u32, Failure> {
     let list = value.as_array().filter(|list| !list.is_empty());
     list.and_then(|list| {
         list.iter()
@@ -156,18 +156,18 @@ fn read_verdicts(value: &Value) -> Result<u32, Failure> {
     .ok_or_else(|| fail_key("verdicts", "a list of accept, drop and reject"))
 }
 
-fn read_bool(key: &str, value: &Value) -> Result<bool, Failure> {
+fn parse_bool(key: &str, value: &Value) -> Result<bool, Failure> {
     value
         .as_bool()
         .ok_or_else(|| fail_key(key, "true or false"))
 }
 
-fn read_from(value: &Value) -> Result<u64, Failure> {
+fn parse_from(value: &Value) -> Result<u64, Failure> {
     let from = value.as_u64().filter(|from| *from <= FROM_MAX);
     from.ok_or_else(|| fail_key("from", "the value of next in the last answer"))
 }
 
-fn read_upgrade(object: &Map<String, Value>) -> Result<QueueKind, Failure> {
+fn parse_upgrade(object: &Map<String, Value>) -> Result<QueueKind, Failure> {
     if object.get("version").and_then(Value::as_u64) != Some(VERSION) {
         return Err(fail_key(
             "version",
@@ -202,25 +202,25 @@ pub fn parse(line: &[u8]) -> Result<ControlRequest, Failure> {
         backend: QueueKind::Classic,
     };
     if let Some(value) = object.get("level") {
-        request.level = Some(read_level(value)?);
+        request.level = Some(parse_level(value)?);
     }
     if let Some(value) = object.get("seconds") {
-        request.seconds = read_seconds(value)?;
+        request.seconds = parse_seconds(value)?;
     }
     if let Some(value) = object.get("verdicts") {
-        request.verdicts = read_verdicts(value)?;
+        request.verdicts = parse_verdicts(value)?;
     }
     if let Some(value) = object.get("packets") {
-        request.packets = read_bool("packets", value)?;
+        request.packets = parse_bool("packets", value)?;
     }
     if let Some(value) = object.get("undecided") {
-        request.undecided = read_bool("undecided", value)?;
+        request.undecided = parse_bool("undecided", value)?;
     }
     if let Some(value) = object.get("from") {
-        request.from = read_from(value)?;
+        request.from = parse_from(value)?;
     }
     if request.command == ControlCommand::Upgrade {
-        request.backend = read_upgrade(&object)?;
+        request.backend = parse_upgrade(&object)?;
     }
     Ok(request)
 }

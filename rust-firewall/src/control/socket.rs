@@ -63,15 +63,15 @@ fn fail_unknown(kind: &str, name: &str) -> Failure {
 }
 
 /// Parses a user or group id; None if the text is not a number.
-fn read_id(text: &str) -> Option<u32> {
-    values::read_number(text.as_bytes(), u32::MAX - 1)
+fn parse_id(text: &str) -> Option<u32> {
+    values::parse_number(text.as_bytes(), u32::MAX - 1)
 }
 
 fn user_of(name: &str) -> Result<Uid, Failure> {
     let known = User::from_name(name).ok().flatten();
     known
         .map(|user| user.uid)
-        .or_else(|| read_id(name).map(Uid::from_raw))
+        .or_else(|| parse_id(name).map(Uid::from_raw))
         .ok_or_else(|| fail_unknown("user", name))
 }
 
@@ -79,13 +79,13 @@ fn group_of(name: &str) -> Result<Gid, Failure> {
     let known = Group::from_name(name).ok().flatten();
     known
         .map(|group| group.gid)
-        .or_else(|| read_id(name).map(Gid::from_raw))
+        .or_else(|| parse_id(name).map(Gid::from_raw))
         .ok_or_else(|| fail_unknown("group", name))
 }
 
 /// Parses USER or USER:GROUP, each a name or a number. A part that is missing is None: then the
 /// file keeps its owner or group.
-fn read_owner(text: Option<&str>) -> Result<(Option<Uid>, Option<Gid>), Failure> {
+fn parse_owner(text: Option<&str>) -> Result<(Option<Uid>, Option<Gid>), Failure> {
     let Some(text) = text else {
         return Ok((None, None));
     };
@@ -273,7 +273,7 @@ pub fn open(
     options: &Options,
     listener: Option<OwnedFd>,
 ) -> Result<ControlSocket, Failure> {
-    let owner = read_owner(options.control_owner.as_deref())?;
+    let owner = parse_owner(options.control_owner.as_deref())?;
     let place = open_folder(path)?;
     let is_taken = listener.is_some();
     let socket = match listener {

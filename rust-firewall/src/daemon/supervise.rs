@@ -198,7 +198,7 @@ fn keep_giving(daemon: &mut Daemon) {
     }
 }
 
-fn take_signal(daemon: &mut Daemon, signal: u32) {
+fn handle_signal(daemon: &mut Daemon, signal: u32) {
     match Signal::try_from(signal as i32) {
         Ok(Signal::SIGHUP) => {
             let _ = daemon.reload(); // `reload` logs the outcome
@@ -214,13 +214,13 @@ fn take_signal(daemon: &mut Daemon, signal: u32) {
 fn read_signals(daemon: &mut Daemon) {
     while !daemon.stopped {
         match daemon.signals.read_signal() {
-            Ok(Some(signal)) => take_signal(daemon, signal.ssi_signo),
+            Ok(Some(signal)) => handle_signal(daemon, signal.ssi_signo),
             Ok(None) | Err(_) => break,
         }
     }
 }
 
-fn take_note(daemon: &Daemon, note: &GuardNote) {
+fn handle_note(daemon: &Daemon, note: &GuardNote) {
     let options = &daemon.state.options;
     let index = usize::from(note.queue.saturating_sub(options.queue_first));
     if let Some(worker) = state::lock(&daemon.state).workers.all.get(index) {
@@ -241,7 +241,7 @@ fn take_note(daemon: &Daemon, note: &GuardNote) {
 fn read_guard(daemon: &mut Daemon) {
     let was_there = guard::fd(&daemon.guard).is_some();
     while let Some(note) = guard::read(&mut daemon.guard) {
-        take_note(daemon, &note);
+        handle_note(daemon, &note);
     }
     if was_there && guard::fd(&daemon.guard).is_none() {
         let mut inner = state::lock(&daemon.state);

@@ -14,9 +14,9 @@ use crate::packet::verdict::Verdict;
 use crate::packet::{self, PacketStatus};
 
 /// Recorder that records nothing.
-struct Deaf;
+struct NullRecorder;
 
-impl DecideRecorder for Deaf {
+impl DecideRecorder for NullRecorder {
     const LISTENS: bool = false;
     fn chain(&mut self, _chain: CompilePlace, _depth: u32) {}
     fn rule(&mut self, _step: &DecideStep) {}
@@ -137,7 +137,7 @@ pub fn packet(
     input: &DecideInput,
 ) -> DecideOutcome {
     let mut outcome = undecided(settings, input);
-    decide_by(settings, policy, input, &mut outcome, &mut Deaf);
+    decide_by(settings, policy, input, &mut outcome, &mut NullRecorder);
     outcome
 }
 

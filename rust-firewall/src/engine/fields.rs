@@ -4,7 +4,7 @@
 
 use crate::engine::types::DecideInput;
 use crate::names::{Names, NamesProtocol, NamesState};
-use crate::packet::{self, Packet};
+use crate::packet::{self, Packet, TCP_FLAGS_OFFSET, TCP_LENGTH_OFFSET};
 use crate::policy::value::short;
 use crate::policy::{
     Field, FIELDS_OF_EXTENSION, FIELDS_OF_IPV4, FIELDS_OF_IPV6, FIELDS_OF_NAMES,
@@ -25,10 +25,6 @@ const ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Offset of the flags in the TCP header.
-const TCP_FLAGS_OFFSET: usize = 13;
-/// Offset of the byte whose upper 4 bits are the TCP header's length in words of 4 bytes.
-const TCP_LENGTH_OFFSET: usize = 12;
 /// Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
 const OPTION_NOP: u8 = 1;
 const OPTION_MPTCP: u8 = 30;

@@ -10,7 +10,7 @@ use crate::engine::fields::{self, Fields};
 use crate::engine::flow::DecidePolicy;
 use crate::engine::lookup;
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideRecorder};
-use crate::policy::{Verdict as Leads, WAY_MAX};
+use crate::policy::{Verdict as RuleVerdict, WAY_MAX};
 
 /// Maximum number of rule lists of a chain: a list for each index, and a list of the rules without an index.
 const LISTS_MAX: usize = INDEXES_MAX + 1;
@@ -203,7 +203,7 @@ pub fn remember<R>(walk: &mut Walk<R>, rule: u32, fork: Fork) {
     });
 }
 
-pub fn end_by_rule<R>(walk: &mut Walk<R>, verdict: Leads, rule: u32) -> Leads {
+pub fn end_by_rule<R>(walk: &mut Walk<R>, verdict: RuleVerdict, rule: u32) -> RuleVerdict {
     walk.outcome.by = DecideBy::Rule;
     walk.outcome.rule = rule;
     walk.outcome.chain = walk.frame.chain;
@@ -211,12 +211,12 @@ pub fn end_by_rule<R>(walk: &mut Walk<R>, verdict: Leads, rule: u32) -> Leads {
 }
 
 /// Returns the verdict at the end of a base chain.
-pub fn policy(compiled: &Compiled, base: u32) -> Leads {
+pub fn policy(compiled: &Compiled, base: u32) -> RuleVerdict {
     let chain = compiled.chains.get(base as usize);
-    chain.map_or(Leads::Drop, |chain| chain.policy)
+    chain.map_or(RuleVerdict::Drop, |chain| chain.policy)
 }
 
-pub fn end_by_policy<R>(walk: &mut Walk<R>, base: u32) -> Leads {
+pub fn end_by_policy<R>(walk: &mut Walk<R>, base: u32) -> RuleVerdict {
     walk.outcome.by = DecideBy::Policy;
     walk.outcome.chain = base;
     policy(walk.policy.compiled, base)

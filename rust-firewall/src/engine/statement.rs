@@ -11,7 +11,7 @@ use crate::engine::matches::{self, Match};
 use crate::engine::set::SetTarget;
 use crate::engine::types::{CompilePlace, DecideRecorder, DecideStep, DecideWhy};
 use crate::packet::verdict::Verdict;
-use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX};
+use crate::policy::{Field, Reject, Verdict as RuleVerdict, KEY_FIELDS_MAX};
 
 fn set_mark<R>(walk: &mut Walk<R>, mark: u32) {
     fields::set(&mut walk.fields, Field::MetaMark, mark);
@@ -42,7 +42,7 @@ fn vmap<R>(walk: &Walk<R>, set: u32, ask: CompileAsk, target: &mut SetTarget) ->
 }
 
 /// Counts a packet that a log statement has seen, and adds the statement to the outcome.
-fn take_log<R>(walk: &mut Walk<R>, log: u32) {
+fn count_log<R>(walk: &mut Walk<R>, log: u32) {
     let outcome = &mut walk.outcome;
     flow::log(walk.policy.counters, log);
     if let Some(noted) = outcome.logs.get_mut(outcome.log_count as usize) {
@@ -130,7 +130,7 @@ pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> De
             };
         }
         CompileOp::Log(log) => {
-            take_log(walk, log);
+            count_log(walk, log);
             return DecideWhy::Held;
         }
         CompileOp::Mark { keep, toggle } => {
@@ -145,7 +145,7 @@ pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> De
         }
         CompileOp::Reject(answer) => {
             reject(walk, answer);
-            target.verdict = Leads::Drop;
+            target.verdict = RuleVerdict::Drop;
             return DecideWhy::Held;
         }
         CompileOp::Vmap { set, ask } => vmap(walk, set, ask, target),
@@ -181,7 +181,7 @@ pub fn record<R: DecideRecorder>(
     ) else {
         return;
     };
-    let ended = why == DecideWhy::Held && target.verdict != Leads::Continue;
+    let ended = why == DecideWhy::Held && target.verdict != RuleVerdict::Continue;
     let mut step = DecideStep {
         place: CompilePlace {
             rule: rule.wrapping_sub(chain.first_rule),

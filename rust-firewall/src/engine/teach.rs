@@ -148,7 +148,7 @@ fn is_clients(asked: &Asked, packet: &Packet, how: &ConnectionInput) -> bool {
 }
 
 /// Reads a DNS message, and counts the result if it is an answer.
-fn take(
+fn learn_message(
     asked: &mut Asked,
     compiled: &Compiled,
     packet: &Packet,
@@ -175,9 +175,9 @@ fn take(
     let sets = sets_of(compiled, &read);
     if sets == 0 {
         count(output, TeachResult::Other);
-    } else if !asked::take(asked, packet, &read, how) {
+    } else if !asked::remove(asked, packet, &read, how) {
         count(output, TeachResult::Unasked);
-    } else if !answer::read(message, offset, &mut read) {
+    } else if !answer::parse(message, offset, &mut read) {
         count(output, TeachResult::Unreadable);
     } else {
         learn(compiled, sets, &read, how.now_ns, output);
@@ -191,7 +191,7 @@ fn take(
 
 /// Reads the messages of a TCP segment, each preceded by its length. Returns true if the segment contains the last one
 /// completely.
-fn take_stream(
+fn learn_stream(
     asked: &mut Asked,
     compiled: &Compiled,
     packet: &Packet,
@@ -205,14 +205,14 @@ fn take_stream(
         if message.cut {
             return false;
         }
-        take(asked, compiled, packet, message.bytes, how, output);
+        learn_message(asked, compiled, packet, message.bytes, how, output);
     }
     true
 }
 
 /// Reads a server's bytes from a sequence number on, at which a message begins. Returns true if the packet contains all
 /// of the messages that begin in it.
-fn take_answers(
+fn learn_answers(
     asked: &mut Asked,
     compiled: &Compiled,
     packet: &Packet,
@@ -236,11 +236,11 @@ fn take_answers(
         left = left.get(length as usize..).unwrap_or_default();
         borders::set(&mut asked.borders, packet, how, next);
     }
-    take_stream(asked, compiled, packet, data, how, output)
+    learn_stream(asked, compiled, packet, data, how, output)
 }
 
 /// Reads a TCP segment. Returns false if it is a server's and unreadable.
-fn take_segment(
+fn learn_segment(
     asked: &mut Asked,
     compiled: &Compiled,
     packet: &Packet,
@@ -259,9 +259,9 @@ fn take_segment(
     match flags & (SYN | ACK) {
         SYN => borders::begin(&mut asked.borders, packet, how),
         0 | ACK if is_servers => {
-            return take_answers(asked, compiled, packet, sequence, data, how, output);
+            return learn_answers(asked, compiled, packet, sequence, data, how, output);
         }
-        0 | ACK => return take_stream(asked, compiled, packet, data, how, output),
+        0 | ACK => return learn_stream(asked, compiled, packet, data, how, output),
         _ => borders::set(&mut asked.borders, packet, how, sequence.wrapping_add(1)),
     }
     data.is_empty()
@@ -287,9 +287,9 @@ pub fn packet(
     let data = data_of(packet, how).filter(|_| !packet.fragment && !is_joined);
     let is_read = match data {
         None => false,
-        Some(data) if is_tcp => take_segment(asked, compiled, packet, data, how, output),
+        Some(data) if is_tcp => learn_segment(asked, compiled, packet, data, how, output),
         Some(data) => {
-            take(asked, compiled, packet, data, how, output);
+            learn_message(asked, compiled, packet, data, how, output);
             true
         }
     };

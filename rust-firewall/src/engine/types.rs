@@ -4,7 +4,7 @@
 use crate::names::Names;
 use crate::packet::verdict::Verdict;
 use crate::packet::{Packet, PacketStatus};
-use crate::policy::{Field, Reject, Verdict as Leads, KEY_FIELDS_MAX};
+use crate::policy::{Field, Reject, Verdict as RuleVerdict, KEY_FIELDS_MAX};
 
 /// Position of a rule, or of one of its statements, in the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -163,7 +163,7 @@ pub struct DecideStep {
     pub values_count: u32,
     pub values: [u128; KEY_FIELDS_MAX],
     /// Verdict of the rule or of its verdict map; `Drop` for a reject.
-    pub verdict: Option<Leads>,
+    pub verdict: Option<RuleVerdict>,
 }
 
 /// Recorder of a walk: receives the chains and rules that are evaluated.

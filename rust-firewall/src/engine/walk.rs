@@ -16,7 +16,7 @@ use crate::engine::types::{DecideInput, DecideOutcome, DecideRecorder, DecideSet
 use crate::engine::ways;
 use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
-use crate::policy::{Verdict as Leads, FIELDS_OF_NAMES};
+use crate::policy::{Verdict as RuleVerdict, FIELDS_OF_NAMES};
 
 /// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up to its first
 /// statement with an effect. If another match fails, the rule does not hold, whatever the unknown value is.
@@ -54,7 +54,7 @@ fn look_on<R>(
     let outcome = &mut walk.outcome;
     outcome.undecidable = why == DecideWhy::Beyond || read & walk.fields.beyond != 0;
     outcome.undecided = why == DecideWhy::Unknown || read & walk.fields.unknown != 0;
-    target.verdict = Leads::Drop;
+    target.verdict = RuleVerdict::Drop;
     why
 }
 
@@ -78,7 +78,7 @@ fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
 fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
     let compiled = walk.policy.compiled;
     let mut target = SetTarget {
-        verdict: Leads::Continue,
+        verdict: RuleVerdict::Continue,
         chain: 0,
     };
     let Some(walked) = compiled.rules.get(rule as usize) else {
@@ -114,7 +114,7 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
 
 /// Evaluates a base chain with all chains that it leads to. Returns `Accept` or `Drop`.
 #[inline]
-fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
+fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> RuleVerdict {
     walk.stack.clear();
     walk.way = 0;
     frame::enter_newly(walk, base);
@@ -127,23 +127,25 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> Leads {
         };
         let target = walk_rule(walk, rule);
         // The most frequent case comes first: a comparison costs less than a jump table.
-        if target.verdict == Leads::Continue {
+        if target.verdict == RuleVerdict::Continue {
             continue;
         }
         match target.verdict {
-            Leads::Accept | Leads::Drop => return frame::end_by_rule(walk, target.verdict, rule),
-            Leads::Continue => {}
-            Leads::Return => {
+            RuleVerdict::Accept | RuleVerdict::Drop => {
+                return frame::end_by_rule(walk, target.verdict, rule)
+            }
+            RuleVerdict::Continue => {}
+            RuleVerdict::Return => {
                 if !frame::leave(walk) {
                     return frame::end_by_policy(walk, base);
                 }
             }
-            Leads::Jump => {
+            RuleVerdict::Jump => {
                 frame::remember(walk, rule, NO_FORK);
                 walk.way += 1;
                 frame::enter_newly(walk, target.chain);
             }
-            Leads::Goto => {
+            RuleVerdict::Goto => {
                 walk.way += 1;
                 frame::enter_newly(walk, target.chain);
             }
@@ -202,7 +204,7 @@ pub fn policy<R: DecideRecorder>(
     walk.reach = reach_of(walk.fields.beyond, walk.fields.unknown);
     let mut bases = bases;
     while let Some((&base, behind)) = bases.split_first() {
-        if walk_base(&mut walk, base) == Leads::Drop {
+        if walk_base(&mut walk, base) == RuleVerdict::Drop {
             if walk.outcome.undecidable || walk.outcome.undecided {
                 ways::go_on(&mut walk, settings, bases);
             } else if walk.outcome.verdict != Verdict::Reject {

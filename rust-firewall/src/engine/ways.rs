@@ -17,10 +17,10 @@ use crate::engine::statement;
 use crate::engine::types::{DecideBy, DecideRecorder, DecideSettings, DecideWhy};
 use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
-use crate::policy::{Field, Verdict as Leads};
+use crate::policy::{Field, Verdict as RuleVerdict};
 
 const NOWHERE: SetTarget = SetTarget {
-    verdict: Leads::Continue,
+    verdict: RuleVerdict::Continue,
     chain: 0,
 };
 
@@ -243,7 +243,7 @@ fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     let to = |verdict, chain| SetTarget { verdict, chain };
     match statement::ops(ways.walk, rule).last() {
         Some(&CompileOp::Verdict { verdict, chain }) => to(verdict, chain),
-        Some(CompileOp::Reject(_)) => to(Leads::Drop, 0),
+        Some(CompileOp::Reject(_)) => to(RuleVerdict::Drop, 0),
         Some(op @ CompileOp::Vmap { .. }) => {
             let mut target = NOWHERE;
             statement::walk(ways.walk, op, &mut target);
@@ -273,7 +273,7 @@ fn note_return<R>(ways: &mut Ways<R>) -> bool {
     let policy = frame::policy(ways.walk.policy.compiled, ways.base);
     let stack = &mut ways.walk.stack;
     let jump = stack.iter().rposition(|waiting| !waiting.fork.is_goto);
-    let accepts = jump.is_some() || policy == Leads::Accept;
+    let accepts = jump.is_some() || policy == RuleVerdict::Accept;
     for waiting in stack.iter_mut().skip(jump.unwrap_or(0)) {
         let fork = &mut waiting.fork;
         fork.joins = true;
@@ -305,13 +305,13 @@ fn note_lead<R: DecideRecorder>(
     past: Mark,
 ) -> bool {
     match lead.verdict {
-        Leads::Accept => note_accept(ways),
-        Leads::Drop | Leads::Continue => {}
-        Leads::Return => ways.aside |= note_return(ways),
-        Leads::Jump | Leads::Goto => {
+        RuleVerdict::Accept => note_accept(ways),
+        RuleVerdict::Drop | RuleVerdict::Continue => {}
+        RuleVerdict::Return => ways.aside |= note_return(ways),
+        RuleVerdict::Jump | RuleVerdict::Goto => {
             let fork = Fork {
                 joins: true,
-                is_goto: lead.verdict == Leads::Goto,
+                is_goto: lead.verdict == RuleVerdict::Goto,
                 aside: ways.aside,
                 next,
                 mark: past,
@@ -356,7 +356,7 @@ fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) 
 /// Records that ways have reached the end of the base chain, with a mark.
 fn note_policy<R>(ways: &mut Ways<R>, mark: Mark) {
     clear_end(ways);
-    if frame::end_by_policy(ways.walk, ways.base) == Leads::Accept {
+    if frame::end_by_policy(ways.walk, ways.base) == RuleVerdict::Accept {
         ways.accepted = join_marks(ways.accepted, mark);
         ways.accepts = true;
     }
@@ -391,14 +391,14 @@ fn end_by<R: DecideRecorder>(
     ways: &mut Ways<R>,
     number: u32,
     rule: &CompileRule,
-    verdict: Leads,
+    verdict: RuleVerdict,
 ) -> bool {
     clear_end(ways);
     frame::end_by_rule(ways.walk, verdict, number);
     if let Some(op @ CompileOp::Reject(_)) = statement::ops(ways.walk, rule).last() {
         statement::walk(ways.walk, op, &mut { NOWHERE });
     }
-    if verdict == Leads::Accept {
+    if verdict == RuleVerdict::Accept {
         note_accept(ways);
     }
     end_way(ways)
@@ -408,17 +408,17 @@ fn end_by<R: DecideRecorder>(
 fn follow<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) -> bool {
     let target = target(ways, rule);
     match target.verdict {
-        Leads::Continue => true,
-        Leads::Accept | Leads::Drop => end_by(ways, number, rule, target.verdict),
-        Leads::Return => end_chain(ways),
-        Leads::Jump => {
+        RuleVerdict::Continue => true,
+        RuleVerdict::Accept | RuleVerdict::Drop => end_by(ways, number, rule, target.verdict),
+        RuleVerdict::Return => end_chain(ways),
+        RuleVerdict::Jump => {
             let aside = ways.aside;
             frame::remember(ways.walk, number, Fork { aside, ..NO_FORK });
             ways.walk.way += 1;
             frame::enter_newly(ways.walk, target.chain);
             true
         }
-        Leads::Goto => {
+        RuleVerdict::Goto => {
             ways.walk.way += 1;
             frame::enter_newly(ways.walk, target.chain);
             true
@@ -447,7 +447,7 @@ fn go_past<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRul
         Mark::None => mark(ways),
         before => before,
     };
-    if target.verdict == Leads::Continue {
+    if target.verdict == RuleVerdict::Continue {
         set_mark(ways, join_marks(past, mark(ways)));
         note_leads(ways, number, rule, 0);
     } else if !note_lead(ways, number, target, 0, past) {

@@ -127,7 +127,7 @@ pub fn tell(events: &Events, kind: EventsKind, facts: &EventsFacts) {
 /// Converts all records to lines, and removes all policies except the latest.
 pub fn drain(events: &Events) {
     let mut inner = lock::lock(&events.shared.inner);
-    events::gather::take(&mut inner.gather);
+    events::gather::convert(&mut inner.gather);
     events::gather::forget(&mut inner.gather);
     drop(inner);
     wake(&events.shared);
@@ -154,7 +154,7 @@ pub fn tail(
         return Err((fd, Errno::EBUSY));
     };
     let mut lines = events::sink::lines_make(ROOM_TAIL);
-    events::sink::put(&mut lines, b"{\"ok\":true}\n");
+    events::sink::append(&mut lines, b"{\"ok\":true}\n");
     *free = Some(EventsTail {
         lines,
         verdicts,
@@ -281,7 +281,7 @@ fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
 fn work(shared: &Shared, sinks: &mut Sinks) -> Option<u16> {
     let now_ns = wait::clock();
     let mut inner = lock::lock(&shared.inner);
-    let found = events::gather::take(&mut inner.gather);
+    let found = events::gather::convert(&mut inner.gather);
     let waits = events::gather::tell_missed(&mut inner.gather, now_ns);
     drop(inner);
     flush(shared, sinks, now_ns);

@@ -115,7 +115,7 @@ pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
 
 /// Creates a worker's ring (`events::ring`).
 pub fn ring(gather: &mut EventsGather, index: u16) -> EventRing {
-    take(gather);
+    convert(gather);
     let (ring, records) = event::ring_make(
         gather.queue_first + index,
         &gather.wanted,
@@ -183,8 +183,8 @@ fn take_token(gather: &mut EventsGather) -> bool {
 
 /// Adds a line to a sink.
 /// - count: count to increase if the sink has no room for the line.
-fn put(lines: &mut EventsLines, line: &str, count: Count) {
-    if !events::sink::put(lines, line.as_bytes()) {
+fn append(lines: &mut EventsLines, line: &str, count: Count) {
+    if !events::sink::append(lines, line.as_bytes()) {
         counts::add(count, 1);
     }
 }
@@ -221,7 +221,7 @@ fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count:
     {
         if let Some(lines) = &mut gather.lines {
             let line = line_of(&mut plain, text, log, log_count, false);
-            put(lines, line, Count::EventsFailed);
+            append(lines, line, Count::EventsFailed);
         }
     }
     for tail in gather.tails.iter_mut().flatten() {
@@ -229,13 +229,13 @@ fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count:
         if tail.verdicts & classes != 0 {
             let line = if packet { &mut full } else { &mut plain };
             let line = line_of(line, text, log, log_count, packet);
-            put(&mut tail.lines, line, Count::TailLost);
+            append(&mut tail.lines, line, Count::TailLost);
         }
     }
 }
 
 /// Converts a record to lines: a line for each log statement, then the packet's line.
-fn take_event(gather: &mut EventsGather, event: &Event) {
+fn convert_event(gather: &mut EventsGather, event: &Event) {
     let known = known_of(gather, event.generation);
     let noted = event.outcome.log_count as usize;
     let iifname = name_of(&mut gather.interfaces, event.iif);
@@ -261,7 +261,7 @@ fn take_event(gather: &mut EventsGather, event: &Event) {
 }
 
 /// Converts all records in the rings. Returns true if there were any.
-pub fn take(gather: &mut EventsGather) -> bool {
+pub fn convert(gather: &mut EventsGather) -> bool {
     let mut found = false;
     for ring in 0..gather.records.len() {
         for _ in 0..RING_RECORDS {
@@ -269,7 +269,7 @@ pub fn take(gather: &mut EventsGather) -> bool {
             let Some(event) = records.and_then(|records| records.pop().ok()) else {
                 break;
             };
-            take_event(gather, &event);
+            convert_event(gather, &event);
             found = true;
         }
     }
@@ -283,7 +283,7 @@ fn tell_one(lines: &mut EventsLines, kind: EventsKind, place: Option<&str>, miss
         figures: &[missed],
     };
     let line = events::text::own_line(unix_time(), kind, &facts);
-    events::sink::has_room(lines, line.as_bytes()) && events::sink::put(lines, line.as_bytes())
+    events::sink::has_room(lines, line.as_bytes()) && events::sink::append(lines, line.as_bytes())
 }
 
 /// Reports to a sink the events that it lost because it had no room.
@@ -334,9 +334,9 @@ pub fn tell_missed(gather: &mut EventsGather, now_ns: u64) -> bool {
 pub fn tell(gather: &mut EventsGather, kind: EventsKind, facts: &EventsFacts) {
     let line = events::text::own_line(unix_time(), kind, facts);
     if let Some(lines) = &mut gather.lines {
-        put(lines, &line, Count::EventsFailed);
+        append(lines, &line, Count::EventsFailed);
     }
     for tail in gather.tails.iter_mut().flatten() {
-        put(&mut tail.lines, &line, Count::TailLost);
+        append(&mut tail.lines, &line, Count::TailLost);
     }
 }

@@ -91,7 +91,7 @@ fn address(packet: &Packet, bytes: &[u8]) -> String {
 }
 
 /// Adds addresses, ports, protocol, and type and code of ICMP, if the addresses are known.
-pub fn put_tuple(line: &mut EventLine, packet: &Packet) {
+pub fn fill_tuple(line: &mut EventLine, packet: &Packet) {
     let Some((source, destination)) = packet::addresses(packet) else {
         return;
     };
@@ -110,7 +110,7 @@ pub fn put_tuple(line: &mut EventLine, packet: &Packet) {
     }
 }
 
-fn put_ip(headers: &mut EventHeaders, packet: &Packet) {
+fn fill_ip(headers: &mut EventHeaders, packet: &Packet) {
     let ip = packet.bytes;
     if packet::addresses(packet).is_none() {
         return;
@@ -126,7 +126,7 @@ fn put_ip(headers: &mut EventHeaders, packet: &Packet) {
     }
 }
 
-fn put_tcp(headers: &mut EventHeaders, tcp: &[u8]) {
+fn fill_tcp(headers: &mut EventHeaders, tcp: &[u8]) {
     let flags = byte(tcp, 13);
     headers.tcpseq = Some(be32(tcp, 4).into());
     headers.tcpack = Some(be32(tcp, 8).into());
@@ -150,13 +150,13 @@ fn is_echo(packet: &Packet) -> bool {
     packet.has_icmp && echoes.contains(&packet.icmp_type)
 }
 
-fn put_layer4(headers: &mut EventHeaders, packet: &Packet) {
+fn fill_layer4(headers: &mut EventHeaders, packet: &Packet) {
     let offset = packet.l4_offset as usize;
     let Some(l4) = packet.bytes.get(offset..).filter(|_| offset > 0) else {
         return;
     };
     if packet.protocol == TCP && l4.len() >= packet::TCP_HEADER_BYTES as usize {
-        put_tcp(headers, l4);
+        fill_tcp(headers, l4);
     } else if packet.protocol == UDP && l4.len() >= packet::UDP_HEADER_BYTES as usize {
         headers.udplen = Some(be16(l4, 4).into());
     } else if is_echo(packet) && l4.len() >= packet::ICMP_HEADER_BYTES as usize {
@@ -166,8 +166,8 @@ fn put_layer4(headers: &mut EventHeaders, packet: &Packet) {
 }
 
 /// Adds the packet's length and the fields of its headers, as in Suricata's drop records.
-pub fn put_layers(headers: &mut EventHeaders, packet: &Packet) {
+pub fn fill_layers(headers: &mut EventHeaders, packet: &Packet) {
     headers.len = packet.original.into();
-    put_ip(headers, packet);
-    put_layer4(headers, packet);
+    fill_ip(headers, packet);
+    fill_layer4(headers, packet);
 }

@@ -243,7 +243,7 @@ pub fn client(fd: OwnedFd) -> EventsSink {
 }
 
 /// Adds a line, or counts it as lost. Returns true if there was room.
-pub fn put(lines: &mut EventsLines, line: &[u8]) -> bool {
+pub fn append(lines: &mut EventsLines, line: &[u8]) -> bool {
     if !has_room(lines, line) {
         lines.lost += 1;
         return false;
@@ -372,7 +372,7 @@ fn is_open(sink: &mut EventsSink, now_ns: u64) -> bool {
 
 /// Swaps in the pending lines if all earlier lines have been written. Returns true if there is something to write.
 /// - swap: calls `swap` under the lock.
-fn take(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64) -> bool {
+fn swap_in(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64) -> bool {
     if sink.written < sink.writing.len() {
         return true;
     }
@@ -382,14 +382,14 @@ fn take(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64
 }
 
 /// Writes as much as possible without blocking.
-/// - swap: as in `take`.
+/// - swap: as in `swap_in`.
 pub fn flush(
     sink: &mut EventsSink,
     swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64,
     now_ns: u64,
 ) {
     sink.blocked = false;
-    while now_ns >= sink.retry_ns && take(sink, swap) && is_open(sink, now_ns) {
+    while now_ns >= sink.retry_ns && swap_in(sink, swap) && is_open(sink, now_ns) {
         let from = sink.written;
         match write_some(sink) {
             Ok(written) => {

@@ -50,13 +50,13 @@ fn timestamp(time_ns: u64) -> Cow<'static, str> {
 }
 
 /// Adds the position and the comment of a rule.
-fn put_rule_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace) {
+fn fill_rule_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace) {
     let comment = describe::rule(policy, place).and_then(|rule| rule.comment.clone());
     own.rule = Some(describe::place(policy, place).into());
     own.comment = comment.map(Cow::from);
 }
 
-fn put_chain_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace) {
+fn fill_chain_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace) {
     let Some(table) = policy.tables.get(place.table as usize) else {
         return;
     };
@@ -67,7 +67,7 @@ fn put_chain_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlace
 }
 
 /// Adds the origin of the verdict.
-fn put_by(own: &mut EventTwinwall, text: &EventText) {
+fn fill_by(own: &mut EventTwinwall, text: &EventText) {
     let outcome = &text.event.outcome;
     let name = match outcome.by {
         DecideBy::Rule => "rule",
@@ -83,15 +83,15 @@ fn put_by(own: &mut EventTwinwall, text: &EventText) {
     };
     if outcome.by == DecideBy::Rule {
         let place = compile::rule_at(compiled, outcome.rule);
-        put_rule_place(own, policy, place);
-        put_chain_place(own, policy, place);
+        fill_rule_place(own, policy, place);
+        fill_chain_place(own, policy, place);
     } else if outcome.by == DecideBy::Policy {
-        put_chain_place(own, policy, compile::chain_at(compiled, outcome.chain));
+        fill_chain_place(own, policy, compile::chain_at(compiled, outcome.chain));
     }
 }
 
 /// Adds the members of the object `twinwall` that every packet has.
-fn put_own(own: &mut EventTwinwall, event: &Event) {
+fn fill_own(own: &mut EventTwinwall, event: &Event) {
     let outcome = &event.outcome;
     let mark = if outcome.mark_set {
         outcome.mark
@@ -129,7 +129,7 @@ fn input_of(text: &EventText, packet: &Packet) -> EventInput {
     }
 }
 
-fn put_packet(line: &mut EventLine, text: &EventText, packet: &Packet) {
+fn fill_packet(line: &mut EventLine, text: &EventText, packet: &Packet) {
     line.packet = Some(STANDARD.encode(packet.bytes).into());
     line.packet_info = Some(EventPacketInfo {
         linktype: LINKTYPE_RAW,
@@ -159,7 +159,7 @@ fn type_of(names: &Names) -> Cow<'static, str> {
 }
 
 /// Adds the names that the packet's client has shown, in the object of its protocol.
-fn put_names(line: &mut EventLine, names: &Names) {
+fn fill_names(line: &mut EventLine, names: &Names) {
     if names.state != NamesState::Known {
         return;
     }
@@ -201,8 +201,8 @@ fn begin_line(text: &EventText, packet: &Packet, name: &'static str) -> EventLin
         event_type: name.into(),
         ..EventLine::default()
     };
-    headers::put_tuple(&mut line, packet);
-    put_names(&mut line, &text.event.names);
+    headers::fill_tuple(&mut line, packet);
+    fill_names(&mut line, &text.event.names);
     line
 }
 
@@ -233,10 +233,10 @@ fn reason_of(by: DecideBy) -> Cow<'static, str> {
 }
 
 /// Adds the JSON object that describes the verdict, under the verdict's name.
-fn put_verdict(line: &mut EventLine, event: &Event, parsed: &Packet) {
+fn fill_verdict(line: &mut EventLine, event: &Event, parsed: &Packet) {
     let outcome = &event.outcome;
     let mut headers = EventHeaders::default();
-    headers::put_layers(&mut headers, parsed);
+    headers::fill_layers(&mut headers, parsed);
     match outcome.verdict {
         Verdict::Drop => {
             let reason = reason_of(outcome.by);
@@ -267,12 +267,12 @@ pub fn packet(text: &EventText, packet: bool) -> String {
         line.anomaly = Some(anomaly_of(event));
     } else {
         line = begin_line(text, &parsed, verdict::name(event.outcome.verdict));
-        put_verdict(&mut line, event, &parsed);
+        fill_verdict(&mut line, event, &parsed);
     }
-    put_by(&mut line.twinwall, text);
-    put_own(&mut line.twinwall, event);
+    fill_by(&mut line.twinwall, text);
+    fill_own(&mut line.twinwall, event);
     if packet {
-        put_packet(&mut line, text, &parsed);
+        fill_packet(&mut line, text, &parsed);
     }
     object::line(&line)
 }
@@ -295,12 +295,12 @@ pub fn log(text: &EventText, log: usize) -> Option<String> {
         level: value::level_name(said.level).into(),
         ..EventLog::default()
     };
-    headers::put_layers(&mut object.headers, &parsed);
+    headers::fill_layers(&mut object.headers, &parsed);
     line.log = Some(object);
-    put_rule_place(&mut line.twinwall, policy, place);
-    put_chain_place(&mut line.twinwall, policy, place);
+    fill_rule_place(&mut line.twinwall, policy, place);
+    fill_chain_place(&mut line.twinwall, policy, place);
     line.twinwall.statement = Some(place.statement.into());
-    put_own(&mut line.twinwall, event);
+    fill_own(&mut line.twinwall, event);
     Some(object::line(&line))
 }
 

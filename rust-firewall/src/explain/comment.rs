@@ -21,92 +21,92 @@ pub struct Comment {
 /// A known field: its name, and the function that parses its value. The function returns None if the value is invalid.
 struct Field {
     name: &'static str,
-    take: fn(&mut Comment, &[u8]) -> Option<()>,
+    store: fn(&mut Comment, &[u8]) -> Option<()>,
 }
 
-fn take_verdict(comment: &mut Comment, value: &[u8]) -> Option<()> {
+fn store_verdict(comment: &mut Comment, value: &[u8]) -> Option<()> {
     let mut verdicts = verdict::VERDICTS.iter();
     let named = verdicts.find(|(_, name)| name.as_bytes() == value)?;
     comment.verdict = Some(named.0);
     Some(())
 }
 
-fn take_hook(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.hook = Some(explain::read_hook(value)?);
+fn store_hook(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.hook = Some(explain::parse_hook(value)?);
     Some(())
 }
 
-fn take_iif(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.iif = explain::read_interface(value)?;
+fn store_iif(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.iif = explain::parse_interface(value)?;
     Some(())
 }
 
-fn take_oif(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.oif = explain::read_interface(value)?;
+fn store_oif(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.oif = explain::parse_interface(value)?;
     Some(())
 }
 
-fn take_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.mark = values::read_mark(value)?;
+fn store_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.mark = values::parse_mark(value)?;
     Some(())
 }
 
-fn take_uid(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.uid = Some(explain::read_id(value)?);
+fn store_uid(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.uid = Some(explain::parse_id(value)?);
     Some(())
 }
 
-fn take_gid(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.gid = Some(explain::read_id(value)?);
+fn store_gid(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.gid = Some(explain::parse_id(value)?);
     Some(())
 }
 
-fn take_ct_state(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.ct_state = Some(explain::read_ct_state(value)?);
+fn store_ct_state(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.ct_state = Some(explain::parse_ct_state(value)?);
     Some(())
 }
 
-fn take_ct_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
-    comment.facts.ct_mark = Some(values::read_mark(value)?);
+fn store_ct_mark(comment: &mut Comment, value: &[u8]) -> Option<()> {
+    comment.facts.ct_mark = Some(values::parse_mark(value)?);
     Some(())
 }
 
 const FIELDS: [Field; 9] = [
     Field {
         name: "verdict",
-        take: take_verdict,
+        store: store_verdict,
     },
     Field {
         name: "hook",
-        take: take_hook,
+        store: store_hook,
     },
     Field {
         name: "iif",
-        take: take_iif,
+        store: store_iif,
     },
     Field {
         name: "oif",
-        take: take_oif,
+        store: store_oif,
     },
     Field {
         name: "mark",
-        take: take_mark,
+        store: store_mark,
     },
     Field {
         name: "uid",
-        take: take_uid,
+        store: store_uid,
     },
     Field {
         name: "gid",
-        take: take_gid,
+        store: store_gid,
     },
     Field {
         name: "ct",
-        take: take_ct_state,
+        store: store_ct_state,
     },
     Field {
         name: "ctmark",
-        take: take_ct_mark,
+        store: store_ct_mark,
     },
 ];
 
@@ -141,7 +141,7 @@ fn all_within(text: &[u8], low: u8, high: u8) -> bool {
 
 /// Parses a field, NAME=VALUE. Returns None if it is damaged or repeated.
 /// - seen: in/out: bit n is set if FIELDS[n] has been parsed.
-fn take(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
+fn parse_word(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
     let equals = text.iter().position(|byte| *byte == b'=')?;
     let (name, value) = (text.get(..equals)?, text.get(equals + 1..)?);
     if !all_within(name, b'a', b'z') || !all_within(value, b'!', b'~') {
@@ -155,15 +155,15 @@ fn take(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
         return None;
     }
     *seen |= 1 << at;
-    (field.take)(comment, &decode(value)?)
+    (field.store)(comment, &decode(value)?)
 }
 
 /// Parses a comment after `COMMENT_BEGIN`. Returns None if it is damaged.
-pub fn read(text: &[u8]) -> Option<Comment> {
+pub fn parse(text: &[u8]) -> Option<Comment> {
     let mut comment = Comment::default();
     let mut seen = 0;
     for field in text.strip_prefix(b" ")?.split(|byte| *byte == b' ') {
-        take(&mut comment, field, &mut seen)?;
+        parse_word(&mut comment, field, &mut seen)?;
     }
     Some(comment)
 }

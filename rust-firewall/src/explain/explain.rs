@@ -319,8 +319,8 @@ fn decide_both<'a>(
 
 /// Sets the metadata of the current packet from its comment, or from the options if it has no valid comment. Returns
 /// the recorded verdict.
-fn take_facts(explain: &mut Explain, packet: &PcapPacket) -> Option<Verdict> {
-    let read = packet.comment.map(comment::read);
+fn set_metadata(explain: &mut Explain, packet: &PcapPacket) -> Option<Verdict> {
+    let read = packet.comment.map(comment::parse);
     if let Some(Some(comment)) = read {
         explain.facts = comment.facts;
         return comment.verdict;
@@ -340,7 +340,7 @@ fn explain_packet(
         explain.now_ns = packet.time_ns;
     }
     explain.now_ns = explain.now_ns.max(packet.time_ns);
-    let recorded = take_facts(explain, packet);
+    let recorded = set_metadata(explain, packet);
     let mut explained = decide_both(explain, packet)?;
     explained.recorded = recorded;
     explain.sums.recorded += u64::from(recorded.is_some());

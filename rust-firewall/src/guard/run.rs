@@ -303,7 +303,7 @@ fn unexpected(word: &str) -> Failure {
 
 /// Parses the argument "FD:NUMBER", and adopts the queue's socket.
 #[allow(unsafe_code)]
-fn take_queue(word: &str) -> Result<Watched, Failure> {
+fn parse_queue(word: &str) -> Result<Watched, Failure> {
     let (fd, number) = word.split_once(':').ok_or_else(|| unexpected(word))?;
     let fd: i32 = fd.parse().map_err(|_| unexpected(word))?;
     let number = number.parse().map_err(|_| unexpected(word))?;
@@ -346,7 +346,7 @@ fn set_level(name: &str) {
 }
 
 /// Parses the arguments of `guard::start`.
-fn take_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
+fn parse_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
     let words: Vec<String> = arguments
         .iter()
         .map(|word| String::from_utf8_lossy(word.as_bytes()).into_owned())
@@ -373,7 +373,7 @@ fn take_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
         firewall: getppid(),
         all: queues
             .iter()
-            .map(|word| take_queue(word))
+            .map(|word| parse_queue(word))
             .collect::<Result<_, _>>()?,
         batch: Box::default(),
     })
@@ -402,7 +402,7 @@ fn give_up(failure: &Failure) -> LogExit {
 
 /// Main program of the guard, run if the first argument is COMMAND. Returns the exit code.
 pub fn run(arguments: &[OsString]) -> LogExit {
-    let taken = take_arguments(arguments)
+    let taken = parse_arguments(arguments)
         .and_then(|mut guarding| settle_down(&mut guarding).map(|()| guarding));
     let mut guarding = match taken {
         Ok(guarding) => guarding,

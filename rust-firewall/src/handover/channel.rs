@@ -221,7 +221,7 @@ fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
 /// Removes the first line from the buffer. Returns the offsets of its start and of its line end; None if no line is
 /// complete.
 /// - looked: in/out: number of unread bytes that are known to contain no line end.
-fn take_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize, usize)> {
+fn extract_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize, usize)> {
     let begin = channel.begin;
     let left = channel.bytes.get(begin..channel.filled)?;
     let new = left.get(*looked..)?;
@@ -237,7 +237,7 @@ fn take_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(usize
 pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
     let mut looked = 0;
     loop {
-        if let Some((begin, end)) = take_line(channel, &mut looked) {
+        if let Some((begin, end)) = extract_line(channel, &mut looked) {
             return Ok(channel.bytes.get(begin..end).unwrap_or_default());
         }
         let result = match make_room(channel).and_then(|()| receive_some(channel)) {
@@ -253,7 +253,7 @@ pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
 /// after the deadline.
 pub fn line_if_any(channel: &mut HandoverChannel) -> Result<Option<&[u8]>, Failure> {
     let received = make_room(channel).and_then(|()| receive_some(channel));
-    if let Some((begin, end)) = take_line(channel, &mut 0) {
+    if let Some((begin, end)) = extract_line(channel, &mut 0) {
         return Ok(channel.bytes.get(begin..end));
     }
     match received {

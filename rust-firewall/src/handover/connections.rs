@@ -58,17 +58,17 @@ fn write_records(
             let connection = table::at(&mut connections.table, slot);
             let this = slot;
             bytes.clear();
-            record::put(&mut bytes, connection, &mut connections.pool, now_ns);
+            record::append(&mut bytes, connection, &mut connections.pool, now_ns);
             slot = connection.newer;
             if bytes.len() as u64 > left {
                 *left_out += 1;
                 left = 0; // smaller connections are not written in place of larger ones
-                lifetime::bury(connections, this, now_ns);
+                lifetime::record_removal(connections, this, now_ns);
                 continue;
             }
             left -= bytes.len() as u64;
             *told += 1;
-            handover::memory::put(memory, &bytes)?;
+            handover::memory::append(memory, &bytes)?;
         }
     }
     Ok(())
@@ -88,10 +88,10 @@ fn write_graves(
             continue;
         };
         bytes.clear();
-        record::put_number(&mut bytes, place.into(), NUMBER_BYTES);
-        record::put_number(&mut bytes, grave.tag.into(), NUMBER_BYTES);
-        record::put_number(&mut bytes, age.into(), NUMBER_BYTES);
-        handover::memory::put(memory, &bytes)?;
+        record::append_number(&mut bytes, place.into(), NUMBER_BYTES);
+        record::append_number(&mut bytes, grave.tag.into(), NUMBER_BYTES);
+        record::append_number(&mut bytes, age.into(), NUMBER_BYTES);
+        handover::memory::append(memory, &bytes)?;
         *count += 1;
     }
     Ok(())
@@ -107,20 +107,20 @@ pub fn write(
 ) -> Result<(), Errno> {
     let mut bytes = Vec::new();
     let (mut counts, mut graves) = ([0; 2], 0);
-    record::put_number(&mut bytes, FORM, FORM_BYTES);
-    handover::memory::put(memory, &bytes)?;
+    record::append_number(&mut bytes, FORM, FORM_BYTES);
+    handover::memory::append(memory, &bytes)?;
     write_records(memory, connections, room, now_ns, &mut counts)?;
     write_graves(memory, connections, now_ns, &mut graves)?;
     let [told, left_out] = counts;
     let table = &connections.table;
     bytes.clear();
     for word in table.grave_key.words {
-        record::put_number(&mut bytes, word, KEY_BYTES / KEY_WORDS);
+        record::append_number(&mut bytes, word, KEY_BYTES / KEY_WORDS);
     }
     for number in [table.mask, told, left_out, graves] {
-        record::put_number(&mut bytes, number.into(), NUMBER_BYTES);
+        record::append_number(&mut bytes, number.into(), NUMBER_BYTES);
     }
-    handover::memory::put(memory, &bytes)
+    handover::memory::append(memory, &bytes)
 }
 
 /// Returns the number of connections that were evicted from all lists.
@@ -168,7 +168,7 @@ fn parse_all(
     }
     connections.table.grave_key = SiphashKey { words };
     for _ in 0..told {
-        record::take(reading, connections, now_ns)?;
+        record::decode(reading, connections, now_ns)?;
     }
     if reading.left.len() as u64 != graves * 3 * NUMBER_BYTES as u64 {
         return Err("count");

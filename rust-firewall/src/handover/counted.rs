@@ -50,13 +50,13 @@ pub fn write_states(
     now_ns: u64,
 ) -> Result<(), Errno> {
     for (count, _) in counts::ALL {
-        handover::memory::put_number(memory, counts::get(count))?;
+        handover::memory::append_number(memory, counts::get(count))?;
     }
     for worker in &inner.workers.all {
         let stalled = worker.shared.stalled.load(Ordering::Relaxed);
-        handover::memory::put_number(memory, stalled)?;
+        handover::memory::append_number(memory, stalled)?;
         for word in stats::snapshot(&worker.shared.stats).words() {
-            handover::memory::put_number(memory, *word)?;
+            handover::memory::append_number(memory, *word)?;
         }
     }
     let Some(loaded) = inner.loaded.as_deref() else {
@@ -64,10 +64,10 @@ pub fn write_states(
     };
     for (word, limit) in loaded.flow.limits.iter().zip(&loaded.compiled.limits) {
         let tokens = flow::limit_tokens(word, limit, now_ns);
-        handover::memory::put_number(memory, tokens as u64)?;
+        handover::memory::append_number(memory, tokens as u64)?;
     }
     for word in &loaded.flow.quotas {
-        handover::memory::put_number(memory, word.0.load(Ordering::Relaxed))?;
+        handover::memory::append_number(memory, word.0.load(Ordering::Relaxed))?;
     }
     Ok(())
 }
@@ -86,15 +86,15 @@ pub fn write_sums(memory: &mut HandoverMemory, inner: &StateInner) -> Result<(),
         let logged = sources
             .iter()
             .map(|source| flow::logged(&source.counters, log));
-        handover::memory::put_number(memory, logged.fold(*began, u64::wrapping_add))?;
+        handover::memory::append_number(memory, logged.fold(*began, u64::wrapping_add))?;
     }
     for (counter, began) in (0..).zip(&began.counters) {
         let mut sum = *began;
         for source in &sources {
             flow::sum(&source.counters, counter, &mut sum);
         }
-        handover::memory::put_number(memory, sum.packets)?;
-        handover::memory::put_number(memory, sum.bytes)?;
+        handover::memory::append_number(memory, sum.packets)?;
+        handover::memory::append_number(memory, sum.bytes)?;
     }
     Ok(())
 }
@@ -108,7 +108,7 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
 /// Parses numbers from `words`, and stores each number that this process knows in `ours`. Returns None if a number
 /// exceeds the maximum of a counter.
 /// - places: index in `ours` of each number; None if its name is unknown.
-fn read_known<'a>(
+fn decode_known<'a>(
     words: &mut impl Iterator<Item = u64>,
     places: &[Option<usize>],
     ours: impl Iterator<Item = &'a mut u64>,
@@ -129,11 +129,11 @@ fn read_known<'a>(
 /// - bytes: the states; their length is `states_bytes`.
 pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static str> {
     let words = &mut words(bytes);
-    read_known(words, &taken.count_places, taken.counts.iter_mut()).ok_or("counts")?;
+    decode_known(words, &taken.count_places, taken.counts.iter_mut()).ok_or("counts")?;
     for queue in &mut taken.queues {
         let stalled = [&mut queue.stalled];
-        read_known(words, &[Some(0)], stalled.into_iter()).ok_or("stalled")?;
-        read_known(words, &taken.stat_places, queue.stats.words_mut()).ok_or("stats")?;
+        decode_known(words, &[Some(0)], stalled.into_iter()).ok_or("stalled")?;
+        decode_known(words, &taken.stat_places, queue.stats.words_mut()).ok_or("stats")?;
     }
     let mut states = MigrationStates::default();
     for (size, tokens) in taken.side.limit_sizes.iter().zip(&mut *words) {

@@ -43,11 +43,11 @@ fn set_of(compiled: &Compiled, identity: u64) -> Option<&CompileLearning> {
     sets.find(|set| set.identity == identity)
 }
 
-fn put_address(bytes: &mut Vec<u8>, address: &LearnedAddress, now_ns: u64) {
-    record::put_number(bytes, address.set, WORD_BYTES);
-    record::put_number(bytes, address.address as u64, WORD_BYTES);
-    record::put_number(bytes, (address.address >> 64) as u64, WORD_BYTES);
-    record::put_number(bytes, address.end_ns - now_ns, WORD_BYTES);
+fn append_address(bytes: &mut Vec<u8>, address: &LearnedAddress, now_ns: u64) {
+    record::append_number(bytes, address.set, WORD_BYTES);
+    record::append_number(bytes, address.address as u64, WORD_BYTES);
+    record::append_number(bytes, (address.address >> 64) as u64, WORD_BYTES);
+    record::append_number(bytes, address.end_ns - now_ns, WORD_BYTES);
 }
 
 /// Writes the addresses of the policy's sets.
@@ -68,8 +68,8 @@ fn write_addresses(
             continue;
         };
         bytes.clear();
-        put_address(&mut bytes, &address, now_ns);
-        handover::memory::put(memory, &bytes)?;
+        append_address(&mut bytes, &address, now_ns);
+        handover::memory::append(memory, &bytes)?;
         *count += 1;
     }
     Ok(())
@@ -79,16 +79,16 @@ fn write_addresses(
 pub fn write(memory: &mut HandoverMemory, compiled: &Compiled, now_ns: u64) -> Result<(), Errno> {
     let mut bytes = Vec::new();
     let mut count = 0;
-    record::put_number(&mut bytes, FORM, FORM_BYTES);
-    handover::memory::put(memory, &bytes)?;
+    record::append_number(&mut bytes, FORM, FORM_BYTES);
+    handover::memory::append(memory, &bytes)?;
     write_addresses(memory, compiled, now_ns, &mut count)?;
     bytes.clear();
-    record::put_number(&mut bytes, count.into(), COUNT_BYTES);
-    handover::memory::put(memory, &bytes)
+    record::append_number(&mut bytes, count.into(), COUNT_BYTES);
+    handover::memory::append(memory, &bytes)
 }
 
 /// Parses an address and adds it to its set. Fails with the name of the invalid part.
-fn take_address(
+fn decode_address(
     reading: &mut RecordReading,
     compiled: &Compiled,
     learned: &Learned,
@@ -141,7 +141,7 @@ fn parse_all(
         return Err("count");
     }
     for _ in 0..told {
-        take_address(reading, compiled, learned, now_ns, &mut taken)?;
+        decode_address(reading, compiled, learned, now_ns, &mut taken)?;
     }
     Ok(taken)
 }

@@ -67,7 +67,7 @@ fn flush(memory: &mut HandoverMemory) -> Result<(), Errno> {
 }
 
 /// Appends bytes, which may stay in the buffer.
-pub fn put(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
+pub fn append(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
     for part in bytes.chunks(STEP_BYTES) {
         if memory.bytes.len() + part.len() > STEP_BYTES {
             flush(memory)?;
@@ -78,8 +78,8 @@ pub fn put(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
 }
 
 /// Appends a number in little-endian order.
-pub fn put_number(memory: &mut HandoverMemory, number: u64) -> Result<(), Errno> {
-    put(memory, &number.to_le_bytes())
+pub fn append_number(memory: &mut HandoverMemory, number: u64) -> Result<(), Errno> {
+    append(memory, &number.to_le_bytes())
 }
 
 /// Reserves memory of `size` bytes, so that later writes allocate nothing.
@@ -88,7 +88,7 @@ pub fn reserve(memory: &mut HandoverMemory, size: u64) -> Result<(), Errno> {
     let mut left = size;
     while left > 0 {
         let part = left.min(STEP_BYTES as u64);
-        put(memory, zeros.get(..part as usize).unwrap_or_default())?;
+        append(memory, zeros.get(..part as usize).unwrap_or_default())?;
         left -= part;
     }
     flush(memory)?;

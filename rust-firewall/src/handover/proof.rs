@@ -23,7 +23,7 @@ fn send_number(port: u32, number: u64) -> nix::Result<()> {
 }
 
 /// Returns the netlink port and the number in the old firewall's answer.
-fn read_answer(answer: &Value) -> Result<(u32, u64), Failure> {
+fn parse_answer(answer: &Value) -> Result<(u32, u64), Failure> {
     if answer.get("ok") == Some(&Value::Bool(false)) {
         return Err(handover::state::fail_refused(answer));
     }
@@ -41,7 +41,7 @@ fn read_answer(answer: &Value) -> Result<(u32, u64), Failure> {
 pub fn give(channel: &mut HandoverChannel) -> Result<(), Failure> {
     handover::channel::send(channel, REQUEST, None)?;
     let line = handover::channel::line(channel)?;
-    let (port, number) = read_answer(&serde_json::from_slice(line).unwrap_or_default())?;
+    let (port, number) = parse_answer(&serde_json::from_slice(line).unwrap_or_default())?;
     send_number(port, number).map_err(|error| match error {
         Errno::EPERM => failure_set(
             LogExit::Capability,

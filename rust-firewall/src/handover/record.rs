@@ -108,23 +108,23 @@ pub fn begin(bytes: &[u8]) -> RecordReading<'_> {
 }
 
 /// Appends a number of the given size in bytes.
-pub fn put_number(record: &mut Vec<u8>, number: u64, bytes: usize) {
+pub fn append_number(record: &mut Vec<u8>, number: u64, bytes: usize) {
     let number = number.to_le_bytes();
     record.extend_from_slice(number.get(..bytes).unwrap_or_default());
 }
 
-fn put_part(record: &mut Vec<u8>, bytes: &[u8]) {
+fn append_part(record: &mut Vec<u8>, bytes: &[u8]) {
     record.extend_from_slice(bytes);
 }
 
-fn put_key(record: &mut Vec<u8>, key: &ConnectionKey) {
+fn append_key(record: &mut Vec<u8>, key: &ConnectionKey) {
     let [first, ..] = key;
     let words = match first >> 8 & 0xff {
         4 => IPV4_WORDS,
         _ => KEY_WORDS,
     };
     for word in key.iter().take(words) {
-        put_number(record, *word, 8);
+        append_number(record, *word, 8);
     }
 }
 
@@ -151,24 +151,24 @@ fn flags_of(connection: &Connection) -> u64 {
 }
 
 /// Appends the fields that only TCP or only UDP has.
-fn put_protocol(record: &mut Vec<u8>, connection: &Connection) {
+fn append_protocol(record: &mut Vec<u8>, connection: &Connection) {
     if !connection.is_udp {
-        put_number(record, connection.begun.into(), 4);
-        put_number(record, connection.server_begun.into(), 4);
-        put_number(record, connection.server_end.into(), 4);
-        put_number(record, connection.pending_base.into(), 4);
-        put_number(record, connection.pending_client_interface.into(), 4);
-        put_number(record, connection.pending_server_interface.into(), 4);
+        append_number(record, connection.begun.into(), 4);
+        append_number(record, connection.server_begun.into(), 4);
+        append_number(record, connection.server_end.into(), 4);
+        append_number(record, connection.pending_base.into(), 4);
+        append_number(record, connection.pending_client_interface.into(), 4);
+        append_number(record, connection.pending_server_interface.into(), 4);
         return;
     }
     let keys = &connection.keys;
-    put_number(record, keys.version.into(), 4);
-    put_part(record, &keys.key);
-    put_part(record, &keys.iv);
-    put_part(record, &keys.header);
-    put_number(record, keys.next, 8);
-    put_number(record, connection.id_bytes.into(), 1);
-    put_part(record, &connection.id);
+    append_number(record, keys.version.into(), 4);
+    append_part(record, &keys.key);
+    append_part(record, &keys.iv);
+    append_part(record, &keys.header);
+    append_number(record, keys.next, 8);
+    append_number(record, connection.id_bytes.into(), 1);
+    append_part(record, &connection.id);
 }
 
 /// Returns true if a connection carries HTTP requests.
@@ -176,35 +176,35 @@ fn is_http(names: &Names) -> bool {
     names.state == NamesState::Known && names.protocol == NamesProtocol::Http
 }
 
-fn put_names(record: &mut Vec<u8>, names: &Names) {
-    put_number(record, names.state as u64, 1);
-    put_number(record, names.protocol as u64, 1);
-    put_number(record, names.host_length.into(), 1);
-    put_number(record, names.alpn_length.into(), 1);
-    put_number(record, names.method_length.into(), 1);
-    put_number(record, names.version.into(), 2);
-    put_number(record, names.dns_type.into(), 2);
+fn append_names(record: &mut Vec<u8>, names: &Names) {
+    append_number(record, names.state as u64, 1);
+    append_number(record, names.protocol as u64, 1);
+    append_number(record, names.host_length.into(), 1);
+    append_number(record, names.alpn_length.into(), 1);
+    append_number(record, names.method_length.into(), 1);
+    append_number(record, names.version.into(), 2);
+    append_number(record, names.dns_type.into(), 2);
     let host = names.host.get(..names.host_length.into());
     let alpn = names.alpn.get(..names.alpn_length.into());
     let method = names.method.get(..names.method_length.into());
     for field in [host, alpn, method] {
-        put_part(record, field.unwrap_or_default());
+        append_part(record, field.unwrap_or_default());
     }
 }
 
-fn put_requests(record: &mut Vec<u8>, requests: &Requests) {
-    put_number(record, requests.next, 8);
-    put_number(record, requests.awaited as u64, 1);
+fn append_requests(record: &mut Vec<u8>, requests: &Requests) {
+    append_number(record, requests.next, 8);
+    append_number(record, requests.awaited as u64, 1);
 }
 
 /// Appends the stored pieces of a stream.
-fn put_spans(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool) {
+fn append_spans(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool) {
     let stream = &connection.stream;
     let spans = stream.spans.iter().take(stream.span_count.into());
-    put_number(record, stream.span_count.into(), 1);
+    append_number(record, stream.span_count.into(), 1);
     for span in spans.clone() {
-        put_number(record, span.start.into(), 2);
-        put_number(record, span.end.into(), 2);
+        append_number(record, span.start.into(), 2);
+        append_number(record, span.end.into(), 2);
     }
     for span in spans {
         let at = record.len();
@@ -215,26 +215,26 @@ fn put_spans(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool) {
 }
 
 /// Appends a connection.
-pub fn put(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_ns: u64) {
+pub fn append(record: &mut Vec<u8>, connection: &Connection, pool: &mut Pool, now_ns: u64) {
     let stream = &connection.stream;
-    put_key(record, &connection.key);
-    put_number(record, connection.list as u64, 1);
-    put_number(record, flags_of(connection), 2);
-    put_number(record, now_ns.saturating_sub(connection.since_ns), 8);
-    put_number(record, connection.client_interface.into(), 4);
-    put_number(record, connection.server_interface.into(), 4);
-    put_number(record, connection.client_passed.into(), 4);
-    put_number(record, connection.server_passed.into(), 4);
-    put_number(record, stream.base.into(), 4);
-    put_number(record, stream.decided.into(), 4);
-    put_number(record, stream.acked.into(), 4);
-    put_protocol(record, connection);
-    put_names(record, &connection.names);
+    append_key(record, &connection.key);
+    append_number(record, connection.list as u64, 1);
+    append_number(record, flags_of(connection), 2);
+    append_number(record, now_ns.saturating_sub(connection.since_ns), 8);
+    append_number(record, connection.client_interface.into(), 4);
+    append_number(record, connection.server_interface.into(), 4);
+    append_number(record, connection.client_passed.into(), 4);
+    append_number(record, connection.server_passed.into(), 4);
+    append_number(record, stream.base.into(), 4);
+    append_number(record, stream.decided.into(), 4);
+    append_number(record, stream.acked.into(), 4);
+    append_protocol(record, connection);
+    append_names(record, &connection.names);
     if is_http(&connection.names) {
-        put_requests(record, &connection.requests);
-        put_requests(record, &connection.requests_begun);
+        append_requests(record, &connection.requests);
+        append_requests(record, &connection.requests_begun);
     }
-    put_spans(record, connection, pool);
+    append_spans(record, connection, pool);
 }
 
 /// Removes bytes from the front of the unread bytes, and returns them; returns no bytes if fewer are left.
@@ -256,7 +256,7 @@ pub fn number(reading: &mut RecordReading, bytes: usize) -> u64 {
 }
 
 /// Fills a field with the next unread bytes, if enough are left.
-fn take_part(reading: &mut RecordReading, field: &mut [u8]) {
+fn decode_part(reading: &mut RecordReading, field: &mut [u8]) {
     let bytes = part(reading, field.len());
     for (to, from) in field.iter_mut().zip(bytes) {
         *to = *from;
@@ -276,7 +276,7 @@ fn is_key(key: &ConnectionKey) -> bool {
 }
 
 /// Parses a key. Returns None if it is invalid, or if the table already contains it.
-fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<ConnectionKey> {
+fn decode_key(reading: &mut RecordReading, connections: &Connections) -> Option<ConnectionKey> {
     let mut key = [0; KEY_WORDS];
     let [first, rest @ ..] = &mut key;
     *first = number(reading, 8);
@@ -293,7 +293,7 @@ fn take_key(reading: &mut RecordReading, connections: &Connections) -> Option<Co
 
 /// Checks the list and the age of a connection. Returns true if the list does not come before the previous connection's
 /// list, the age does not increase within a list, and the list may contain the protocol.
-fn take_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) -> bool {
+fn decode_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) -> bool {
     let place = ORDER.iter().position(|known| *known as u64 == list);
     let Some(place) = place.filter(|place| *place >= reading.list) else {
         return false;
@@ -330,7 +330,7 @@ fn set_flags(connection: &mut Connection, flags: u64) {
 }
 
 /// Parses the fields that only TCP or only UDP has. Returns true if they are valid.
-fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bool {
+fn decode_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bool {
     if !connection.is_udp {
         connection.begun = number(reading, 4) as u32;
         connection.server_begun = number(reading, 4) as u32;
@@ -342,12 +342,12 @@ fn take_protocol(reading: &mut RecordReading, connection: &mut Connection) -> bo
     }
     let keys = &mut connection.keys;
     keys.version = number(reading, 4) as u32;
-    take_part(reading, &mut keys.key);
-    take_part(reading, &mut keys.iv);
-    take_part(reading, &mut keys.header);
+    decode_part(reading, &mut keys.key);
+    decode_part(reading, &mut keys.iv);
+    decode_part(reading, &mut keys.header);
     keys.next = number(reading, 8);
     connection.id_bytes = number(reading, 1) as u8;
-    take_part(reading, &mut connection.id);
+    decode_part(reading, &mut connection.id);
     !reading.cut
         && quic::is_understood(keys.version)
         && keys.next <= NUMBERS
@@ -403,7 +403,7 @@ fn are_names(names: &Names, is_udp: bool) -> bool {
 }
 
 /// Parses names. Returns true if they are valid.
-fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> bool {
+fn decode_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> bool {
     let state = STATES.get(number(reading, 1) as usize);
     let protocol = PROTOCOLS.get(number(reading, 1) as usize);
     let (host, alpn) = (number(reading, 1) as usize, number(reading, 1) as usize);
@@ -422,14 +422,14 @@ fn take_names(reading: &mut RecordReading, names: &mut Names, is_udp: bool) -> b
     names.host_length = host as u8;
     names.alpn_length = alpn as u8;
     names.method_length = method as u8;
-    take_part(reading, names.host.get_mut(..host).unwrap_or_default());
-    take_part(reading, names.alpn.get_mut(..alpn).unwrap_or_default());
-    take_part(reading, names.method.get_mut(..method).unwrap_or_default());
+    decode_part(reading, names.host.get_mut(..host).unwrap_or_default());
+    decode_part(reading, names.alpn.get_mut(..alpn).unwrap_or_default());
+    decode_part(reading, names.method.get_mut(..method).unwrap_or_default());
     !reading.cut && are_names(names, is_udp)
 }
 
 /// Parses the state of a connection's HTTP request parser. Returns true if it is valid.
-fn take_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
+fn decode_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
     requests.next = number(reading, 8);
     let Some(&awaited) = AWAITED.get(number(reading, 1) as usize) else {
         return false;
@@ -439,7 +439,7 @@ fn take_requests(reading: &mut RecordReading, requests: &mut Requests) -> bool {
 }
 
 /// Parses the borders of a stream's pieces. Returns their number if they are valid.
-fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) -> Option<usize> {
+fn decode_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) -> Option<usize> {
     let count = number(reading, 1) as usize;
     let mut end = None;
     for span in spans.get_mut(..count)? {
@@ -456,14 +456,14 @@ fn take_spans(reading: &mut RecordReading, spans: &mut [StreamSpan; SPANS_MAX]) 
 
 /// Parses the pieces of a stream and stores them. If memory is missing, the connection becomes unreadable. Returns true
 /// if the pieces are valid.
-fn take_stream(
+fn decode_stream(
     reading: &mut RecordReading,
     connections: &mut Connections,
     slot: u32,
     now_ns: u64,
 ) -> bool {
     let mut spans = [StreamSpan::default(); SPANS_MAX];
-    let Some(count) = take_spans(reading, &mut spans) else {
+    let Some(count) = decode_spans(reading, &mut spans) else {
         return false;
     };
     let stream = &table::at(&mut connections.table, slot).stream;
@@ -479,29 +479,29 @@ fn take_stream(
     for span in spans.iter().take(count) {
         let bytes = part(reading, (span.end - span.start).into());
         if is_kept && !reading.cut {
-            let put = lifetime::keep(connections, slot, span.start.into(), bytes, now_ns);
+            let put = lifetime::store(connections, slot, span.start.into(), bytes, now_ns);
             is_kept = put == StreamPut::Kept;
         }
     }
     if !is_kept {
-        lifetime::unreadable(connections, slot, ConnectionCause::Pool, now_ns);
+        lifetime::make_unreadable(connections, slot, ConnectionCause::Pool, now_ns);
     }
     !reading.cut
 }
 
 /// Parses the next connection and adds it to the table. Fails with the name of the invalid part; then the table may
 /// contain a part of the connection.
-pub fn take(
+pub fn decode(
     reading: &mut RecordReading,
     connections: &mut Connections,
     now_ns: u64,
 ) -> Result<(), &'static str> {
-    let key = take_key(reading, connections).ok_or("key")?;
+    let key = decode_key(reading, connections).ok_or("key")?;
     let [first, ..] = key;
     let is_udp = first & 0xff == UDP;
     let (list, flags) = (number(reading, 1), number(reading, 2));
     let age_ns = number(reading, 8);
-    if reading.cut || !take_list(reading, list, age_ns, is_udp) {
+    if reading.cut || !decode_list(reading, list, age_ns, is_udp) {
         return Err("list");
     }
     let is_odd = flags & !FLAGS != 0 || flags & (DNS | AHEAD) == AHEAD;
@@ -523,10 +523,10 @@ pub fn take(
     connection.stream.base = number(reading, 4) as u32;
     connection.stream.decided = number(reading, 4) as u32;
     connection.stream.acked = number(reading, 4) as u32;
-    if !take_protocol(reading, connection) {
+    if !decode_protocol(reading, connection) {
         return Err("protocol");
     }
-    let is_good = take_names(reading, &mut connection.names, is_udp);
+    let is_good = decode_names(reading, &mut connection.names, is_udp);
     let is_http = is_http(&connection.names);
     let is_odd = connection.may_retry && !retry::can(&connection.names)
         || connection.may_switch && !is_http
@@ -535,8 +535,8 @@ pub fn take(
         return Err("names");
     }
     let is_good = !is_http
-        || take_requests(reading, &mut connection.requests)
-            && take_requests(reading, &mut connection.requests_begun);
+        || decode_requests(reading, &mut connection.requests)
+            && decode_requests(reading, &mut connection.requests_begun);
     if !is_good {
         return Err("requests");
     }
@@ -546,7 +546,7 @@ pub fn take(
         let id = id.get(..bytes.into()).unwrap_or_default();
         ids::add(&mut connections.table, slot, id);
     }
-    match take_stream(reading, connections, slot, now_ns) {
+    match decode_stream(reading, connections, slot, now_ns) {
         true => Ok(()),
         false => Err("stream"),
     }

@@ -32,38 +32,38 @@ pub struct HandoverRules {
     next_limit: usize,
 }
 
-fn put_length(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
-    handover::memory::put(memory, &(bytes.len() as u32).to_le_bytes())
+fn append_length(memory: &mut HandoverMemory, bytes: &[u8]) -> Result<(), Errno> {
+    handover::memory::append(memory, &(bytes.len() as u32).to_le_bytes())
 }
 
-fn put_rule(
+fn append_rule(
     writing: &mut HandoverRules,
     loaded: &Loaded,
     rule: &MigrationRule,
 ) -> Result<(), Errno> {
     let memory = &mut writing.memory;
-    put_length(memory, &rule.chain)?;
+    append_length(memory, &rule.chain)?;
     match &rule.comment {
-        Some(comment) => put_length(memory, comment)?,
-        None => handover::memory::put(memory, &NO_COMMENT.to_le_bytes())?,
+        Some(comment) => append_length(memory, comment)?,
+        None => handover::memory::append(memory, &NO_COMMENT.to_le_bytes())?,
     }
-    put_length(memory, &rule.text)?;
-    handover::memory::put(memory, &rule.count)?;
+    append_length(memory, &rule.text)?;
+    handover::memory::append(memory, &rule.count)?;
     for _ in 0..rule.count[MigrationKind::Limits as usize] {
         let limit = loaded.compiled.limits.get(writing.next_limit);
-        handover::memory::put_number(memory, limit.map_or(0, |limit| limit.size as u64))?;
+        handover::memory::append_number(memory, limit.map_or(0, |limit| limit.size as u64))?;
         writing.next_limit += 1;
     }
-    handover::memory::put(memory, &rule.chain)?;
-    handover::memory::put(memory, rule.comment.as_deref().unwrap_or_default())?;
-    handover::memory::put(memory, &rule.text)
+    handover::memory::append(memory, &rule.chain)?;
+    handover::memory::append(memory, rule.comment.as_deref().unwrap_or_default())?;
+    handover::memory::append(memory, &rule.text)
 }
 
 /// Starts writing the rules of a policy; None = there is no policy.
 pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
     let mut memory = handover::memory::make()?;
     let rules = loaded.map_or(0, |loaded| loaded.compiled.rules.len() as u32);
-    handover::memory::put(&mut memory, &rules.to_le_bytes())?;
+    handover::memory::append(&mut memory, &rules.to_le_bytes())?;
     Ok(HandoverRules {
         memory,
         at: MigrationPlace::default(),
@@ -82,54 +82,58 @@ pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<boo
             handover::memory::seal(&mut writing.memory)?;
             return Ok(false);
         };
-        put_rule(writing, loaded, &rule)?;
+        append_rule(writing, loaded, &rule)?;
     }
     Ok(true)
 }
 
 /// Removes bytes from the front of `left`, and returns them; None if fewer are left.
-fn take<'a>(left: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
+fn consume<'a>(left: &mut &'a [u8], bytes: usize) -> Option<&'a [u8]> {
     let (taken, rest) = left.split_at_checked(bytes)?;
     *left = rest;
     Some(taken)
 }
 
-fn take_length(left: &mut &[u8]) -> Option<u32> {
-    Some(u32::from_le_bytes(take(left, 4)?.try_into().ok()?))
+fn decode_length(left: &mut &[u8]) -> Option<u32> {
+    Some(u32::from_le_bytes(consume(left, 4)?.try_into().ok()?))
 }
 
 /// Parses a text; None if it is incomplete or contains a NUL.
-fn take_text(left: &mut &[u8], bytes: u32) -> Option<Vec<u8>> {
-    let text = take(left, bytes as usize)?;
+fn decode_text(left: &mut &[u8], bytes: u32) -> Option<Vec<u8>> {
+    let text = consume(left, bytes as usize)?;
     (!text.contains(&0)).then(|| text.to_vec())
 }
 
-fn take_limit_size(left: &mut &[u8]) -> Option<i64> {
-    let size = i64::from_le_bytes(take(left, 8)?.try_into().ok()?);
+fn decode_limit_size(left: &mut &[u8]) -> Option<i64> {
+    let size = i64::from_le_bytes(consume(left, 8)?.try_into().ok()?);
     (1..=LIMIT_SIZE_MAX).contains(&size).then_some(size)
 }
 
 fn parse_rule(left: &mut &[u8], side: &mut MigrationSide) -> Option<MigrationRule> {
-    let lengths = [take_length(left)?, take_length(left)?, take_length(left)?];
+    let lengths = [
+        decode_length(left)?,
+        decode_length(left)?,
+        decode_length(left)?,
+    ];
     let [chain, comment, text] = lengths;
-    let count: [u8; KIND_COUNT] = take(left, KIND_COUNT)?.try_into().ok()?;
+    let count: [u8; KIND_COUNT] = consume(left, KIND_COUNT)?.try_into().ok()?;
     let statements: usize = count.iter().map(|count| usize::from(*count)).sum();
     if statements > STATEMENTS_MAX {
         return None;
     }
     for _ in 0..count[MigrationKind::Limits as usize] {
-        side.limit_sizes.push(take_limit_size(left)?);
+        side.limit_sizes.push(decode_limit_size(left)?);
     }
     for (total, count) in side.totals.iter_mut().zip(count) {
         *total += u32::from(count);
     }
     Some(MigrationRule {
-        chain: take_text(left, chain)?,
+        chain: decode_text(left, chain)?,
         comment: match comment {
             NO_COMMENT => None,
-            bytes => Some(take_text(left, bytes)?),
+            bytes => Some(decode_text(left, bytes)?),
         },
-        text: take_text(left, text)?,
+        text: decode_text(left, text)?,
         count,
     })
 }
@@ -138,7 +142,7 @@ fn parse_rule(left: &mut &[u8], side: &mut MigrationSide) -> Option<MigrationRul
 pub fn parse(bytes: &[u8]) -> Option<MigrationSide> {
     let left = &mut &*bytes;
     let mut side = MigrationSide::default();
-    let rules = take_length(left)? as usize;
+    let rules = decode_length(left)? as usize;
     if rules > RULES_MAX {
         return None;
     }

@@ -114,7 +114,7 @@ pub fn fail_part(part: &str) -> Failure {
 }
 
 /// Parses a required number.
-fn read_number(object: &Value, key: &str, max: i64) -> Result<i64, Failure> {
+fn parse_number(object: &Value, key: &str, max: i64) -> Result<i64, Failure> {
     let number = object.get(key).and_then(Value::as_i64);
     number
         .filter(|number| (0..=max).contains(number))
@@ -123,10 +123,10 @@ fn read_number(object: &Value, key: &str, max: i64) -> Result<i64, Failure> {
 
 fn parse_queue(object: &Value) -> Result<WorkerHandover, Failure> {
     Ok(WorkerHandover {
-        number: read_number(object, "queue", u16::MAX.into())? as u16,
+        number: parse_number(object, "queue", u16::MAX.into())? as u16,
         handover: QueueHandover {
-            copy_bytes: read_number(object, "copy_bytes", u32::MAX.into())? as u32,
-            flags: read_number(object, "flags", u32::MAX.into())? as u32,
+            copy_bytes: parse_number(object, "copy_bytes", u32::MAX.into())? as u32,
+            flags: parse_number(object, "flags", u32::MAX.into())? as u32,
         },
         ..WorkerHandover::default()
     })
@@ -195,11 +195,11 @@ fn parse_object(object: &Value, state: &mut Handover) -> Result<(), Failure> {
     if object.get("ok") == Some(&Value::Bool(false)) {
         return Err(fail_refused(object));
     }
-    if read_number(object, "version", i64::MAX)? as u64 != VERSION {
+    if parse_number(object, "version", i64::MAX)? as u64 != VERSION {
         return Err(fail_version());
     }
-    state.pid = read_number(object, "pid", i32::MAX.into())?;
-    state.generation = read_number(object, "generation", u32::MAX.into())? as u32;
+    state.pid = parse_number(object, "pid", i32::MAX.into())?;
+    state.generation = parse_number(object, "generation", u32::MAX.into())? as u32;
     for ((_, name), option) in FD_NAMES.iter().zip(&mut state.options) {
         *option = text_of(object, name);
     }

@@ -117,7 +117,7 @@ fn check_queues(options: &Options, taken: &Handover) -> Result<(), Failure> {
 }
 
 /// Reads the old policy's rules from the received memory file.
-fn read_rules(taken: &mut Handover) -> Result<(), Failure> {
+fn decode_rules(taken: &mut Handover) -> Result<(), Failure> {
     let fd = taken.rules.take().ok_or_else(|| fail_line("old"))?;
     let bytes = handover::memory::open(fd, handover::rules::BYTES_MAX)
         .and_then(|sealed| handover::memory::read(&sealed));
@@ -150,7 +150,7 @@ fn ask(
     handover::state::parse(handover::channel::line(channel)?, taken)?;
     receive_fds(channel, taken)?;
     check_queues(options, taken)?;
-    read_rules(taken)
+    decode_rules(taken)
 }
 
 /// Requests the upgrade from the process at `path` (--take-over), and receives its state and descriptors. The old
@@ -196,7 +196,7 @@ fn receive_memory(
 }
 
 /// Reads the connections of an old worker into a new worker's table. Fails with the name of the invalid part.
-fn read_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken, &'static str> {
+fn decode_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTaken, &'static str> {
     let bytes = handover::memory::open(fd, handover::connections::BYTES_MAX)
         .and_then(|sealed| handover::memory::read(&sealed))
         .map_err(|_| "memory")?;
@@ -220,13 +220,13 @@ fn warm(inner: &mut StateInner, connections: u32) {
 
 /// Receives the old workers' connections into the tables of the new workers. If any connection is invalid, all tables
 /// stay empty: existing connections are then unknown, as if they had begun before the firewall.
-fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), Failure> {
+fn receive_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), Failure> {
     for worker in &mut inner.workers.all {
         let fd = receive_named(channel_of(taken)?, CONNECTIONS)?;
         if taken.refused.is_some() {
             continue;
         }
-        match read_connections(fd, worker) {
+        match decode_connections(fd, worker) {
             Ok(followed) => {
                 taken.followed.taken += followed.taken;
                 taken.followed.left_out += followed.left_out;
@@ -245,7 +245,7 @@ fn take_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), 
 
 /// Receives the addresses that the old policy's sets have learned into the new policy's sets. If any address is
 /// invalid, the sets stay empty and learn anew.
-fn take_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure> {
+fn receive_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure> {
     let fd = receive_named(channel_of(taken)?, LEARNED)?;
     let read = handover::memory::open(fd, handover::learned::BYTES_MAX)
         .and_then(|sealed| handover::memory::read(&sealed));
@@ -298,10 +298,10 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let read = receive_memory(channel, STATES, bytes)?;
     handover::counted::parse_states(&read, taken).map_err(handover::state::fail_part)?;
     if taken.connections.is_some() {
-        take_connections(taken, &mut inner)?;
+        receive_connections(taken, &mut inner)?;
     }
     if let Some(loaded) = inner.loaded.as_ref().filter(|_| taken.learns) {
-        take_learned(taken, &loaded.compiled)?;
+        receive_learned(taken, &loaded.compiled)?;
     }
     for (worker, queue) in inner.workers.all.iter().zip(&taken.queues) {
         worker::go_on(&worker.shared, &queue.stats, queue.stalled);

@@ -116,7 +116,7 @@ fn add_label(host: &mut AnswerHost, label: &[u8]) -> bool {
 /// - offset: offset of the name in the message.
 /// - host: out: the name.
 /// - Returns the offset after the name's bytes at `offset`; None if the name is malformed.
-fn read_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usize> {
+fn parse_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usize> {
     let mut left = cursor::begin(message.get(offset..)?);
     let mut end = None;
     let mut limit = offset;
@@ -152,7 +152,7 @@ fn read_name(message: &[u8], offset: usize, host: &mut AnswerHost) -> Option<usi
 
 /// Reads a record. Returns None if the record is cut.
 /// - offset: offset after the record's name.
-fn read_record(message: &[u8], offset: usize) -> Option<Record<'_>> {
+fn parse_record(message: &[u8], offset: usize) -> Option<Record<'_>> {
     let mut left = cursor::begin(message.get(offset..)?);
     let kind = cursor::number(&mut left, 2) as u16;
     let is_internet = cursor::number(&mut left, 2) == u32::from(CLASS_IN);
@@ -194,12 +194,12 @@ fn add_address(record: &Record, answer: &mut Answer) -> bool {
 /// Reads the answer records, and adds the addresses of the question's name, also after aliases. Returns false if a
 /// record is malformed.
 /// - offset: offset of the first record in the message.
-fn read_records(message: &[u8], mut offset: usize, records: u32, answer: &mut Answer) -> bool {
+fn parse_records(message: &[u8], mut offset: usize, records: u32, answer: &mut Answer) -> bool {
     let mut sought = answer.host;
     let mut owner = AnswerHost::default();
     for _ in 0..records {
-        let behind = read_name(message, offset, &mut owner);
-        let Some(record) = behind.and_then(|behind| read_record(message, behind)) else {
+        let behind = parse_name(message, offset, &mut owner);
+        let Some(record) = behind.and_then(|behind| parse_record(message, behind)) else {
             return false;
         };
         offset = record.data_offset + record.data.bytes.len();
@@ -207,7 +207,7 @@ fn read_records(message: &[u8], mut offset: usize, records: u32, answer: &mut An
             continue;
         }
         if record.kind == TYPE_CNAME {
-            if read_name(message, record.data_offset, &mut sought) != Some(offset) {
+            if parse_name(message, record.data_offset, &mut sought) != Some(offset) {
                 return false;
             }
             answer.ttl = answer.ttl.min(record.ttl);
@@ -237,7 +237,7 @@ pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
     if flags & OPCODE != 0 || questions != 1 {
         return None;
     }
-    let offset = read_name(message, HEADER_BYTES, &mut answer.host)?;
+    let offset = parse_name(message, HEADER_BYTES, &mut answer.host)?;
     left = cursor::begin(message.get(offset..)?);
     answer.dns_type = cursor::number(&mut left, 2) as u16;
     answer.class = cursor::number(&mut left, 2) as u16;
@@ -249,7 +249,7 @@ pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
 /// - answer: in: result of `question`; out: addresses and ttl are set. There are no addresses unless the message is
 ///   readable.
 /// - Returns true if the message is readable.
-pub fn read(message: &[u8], offset: usize, answer: &mut Answer) -> bool {
+pub fn parse(message: &[u8], offset: usize, answer: &mut Answer) -> bool {
     let mut left = cursor::begin(message);
     cursor::number(&mut left, 2);
     let flags = cursor::number(&mut left, 2);
@@ -258,7 +258,7 @@ pub fn read(message: &[u8], offset: usize, answer: &mut Answer) -> bool {
     cursor::part(&mut left, COUNTS_BYTES);
     answer.count = 0;
     answer.ttl = TTL_END - 1;
-    let is_read = !left.cut && read_records(message, offset, records, answer);
+    let is_read = !left.cut && parse_records(message, offset, records, answer);
     if !is_read || flags & (TRUNCATED | RCODE) != 0 {
         answer.count = 0;
     }

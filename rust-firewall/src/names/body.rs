@@ -46,7 +46,7 @@ fn is_word(text: &[u8], word: &[u8]) -> bool {
 }
 
 /// Parses the value of Content-Length. Returns false if it is malformed or differs from an earlier Content-Length.
-fn take_length(value: &[u8], body: &mut NamesBody) -> bool {
+fn parse_length(value: &[u8], body: &mut NamesBody) -> bool {
     if value.is_empty() || value.len() > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit)
     {
         return false;
@@ -64,7 +64,7 @@ fn take_length(value: &[u8], body: &mut NamesBody) -> bool {
 /// Parses a header field that concerns the body. Returns false if servers may interpret the field differently.
 pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     if is_word(name, b"content-length") {
-        return take_length(value, body);
+        return parse_length(value, body);
     }
     if is_word(name, b"transfer-encoding") {
         let is_first = !body.is_chunked;

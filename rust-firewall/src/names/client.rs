@@ -9,7 +9,7 @@ use crate::names::{blank, hello, http, record};
 
 /// Parses a client's first bytes that are not, or not yet, TLS.
 /// - tls: result of `record::begins` for these bytes.
-fn read_other(
+fn parse_other(
     bytes: &[u8],
     whole: bool,
     tls: NamesState,
@@ -18,7 +18,7 @@ fn read_other(
 ) -> NamesState {
     let http = http::begins(bytes, progress);
     if http == NamesState::Known {
-        return http::read(bytes, whole, progress, &mut NamesBody::default(), names);
+        return http::parse(bytes, whole, progress, &mut NamesBody::default(), names);
     }
     let state = match (tls, http) {
         (NamesState::None, NamesState::None) => NamesState::Known,
@@ -37,7 +37,7 @@ fn read_other(
 /// - Returns names.state: Undecided while the protocol is unknown or bytes are missing (Unreadable with whole); Known
 ///   with the protocol Other if the bytes are neither TLS nor HTTP (Unreadable if a line begins like the HTTP field
 ///   Host).
-pub fn read(
+pub fn parse(
     bytes: &[u8],
     whole: bool,
     scratch: &mut [u8; hello::BYTES_MAX],
@@ -46,9 +46,9 @@ pub fn read(
 ) -> NamesState {
     let tls = record::begins(bytes);
     if tls == NamesState::Known {
-        return record::read(bytes, whole, scratch, progress, names);
+        return record::parse(bytes, whole, scratch, progress, names);
     }
-    let state = read_other(bytes, whole, tls, progress, names);
+    let state = parse_other(bytes, whole, tls, progress, names);
     let is_other = state == NamesState::Known && names.protocol == NamesProtocol::Other;
     if is_other && http::shows_host(bytes) {
         return blank::finish(NamesState::Unreadable, whole, names);
@@ -56,9 +56,9 @@ pub fn read(
     state
 }
 
-/// Returns true if `read` would return Undecided again, because a TLS record or an HTTP line is still incomplete.
-/// - names: result of `read`; its state is Undecided.
-/// - progress: progress of `read`.
+/// Returns true if `parse` would return Undecided again, because a TLS record or an HTTP line is still incomplete.
+/// - names: result of `parse`; its state is Undecided.
+/// - progress: progress of `parse`.
 /// - added: bytes received since that call.
 /// - end: number of received bytes of the stream; more bytes will be stored.
 pub fn waits(names: &Names, progress: &NamesProgress, added: &[u8], end: u32) -> bool {

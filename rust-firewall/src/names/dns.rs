@@ -20,7 +20,7 @@ const MESSAGE_BYTES_MAX: u32 = hello::BYTES_MAX as u32 - LENGTH_BYTES;
 /// Reads the labels of a name into names.host. Returns false in three cases: bytes are missing; a length byte is a
 /// compression pointer, because no name precedes the first question; a label contains a dot, which would look like two
 /// labels.
-fn read_name(message: &mut Cursor, names: &mut Names) -> bool {
+fn parse_name(message: &mut Cursor, names: &mut Names) -> bool {
     let mut text = [0; HOST_BYTES + 1];
     let mut bytes = 0;
     loop {
@@ -47,7 +47,7 @@ fn read_name(message: &mut Cursor, names: &mut Names) -> bool {
 }
 
 /// Parses a message into `names`, whose fields must be empty. Returns Undecided if bytes of the question are missing.
-fn read_message(message: &[u8], names: &mut Names) -> NamesState {
+fn parse_message(message: &[u8], names: &mut Names) -> NamesState {
     let mut left = cursor::begin(message);
     cursor::part(&mut left, ID_AND_FLAGS_BYTES);
     let questions = cursor::number(&mut left, 2);
@@ -55,7 +55,7 @@ fn read_message(message: &[u8], names: &mut Names) -> NamesState {
         return NamesState::Unreadable;
     }
     cursor::part(&mut left, COUNTS_BYTES);
-    if !read_name(&mut left, names) {
+    if !parse_name(&mut left, names) {
         return match left.cut {
             true => NamesState::Undecided,
             false => NamesState::Unreadable,
@@ -76,15 +76,15 @@ fn read_message(message: &[u8], names: &mut Names) -> NamesState {
 ///   cut or malformed.
 pub fn query(message: &[u8], names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Dns, names);
-    let state = read_message(message, names);
+    let state = parse_message(message, names);
     blank::finish(state, true, names)
 }
 
 /// Parses the received part of an incomplete message. Returns Unreadable if every message with this beginning is
 /// unreadable, otherwise Undecided.
-fn read_part(part: &[u8], names: &mut Names) -> NamesState {
+fn parse_part(part: &[u8], names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Dns, names);
-    let state = match read_message(part, names) {
+    let state = match parse_message(part, names) {
         NamesState::Known => NamesState::Undecided,
         state => state,
     };
@@ -110,7 +110,7 @@ pub fn framed(bytes: &[u8], names: &mut Names) -> (NamesState, usize) {
         return (NamesState::Undecided, 0);
     }
     let Some(message) = stream.bytes.get(..message_bytes as usize) else {
-        return (read_part(stream.bytes, names), 0);
+        return (parse_part(stream.bytes, names), 0);
     };
     match query(message, names) {
         NamesState::Known => (NamesState::Known, (LENGTH_BYTES + message_bytes) as usize),

@@ -35,7 +35,7 @@ const ECH_SEEN: u32 = 1 << 3;
 
 /// Parses the extension server_name (RFC 6066, section 3). Returns false unless it is a list of exactly one host name
 /// without a port: nginx removes a port, but other servers don't.
-fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
+fn parse_server_name(value: &mut Cursor, names: &mut Names) -> bool {
     let mut list = cursor::vector(value, 2);
     let kind = cursor::number(&mut list, 1);
     let name = cursor::vector(&mut list, 2);
@@ -48,7 +48,7 @@ fn read_server_name(value: &mut Cursor, names: &mut Names) -> bool {
 }
 
 /// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed, or a protocol is empty.
-fn read_alpn(value: &mut Cursor, names: &mut Names) -> bool {
+fn parse_alpn(value: &mut Cursor, names: &mut Names) -> bool {
     let list = cursor::vector(value, 2);
     let mut left = list;
     if !value.bytes.is_empty() || list.bytes.is_empty() || list.bytes.len() > ALPN_BYTES {
@@ -68,7 +68,7 @@ fn read_alpn(value: &mut Cursor, names: &mut Names) -> bool {
 
 /// Parses the offered versions (RFC 8446, section 4.2.1), and stores the highest version. A version other than 0x03xx
 /// is skipped: it is GREASE (RFC 8701) or a draft. Returns false if the list is malformed.
-fn read_versions(value: &mut Cursor, names: &mut Names) -> bool {
+fn parse_versions(value: &mut Cursor, names: &mut Names) -> bool {
     let mut list = cursor::vector(value, 1);
     if !value.bytes.is_empty() || list.bytes.is_empty() {
         return false;
@@ -86,7 +86,7 @@ fn read_versions(value: &mut Cursor, names: &mut Names) -> bool {
 /// Parses an extension of a type above, and ignores other types. Returns false if the extension is malformed or
 /// repeated.
 /// - seen: in/out: bits of the types so far; a ClientHello may not repeat an extension (RFC 8446, section 4.2).
-fn read_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Names) -> bool {
+fn parse_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Names) -> bool {
     let bit = match kind {
         SERVER_NAME => SERVER_NAME_SEEN,
         ALPN => ALPN_SEEN,
@@ -99,9 +99,9 @@ fn read_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Nam
     }
     *seen |= bit;
     match kind {
-        SERVER_NAME => read_server_name(value, names),
-        ALPN => read_alpn(value, names),
-        SUPPORTED_VERSIONS => read_versions(value, names),
+        SERVER_NAME => parse_server_name(value, names),
+        ALPN => parse_alpn(value, names),
+        SUPPORTED_VERSIONS => parse_versions(value, names),
         _ => {
             names.ech = true;
             true
@@ -110,7 +110,7 @@ fn read_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Nam
 }
 
 /// Parses the extensions at the end of a message. Returns false if they are malformed.
-fn read_extensions(body: &mut Cursor, names: &mut Names) -> bool {
+fn parse_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     let mut extensions = cursor::vector(body, 2);
     let mut seen = 0;
     if extensions.cut || !body.bytes.is_empty() {
@@ -119,7 +119,7 @@ fn read_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     while !extensions.bytes.is_empty() {
         let kind = cursor::number(&mut extensions, 2);
         let mut value = cursor::vector(&mut extensions, 2);
-        if value.cut || !read_extension(kind, &mut value, &mut seen, names) {
+        if value.cut || !parse_extension(kind, &mut value, &mut seen, names) {
             return false;
         }
     }
@@ -128,7 +128,7 @@ fn read_extensions(body: &mut Cursor, names: &mut Names) -> bool {
 
 /// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older may send no
 /// extensions.
-fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
+fn parse_body(body: &mut Cursor, names: &mut Names) -> bool {
     let version = cursor::number(body, 2);
     cursor::part(body, RANDOM_BYTES);
     let session = cursor::vector(body, 1);
@@ -144,10 +144,10 @@ fn read_body(body: &mut Cursor, names: &mut Names) -> bool {
         return false;
     }
     names.version = version.min(VERSION_1_2) as u16;
-    body.bytes.is_empty() || read_extensions(body, names)
+    body.bytes.is_empty() || parse_extensions(body, names)
 }
 
-/// Returns true if more bytes of a handshake would not change the result of `read`: the first message is no
+/// Returns true if more bytes of a handshake would not change the result of `parse`: the first message is no
 /// ClientHello, is too long, or is complete.
 /// - head: first bytes of the handshake, at least the received part of the message's header.
 /// - came: number of received bytes of the handshake.
@@ -162,11 +162,11 @@ pub fn is_settled(head: &[u8], came: u32) -> bool {
 }
 
 /// Parses a message for which `is_settled` is true into `names`, whose fields must be empty.
-fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
+fn parse_message(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     let kind = cursor::number(&mut message, 1);
     let mut body = cursor::vector(&mut message, 3);
-    if kind != CLIENT_HELLO || body.cut || !read_body(&mut body, names) {
+    if kind != CLIENT_HELLO || body.cut || !parse_body(&mut body, names) {
         return NamesState::Unreadable;
     }
     NamesState::Known
@@ -178,16 +178,16 @@ fn read_message(handshake: &[u8], names: &mut Names) -> NamesState {
 /// - names: out: all fields are set; they are empty unless the state is Known.
 /// - Returns names.state: Undecided if bytes are missing; Unreadable if the message is no ClientHello, is malformed,
 ///   repeats an extension that is parsed here, or is longer than BYTES_MAX.
-pub fn read(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> NamesState {
+pub fn parse(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, protocol, names);
     let state = match is_settled(handshake, handshake.len() as u32) {
-        true => read_message(handshake, names),
+        true => parse_message(handshake, names),
         false => NamesState::Undecided,
     };
     blank::finish(state, false, names)
 }
 
-/// Returns the length in bytes, with its header, of the first message of a handshake for which `read` has returned
+/// Returns the length in bytes, with its header, of the first message of a handshake for which `parse` has returned
 /// Known.
 pub fn length(handshake: &[u8]) -> u32 {
     let mut message = cursor::begin(handshake);

@@ -148,7 +148,7 @@ pub fn begins(bytes: &[u8], progress: &mut NamesProgress) -> NamesState {
 /// Consumes a line that ends with LF or with CR and LF (RFC 9112, section 2.2).
 /// - line: out: the line without its line end.
 /// - Returns false if the line end is missing.
-fn take_line<'a>(bytes: &'a [u8], progress: &mut NamesProgress, line: &mut &'a [u8]) -> bool {
+fn consume_line<'a>(bytes: &'a [u8], progress: &mut NamesProgress, line: &mut &'a [u8]) -> bool {
     let left = rest(bytes, progress.searched);
     let Some(length) = left.iter().position(|byte| *byte == b'\n') else {
         progress.searched = bytes.len() as u32;
@@ -163,7 +163,7 @@ fn take_line<'a>(bytes: &'a [u8], progress: &mut NamesProgress, line: &mut &'a [
 }
 
 /// Consumes a word and the blanks (see is_blank) before it. Returns the word.
-fn take_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
+fn consume_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     cursor::part(line, span(line.bytes, is_blank) as u32);
     let length = line
         .bytes
@@ -194,11 +194,11 @@ fn is_target(word: &[u8]) -> bool {
 /// decide: some servers accept RTSP, and some accept other methods without a version (HTTP/0.9).
 fn kind_of(line: &[u8]) -> Kind {
     let mut left = cursor::begin(line);
-    let first = take_part(&mut left);
-    let target = take_part(&mut left);
+    let first = consume_part(&mut left);
+    let target = consume_part(&mut left);
     let (mut last, mut is_other) = (target, false);
     loop {
-        let next = take_part(&mut left);
+        let next = consume_part(&mut left);
         if next.is_empty() {
             break;
         }
@@ -219,7 +219,7 @@ fn kind_of(line: &[u8]) -> Kind {
 }
 
 /// Consumes a word and the space after it. Returns the word.
-fn take_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
+fn consume_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     let length = line.bytes.iter().take_while(|byte| **byte != b' ').count();
     let word = cursor::part(line, length as u32);
     cursor::part(line, 1);
@@ -227,10 +227,10 @@ fn take_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
 }
 
 /// Parses a request line into `request`. Returns false unless the line has exactly the form of RFC 9112, section 3.
-fn read_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
+fn parse_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     let mut left = cursor::begin(line);
-    request.method = take_word(&mut left);
-    request.target = take_word(&mut left);
+    request.method = consume_word(&mut left);
+    request.target = consume_word(&mut left);
     request.minor = left.bytes.last().copied().unwrap_or_default();
     is_all(request.method, is_token)
         && is_all(request.target, is_visible)
@@ -250,7 +250,7 @@ fn trim(value: &[u8]) -> &[u8] {
 /// a second Host with another value, or if the value of Host begins or ends with a byte that some server treats as a
 /// space.
 /// - place: offset of the line in `bytes`.
-fn read_field(bytes: &[u8], place: u32, line: &[u8], progress: &mut NamesProgress) -> bool {
+fn parse_field(bytes: &[u8], place: u32, line: &[u8], progress: &mut NamesProgress) -> bool {
     let mut parts = line.splitn(2, |byte| *byte == b':');
     let name = parts.next().unwrap_or_default();
     let value = parts.next();
@@ -282,7 +282,7 @@ fn read_field(bytes: &[u8], place: u32, line: &[u8], progress: &mut NamesProgres
 /// - has_user: true if userinfo is allowed.
 /// - name: out: name or address; empty if the authority is empty.
 /// - Returns false if servers may read the authority differently.
-fn take_name<'a>(authority: &'a [u8], has_user: bool, name: &mut &'a [u8]) -> bool {
+fn strip_authority<'a>(authority: &'a [u8], has_user: bool, name: &mut &'a [u8]) -> bool {
     let mut left = authority;
     *name = authority;
     if authority.is_empty() {
@@ -344,11 +344,11 @@ fn find_authority<'a>(request: &Request<'a>, authority: &mut &'a [u8]) -> bool {
 /// Stores a request's method and host in `names`, whose fields must be empty. Returns false if the request is invalid,
 /// or the target's authority and the field Host differ: RFC 9112, section 3.2.2, prefers the authority, but some
 /// servers use Host.
-fn take_request(request: &mut Request, names: &mut Names) -> bool {
+fn store_request(request: &mut Request, names: &mut Names) -> bool {
     let (mut authority, mut target_name, mut host_name): (&[u8], &[u8], &[u8]) = (&[], &[], &[]);
     if !find_authority(request, &mut authority)
-        || !take_name(authority, request.method != b"CONNECT", &mut target_name)
-        || !take_name(request.host, false, &mut host_name)
+        || !strip_authority(authority, request.method != b"CONNECT", &mut target_name)
+        || !strip_authority(request.host, false, &mut host_name)
         || !body::finish(request.method, request.minor, &mut request.body)
     {
         return false;
@@ -395,10 +395,10 @@ pub fn shows_host(bytes: &[u8]) -> bool {
 }
 
 /// Parses the first line.
-/// - Returns None if the following lines must be read, too; otherwise the result of `read`.
-fn read_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
+/// - Returns None if the following lines must be read, too; otherwise the result of `parse`.
+fn parse_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
-    if !take_line(bytes, progress, &mut line) {
+    if !consume_line(bytes, progress, &mut line) {
         return NamesState::Undecided;
     }
     progress.has_line = true;
@@ -415,7 +415,7 @@ fn read_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> 
     }
     let before = part(bytes, 0, progress.line);
     let is_request = span(before, is_line_end) == before.len()
-        && read_request_line(line, &mut Request::default());
+        && parse_request_line(line, &mut Request::default());
     match is_request {
         true => NamesState::None,
         false => NamesState::Unreadable,
@@ -424,9 +424,9 @@ fn read_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> 
 
 /// Parses the lines after a first line whose kind is Perhaps. Returns Unreadable at a line with Host. Returns Known
 /// with the protocol Other at the end of the header, or at a line that is no header field. Otherwise returns Undecided.
-fn read_perhaps(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
+fn parse_perhaps(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
-    while take_line(bytes, progress, &mut line) {
+    while consume_line(bytes, progress, &mut line) {
         if shows_host(line) {
             return NamesState::Unreadable;
         }
@@ -459,9 +459,9 @@ fn finish(
         body: progress.body,
         ..Request::default()
     };
-    let is_good = take_line(bytes, &mut start, &mut line)
-        && read_request_line(line, &mut request)
-        && take_request(&mut request, names);
+    let is_good = consume_line(bytes, &mut start, &mut line)
+        && parse_request_line(line, &mut request)
+        && store_request(&mut request, names);
     if !is_good {
         return NamesState::Unreadable;
     }
@@ -471,8 +471,8 @@ fn finish(
 }
 
 /// Parses a request into `names`, whose fields must be empty, and the kind of its body into `body`. Returns the state
-/// like `read`.
-fn read_request(
+/// like `parse`.
+fn parse_request(
     bytes: &[u8],
     progress: &mut NamesProgress,
     body: &mut NamesBody,
@@ -480,20 +480,20 @@ fn read_request(
 ) -> NamesState {
     let mut line: &[u8] = &[];
     if !progress.has_line {
-        let state = read_first(bytes, progress, names);
+        let state = parse_first(bytes, progress, names);
         if state != NamesState::None {
             return state;
         }
     }
     if progress.is_perhaps {
-        return read_perhaps(bytes, progress, names);
+        return parse_perhaps(bytes, progress, names);
     }
     let mut place = progress.place;
-    while take_line(bytes, progress, &mut line) {
+    while consume_line(bytes, progress, &mut line) {
         if line.is_empty() {
             return finish(bytes, progress, body, names);
         }
-        if !read_field(bytes, place, line, progress) {
+        if !parse_field(bytes, place, line, progress) {
             return NamesState::Unreadable;
         }
         place = progress.place;
@@ -511,7 +511,7 @@ fn read_request(
 /// - Returns names.state: Known at the end of the header, because a second Host may come anywhere in it; Known with the
 ///   protocol Other if no server accepts the first line as HTTP, or only few servers do and the header has no Host;
 ///   Undecided before (Unreadable with whole); Unreadable if servers may read the request differently.
-pub fn read(
+pub fn parse(
     bytes: &[u8],
     whole: bool,
     progress: &mut NamesProgress,
@@ -519,6 +519,6 @@ pub fn read(
     names: &mut Names,
 ) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Http, names);
-    let state = read_request(bytes, progress, body, names);
+    let state = parse_request(bytes, progress, body, names);
     blank::finish(state, whole, names)
 }

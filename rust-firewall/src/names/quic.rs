@@ -174,8 +174,27 @@ pub fn is_understood(version: u32) -> bool {
     matches!(version, VERSION_1 | VERSION_2 | DRAFT_33 | DRAFT_34) || has_salt_29(version)
 }
 
+/// Returns true if at most two adjacent bytes of the first five differ from a long header of a version.
+/// - seen: form bit and version of the datagram.
+fn is_near_version(seen: u64, version: u32) -> bool {
+    let differing = seen ^ (u64::from(version) | u64::from(LONG) << 32);
+    (0..4).any(|place| differing & !(0xffff << (8 * place)) == 0)
+}
+
+/// Returns true if at most two adjacent bytes of a datagram's first bytes differ from a long header of a supported
+/// version. A checksum that is written later can turn such a datagram into a packet of QUIC.
+pub fn is_near(datagram: &[u8]) -> bool {
+    let Some(&[first, a, b, c, d]) = datagram.first_chunk() else {
+        return false;
+    };
+    let seen = u64::from(u32::from_be_bytes([a, b, c, d])) | u64::from(first & LONG) << 32;
+    (DRAFT_29..=DRAFT_34)
+        .chain([VERSION_1, VERSION_2])
+        .any(|version| is_near_version(seen, version))
+}
+
 /// Consumes and returns a variable-length integer (RFC 9000, section 16). Returns 0 if the integer is cut.
-fn take_number(cursor: &mut Cursor) -> u64 {
+fn consume_number(cursor: &mut Cursor) -> u64 {
     let first = cursor::number(cursor, 1);
     let more = (1 << (first >> 6)) - 1;
     let upper = cursor::number(cursor, if more == 7 { 3 } else { 0 });
@@ -202,7 +221,7 @@ fn type_of(first: u8, version: u32) -> u8 {
 /// cut.
 /// - left: in/out: rest of the datagram.
 /// - header: in/out: its field end must contain the datagram's end.
-fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
+fn parse_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
     let packet_type = type_of(first, header.version);
     let at = |left: &Cursor, end: u32| end - left.bytes.len() as u32;
     let datagram_end = header.end;
@@ -224,14 +243,14 @@ fn read_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
         return true;
     }
     if packet_type == TYPE_INITIAL {
-        let token = take_number(left);
+        let token = consume_number(left);
         if token > left.bytes.len() as u64 {
             return false;
         }
         cursor::part(left, token as u32);
         header.kind = QuicKind::Initial;
     }
-    let length = take_number(left);
+    let length = consume_number(left);
     header.number = at(left, datagram_end);
     if left.cut || length > left.bytes.len() as u64 {
         return false;
@@ -262,7 +281,7 @@ pub fn header(datagram: &[u8], at: u32) -> QuicHeader {
         header.kind = QuicKind::Unknown;
         return header;
     }
-    if left.cut || !read_long(first, &mut left, &mut header) {
+    if left.cut || !parse_long(first, &mut left, &mut header) {
         return QuicHeader {
             kind: QuicKind::Bad,
             ..nothing
@@ -426,47 +445,47 @@ pub fn open(
 }
 
 /// Consumes the part of an ACK frame after its type (RFC 9000, section 19.3).
-fn take_ack(left: &mut Cursor, has_ecn: bool) {
-    take_number(left);
-    take_number(left);
-    let mut ranges = take_number(left);
-    take_number(left);
+fn consume_ack(left: &mut Cursor, has_ecn: bool) {
+    consume_number(left);
+    consume_number(left);
+    let mut ranges = consume_number(left);
+    consume_number(left);
     while ranges > 0 && !left.cut {
-        take_number(left);
-        take_number(left);
+        consume_number(left);
+        consume_number(left);
         ranges -= 1;
     }
     if has_ecn {
-        take_number(left);
-        take_number(left);
-        take_number(left);
+        consume_number(left);
+        consume_number(left);
+        consume_number(left);
     }
 }
 
 /// Consumes a number of bytes, and returns a cursor over them. If too few bytes are left, both cursors are cut.
-fn take_part<'a>(left: &mut Cursor<'a>, bytes: u64) -> Cursor<'a> {
+fn consume_part<'a>(left: &mut Cursor<'a>, bytes: u64) -> Cursor<'a> {
     cursor::part(left, bytes.min(u32::MAX.into()) as u32)
 }
 
 /// Parses a frame of any type except PADDING and PING. left.cut is set if the frame is cut or its type is not allowed.
-fn read_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFrame) {
+fn parse_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFrame) {
     match frame_type {
         FRAME_ACK | FRAME_ACK_ECN => {
-            take_ack(left, frame_type == FRAME_ACK_ECN);
+            consume_ack(left, frame_type == FRAME_ACK_ECN);
             frame.kind = QuicFrameKind::Ack;
         }
         FRAME_CRYPTO => {
-            frame.offset = take_number(left);
-            let bytes = take_number(left);
+            frame.offset = consume_number(left);
+            let bytes = consume_number(left);
             frame.data = end - left.bytes.len() as u32;
-            frame.data_bytes = take_part(left, bytes).bytes.len() as u32;
+            frame.data_bytes = consume_part(left, bytes).bytes.len() as u32;
             frame.kind = QuicFrameKind::Crypto;
         }
         FRAME_CLOSE => {
-            take_number(left);
-            take_number(left);
-            let reason = take_number(left);
-            take_part(left, reason);
+            consume_number(left);
+            consume_number(left);
+            let reason = consume_number(left);
+            consume_part(left, reason);
             frame.kind = QuicFrameKind::Close;
         }
         _ => left.cut = true,
@@ -479,14 +498,14 @@ pub fn frame(plain: &[u8], at: u32) -> QuicFrame {
     let mut left = cursor::begin(plain.get(at as usize..).unwrap_or_default());
     let end = plain.len() as u32;
     let mut frame = QuicFrame::default();
-    match take_number(&mut left) {
+    match consume_number(&mut left) {
         FRAME_PADDING => {
             let zeros = left.bytes.iter().take_while(|byte| **byte == 0).count();
             cursor::part(&mut left, zeros as u32);
             frame.kind = QuicFrameKind::Padding;
         }
         FRAME_PING => frame.kind = QuicFrameKind::Ping,
-        frame_type => read_frame(frame_type, end, &mut left, &mut frame),
+        frame_type => parse_frame(frame_type, end, &mut left, &mut frame),
     }
     if left.cut || frame.offset + u64::from(frame.data_bytes) >= NUMBERS {
         return QuicFrame {

@@ -41,7 +41,7 @@ pub fn begins(bytes: &[u8]) -> NamesState {
 /// - length: out: length of the contents in bytes, as the header states it.
 /// - Returns Known if the record's header is complete, Undecided if not, Unreadable if the record is no handshake
 ///   record or malformed.
-fn take<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>, length: &mut u32) -> NamesState {
+fn consume<'a>(stream: &mut Cursor<'a>, fragment: &mut Cursor<'a>, length: &mut u32) -> NamesState {
     let is_handshake = match *stream.bytes {
         [] | [HANDSHAKE] => true,
         [kind, major, ..] => kind == HANDSHAKE && major == MAJOR,
@@ -123,7 +123,7 @@ fn scan(bytes: &[u8], has_others: bool, progress: &mut NamesProgress) -> NamesSt
         let mut ahead = *progress;
         let is_other = has_others && pass_over(&mut stream);
         if !is_other {
-            let state = take(&mut stream, &mut fragment, &mut length);
+            let state = consume(&mut stream, &mut fragment, &mut length);
             if state != NamesState::Known {
                 return state;
             }
@@ -165,7 +165,7 @@ fn gather(bytes: &[u8], has_others: bool, scratch: &mut [u8; hello::BYTES_MAX]) 
     let mut gathered = 0;
     loop {
         while has_others && pass_over(&mut stream) {}
-        if take(&mut stream, &mut fragment, &mut length) != NamesState::Known {
+        if consume(&mut stream, &mut fragment, &mut length) != NamesState::Known {
             return gathered;
         }
         gathered += append(scratch, gathered, fragment.bytes);
@@ -173,7 +173,7 @@ fn gather(bytes: &[u8], has_others: bool, scratch: &mut [u8; hello::BYTES_MAX]) 
 }
 
 /// Parses the records of the first ClientHello into `names`, whose fields must be empty.
-fn read_records(
+fn parse_records(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
     progress: &mut NamesProgress,
@@ -190,7 +190,7 @@ fn read_records(
             scratch.get(..gathered)
         }
     };
-    hello::read(message.unwrap_or_default(), NamesProtocol::Tls, names)
+    hello::parse(message.unwrap_or_default(), NamesProtocol::Tls, names)
 }
 
 /// Parses the ClientHello at the start of a TLS stream, in one or more records.
@@ -200,8 +200,8 @@ fn read_records(
 /// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
 /// - names: out: all fields are set; they are empty unless the state is Known.
 /// - Returns names.state: Undecided if bytes are missing (Unreadable with whole); Unreadable if a record is no
-///   handshake record or is malformed; otherwise the result of hello::read.
-pub fn read(
+///   handshake record or is malformed; otherwise the result of hello::parse.
+pub fn parse(
     bytes: &[u8],
     whole: bool,
     scratch: &mut [u8; hello::BYTES_MAX],
@@ -209,12 +209,12 @@ pub fn read(
     names: &mut Names,
 ) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Tls, names);
-    let state = read_records(bytes, scratch, progress, names);
+    let state = parse_records(bytes, scratch, progress, names);
     blank::finish(state, whole, names)
 }
 
 /// Parses the second message of a handshake.
-fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
+fn parse_behind(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     cursor::number(&mut message, 1);
     cursor::vector(&mut message, 3);
@@ -223,7 +223,7 @@ fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
         return NamesState::Undecided;
     }
     match kind {
-        hello::CLIENT_HELLO => hello::read(message.bytes, NamesProtocol::Tls, names),
+        hello::CLIENT_HELLO => hello::parse(message.bytes, NamesProtocol::Tls, names),
         _ => NamesState::None,
     }
 }
@@ -236,7 +236,7 @@ fn read_behind(handshake: &[u8], names: &mut Names) -> NamesState {
 /// - names: out: names of the second ClientHello if Known is returned; otherwise unspecified.
 /// - Returns Known if there is a second ClientHello, Undecided if it may follow, None if another message comes in its
 ///   place, Unreadable if a record or the second ClientHello is malformed.
-pub fn read_second(
+pub fn parse_second(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],
     progress: &mut NamesProgress,
@@ -252,10 +252,10 @@ pub fn read_second(
         return state;
     }
     let gathered = gather(bytes, true, scratch);
-    read_behind(scratch.get(..gathered).unwrap_or_default(), names)
+    parse_behind(scratch.get(..gathered).unwrap_or_default(), names)
 }
 
-/// Returns true if a stream consists of one record that contains only a complete ClientHello. `read_second` would then
+/// Returns true if a stream consists of one record that contains only a complete ClientHello. `parse_second` would then
 /// return Undecided.
 /// - head: the stream's first HEAD_BYTES bytes.
 /// - came: number of received bytes of the stream.

@@ -173,7 +173,7 @@ fn command_of(arguments: &[OsString]) -> ArgumentsCommand {
 }
 
 /// Returns the values and words that the parser found. Fails if the command has too many or too few words.
-fn take(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments, Failure> {
+fn collect(command: ArgumentsCommand, matches: &mut ArgMatches) -> Result<Arguments, Failure> {
     let values = OPTIONS.map(|facts| {
         if facts.commands & 1 << command as u32 == 0 {
             return None;
@@ -218,7 +218,7 @@ pub fn parse(arguments: &[OsString]) -> Result<Arguments, Failure> {
         words: Vec::new(),
     };
     match table(command).try_get_matches_from(arguments) {
-        Ok(mut matches) => take(command, &mut matches),
+        Ok(mut matches) => collect(command, &mut matches),
         Err(error) => match error.kind() {
             ErrorKind::DisplayHelp => Ok(asks_for(ArgumentsText::Help)),
             ErrorKind::DisplayVersion => Ok(asks_for(ArgumentsText::Version)),

@@ -36,14 +36,14 @@ fn named<T: Copy>(name: &[u8], names: &[(T, &str)]) -> Option<T> {
 }
 
 /// Parses an item of --fail, e.g. `overload=open`. Returns its situation, and true for the mode open.
-fn read_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
+fn parse_mode(item: &[u8]) -> Option<(OptionsSituation, bool)> {
     let mut parts = item.splitn(2, |byte| *byte == b'=');
     let situation = named(parts.next()?, &SITUATION_NAMES)?;
     Some((situation, named(parts.next()?, &MODE_NAMES)?))
 }
 
 /// Stores the value of an option that is a verdict: accept or drop.
-fn take_verdict(
+fn store_verdict(
     values: &Arguments,
     option: ArgumentsOption,
     verdict: &mut Verdict,
@@ -61,13 +61,13 @@ fn take_verdict(
 /// Stores the values of --default and --malformed, which `explain` has, too.
 pub fn decision(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     use ArgumentsOption as A;
-    take_verdict(values, A::Default, &mut o.default_verdict)?;
+    store_verdict(values, A::Default, &mut o.default_verdict)?;
     let malformed = &mut o.malformed_by_policy;
     values::choice(values, A::Malformed, &MALFORMED_NAMES, malformed)
 }
 
 /// Parses a value of --undecided, e.g. `accept:8192`. Returns the verdict and the number of bytes; None = no number.
-fn read_undecided(value: &[u8], facts: &OptionFacts) -> Option<(Verdict, Option<u32>)> {
+fn parse_undecided(value: &[u8], facts: &OptionFacts) -> Option<(Verdict, Option<u32>)> {
     let mut parts = value.splitn(2, |byte| *byte == b':');
     let drops = named(parts.next()?, &DEFAULT_NAMES)?;
     let Some(bytes) = parts.next() else {
@@ -78,7 +78,7 @@ fn read_undecided(value: &[u8], facts: &OptionFacts) -> Option<(Verdict, Option<
         };
         return Some((verdict, None));
     };
-    let bytes = values::read_number(bytes, facts.max)?;
+    let bytes = values::parse_number(bytes, facts.max)?;
     (!drops && bytes >= facts.min).then_some((Verdict::Accept, Some(bytes)))
 }
 
@@ -88,7 +88,7 @@ pub fn undecided(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let read = read_undecided(value, facts(option));
+    let read = parse_undecided(value, facts(option));
     let (verdict, bytes) = read.ok_or_else(|| values::fail(option, value))?;
     o.undecided_verdict = verdict;
     o.undecided_bytes = bytes.unwrap_or(o.undecided_bytes);
@@ -110,7 +110,7 @@ fn check_stage(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let mask = values::read_mark(value).filter(|mask| is_stage(*mask));
+    let mask = values::parse_mark(value).filter(|mask| is_stage(*mask));
     o.stage = mask.ok_or_else(|| values::fail(option, value))?;
     Ok(())
 }
@@ -121,7 +121,7 @@ fn check_settled(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    o.settled = values::read_mark(value).ok_or_else(|| values::fail(option, value))?;
+    o.settled = values::parse_mark(value).ok_or_else(|| values::fail(option, value))?;
     Ok(())
 }
 
@@ -149,7 +149,7 @@ pub fn fail(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     }
     let mut seen = [false; SITUATION_COUNT];
     for item in value.split(|byte| *byte == b',') {
-        let (situation, open) = read_mode(item).ok_or_else(|| values::fail(option, value))?;
+        let (situation, open) = parse_mode(item).ok_or_else(|| values::fail(option, value))?;
         if std::mem::replace(&mut seen[situation as usize], true) {
             return Err(values::usage(format!(
                 "--fail \"{}\": {} is given twice: leave one out",
@@ -177,7 +177,7 @@ fn check_events(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
 }
 
 /// Parses the octal digits of a file's mode.
-fn read_mode_bits(text: &[u8]) -> Option<u32> {
+fn parse_mode_bits(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > facts(ArgumentsOption::ControlMode).bytes {
         return None;
     }
@@ -191,7 +191,7 @@ fn check_mode(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    o.control_mode = read_mode_bits(value)
+    o.control_mode = parse_mode_bits(value)
         .filter(|mode| *mode <= facts(option).max)
         .ok_or_else(|| values::fail(option, value))?;
     Ok(())

@@ -14,7 +14,7 @@ use crate::spec::symbols::CT_STATES;
 const _: () = assert!(INTERFACE_BYTES_MAX as usize == libc::IF_NAMESIZE - 1);
 
 /// Parses the name of a hook.
-pub fn read_hook(text: &[u8]) -> Option<Hook> {
+pub fn parse_hook(text: &[u8]) -> Option<Hook> {
     let mut hooks = policy::HOOKS.iter();
     let named = hooks.find(|(_, name)| name.as_bytes() == text);
     named.map(|(hook, _)| *hook)
@@ -25,13 +25,13 @@ fn check_hook(values: &Arguments, facts: &mut OptionsFacts) -> Result<(), Failur
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let hook = read_hook(value).ok_or_else(|| values::fail(option, value))?;
+    let hook = parse_hook(value).ok_or_else(|| values::fail(option, value))?;
     facts.hook = Some(hook);
     Ok(())
 }
 
 /// Parses the name of an interface, which need not exist: 1 to INTERFACE_BYTES_MAX bytes of UTF-8.
-pub fn read_interface(text: &[u8]) -> Option<Vec<u8>> {
+pub fn parse_interface(text: &[u8]) -> Option<Vec<u8>> {
     let named = (1..=INTERFACE_BYTES_MAX as usize).contains(&text.len());
     (named && std::str::from_utf8(text).is_ok()).then(|| text.to_vec())
 }
@@ -44,7 +44,7 @@ fn check_interface(
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    *name = read_interface(value).ok_or_else(|| values::fail(option, value))?;
+    *name = parse_interface(value).ok_or_else(|| values::fail(option, value))?;
     Ok(())
 }
 
@@ -52,13 +52,13 @@ fn check_mark(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>
     let Some(value) = arguments::value(values, option) else {
         return Ok(None);
     };
-    let read = values::read_mark(value).ok_or_else(|| values::fail(option, value))?;
+    let read = values::parse_mark(value).ok_or_else(|| values::fail(option, value))?;
     Ok(Some(read))
 }
 
 /// Parses the numeric ID of a user or a group.
-pub fn read_id(text: &[u8]) -> Option<u32> {
-    values::read_number(text, facts(ArgumentsOption::Uid).max)
+pub fn parse_id(text: &[u8]) -> Option<u32> {
+    values::parse_number(text, facts(ArgumentsOption::Uid).max)
 }
 
 fn check_id(values: &Arguments, option: ArgumentsOption) -> Result<Option<u32>, Failure> {
@@ -74,7 +74,7 @@ fn ct_state_of(name: &[u8]) -> Option<u32> {
 }
 
 /// Parses names of connection states, separated by commas. Returns all their bits.
-pub fn read_ct_state(text: &[u8]) -> Option<u32> {
+pub fn parse_ct_state(text: &[u8]) -> Option<u32> {
     let mut names = text.split(|byte| *byte == b',');
     names.try_fold(0, |state, name| Some(state | ct_state_of(name)?))
 }
@@ -84,7 +84,7 @@ fn check_ct_state(values: &Arguments, facts: &mut OptionsFacts) -> Result<(), Fa
     let Some(value) = arguments::value(values, option) else {
         return Ok(());
     };
-    let state = read_ct_state(value).ok_or_else(|| values::fail(option, value))?;
+    let state = parse_ct_state(value).ok_or_else(|| values::fail(option, value))?;
     facts.ct_state = Some(state);
     Ok(())
 }

@@ -52,12 +52,12 @@ pub enum OptionsAction {
 pub const HELP: &str = include_str!("../../../cli/help.txt");
 
 /// Parses the first and the last queue of "N" or "N:M".
-fn read_queues(value: &[u8]) -> Option<(u16, u16)> {
+fn parse_queues(value: &[u8]) -> Option<(u16, u16)> {
     let mut numbers = value.splitn(2, |byte| *byte == b':');
     let max = facts(ArgumentsOption::Queue).max;
-    let first = values::read_number(numbers.next()?, max)?;
+    let first = values::parse_number(numbers.next()?, max)?;
     let last = match numbers.next() {
-        Some(last) => values::read_number(last, max)?,
+        Some(last) => values::parse_number(last, max)?,
         None => first,
     };
     if last < first || last - first >= QUEUES_MAX {
@@ -71,7 +71,7 @@ fn check_queue(values: &Arguments, options: &mut Options) -> Result<(), Failure>
         return Ok(());
     };
     (options.queue_first, options.queue_last) =
-        read_queues(value).ok_or_else(|| values::fail(ArgumentsOption::Queue, value))?;
+        parse_queues(value).ok_or_else(|| values::fail(ArgumentsOption::Queue, value))?;
     Ok(())
 }
 

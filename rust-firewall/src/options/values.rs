@@ -32,7 +32,7 @@ pub fn fail_without(option: ArgumentsOption, what: &str, other: &str) -> Failure
 }
 
 /// Parses a decimal number from 0 to `max`.
-pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
+pub fn parse_number(text: &[u8], max: u32) -> Option<u32> {
     if text.is_empty() {
         return None;
     }
@@ -45,7 +45,7 @@ pub fn read_number(text: &[u8], max: u32) -> Option<u32> {
 }
 
 /// Parses the digits of a hexadecimal number of at most 32 bits.
-fn read_hexadecimal(text: &[u8]) -> Option<u32> {
+fn parse_hexadecimal(text: &[u8]) -> Option<u32> {
     if text.is_empty() {
         return None;
     }
@@ -56,14 +56,15 @@ fn read_hexadecimal(text: &[u8]) -> Option<u32> {
 }
 
 /// Parses a mark of 32 bits: hexadecimal after 0x, or decimal.
-pub fn read_mark(text: &[u8]) -> Option<u32> {
+pub fn parse_mark(text: &[u8]) -> Option<u32> {
     match text.strip_prefix(b"0x") {
-        Some(digits) => read_hexadecimal(digits),
-        None => read_number(text, u32::MAX),
+        Some(digits) => parse_hexadecimal(digits),
+        None => parse_number(text, u32::MAX),
     }
 }
 
 /// Stores the number of an option, if the option was given. Fails if the number is outside the option's range.
+/// - number: in/out: changed if the option was given and is valid.
 pub fn number(
     values: &Arguments,
     option: ArgumentsOption,
@@ -73,7 +74,7 @@ pub fn number(
         return Ok(());
     };
     let facts = facts(option);
-    *number = read_number(value, facts.max)
+    *number = parse_number(value, facts.max)
         .filter(|read| *read >= facts.min || facts.zero && *read == 0)
         .ok_or_else(|| fail(option, value))?;
     Ok(())

@@ -18,7 +18,13 @@ pub const IPV6_EXTENSION_BYTES: u32 = 8;
 pub const IPV6_EXTENSIONS_MAX: u32 = 8;
 /// Size of a header without options, in bytes.
 pub const TCP_HEADER_BYTES: u32 = 20;
+pub const TCP_SEQUENCE_OFFSET: usize = 4;
+pub const TCP_ACKNOWLEDGED_OFFSET: usize = 8;
+/// Offset of the byte whose upper 4 bits are the TCP header's length in words of 4 bytes.
+pub const TCP_LENGTH_OFFSET: usize = 12;
+pub const TCP_FLAGS_OFFSET: usize = 13;
 pub const UDP_HEADER_BYTES: u32 = 8;
+pub const UDP_LENGTH_OFFSET: usize = 4;
 pub const ICMP_HEADER_BYTES: u32 = 8;
 /// Maximum of a 16-bit length field.
 pub const LENGTH_MAX: u32 = 65535;
@@ -83,6 +89,31 @@ pub struct Packet<'a> {
     pub icmp_code: u8,
 }
 
+/// Offset of the byte whose lower 4 bits are the header's length in words of 4 bytes.
+const IPV4_HEADER_LENGTH_OFFSET: usize = 0;
+/// Mask of that length.
+const IPV4_HEADER_LENGTH_MASK: u8 = 0x0f;
+const IPV4_TOTAL_LENGTH_OFFSET: usize = 2;
+/// Offset of the 16 bits of flags and fragment offset.
+const IPV4_FRAGMENT_OFFSET: usize = 6;
+const IPV4_PROTOCOL_OFFSET: usize = 9;
+/// Offset of the source address, which the destination follows.
+const IPV4_ADDRESSES_OFFSET: usize = 12;
+const IPV4_ADDRESS_BYTES: usize = 4;
+const IPV6_PAYLOAD_LENGTH_OFFSET: usize = 4;
+const IPV6_NEXT_HEADER_OFFSET: usize = 6;
+/// Offset of the source address, which the destination follows.
+const IPV6_ADDRESSES_OFFSET: usize = 8;
+const IPV6_ADDRESS_BYTES: usize = 16;
+// Offsets in an extension header.
+const EXTENSION_NEXT_HEADER_OFFSET: usize = 0;
+const EXTENSION_LENGTH_OFFSET: usize = 1;
+/// Offset of the 16 bits of fragment offset and flags.
+const EXTENSION_FRAGMENT_OFFSET: usize = 2;
+const SOURCE_PORT_OFFSET: usize = 0;
+const DESTINATION_PORT_OFFSET: usize = 2;
+const ICMP_TYPE_OFFSET: usize = 0;
+const ICMP_CODE_OFFSET: usize = 1;
 /// Flag MF in the 16 bits of flags and fragment offset of the IPv4 header.
 const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
 /// Mask of the fragment offset in these bits, in units of 8 bytes.
@@ -108,8 +139,8 @@ const NONE: u8 = libc::IPPROTO_NONE as u8;
 const DSTOPTS: u8 = libc::IPPROTO_DSTOPTS as u8;
 const MH: u8 = libc::IPPROTO_MH as u8;
 
-fn be16(high: u8, low: u8) -> u16 {
-    u16::from_be_bytes([high, low])
+fn be16(buffer: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([buffer[at], buffer[at + 1]])
 }
 
 /// Returns true if `bytes` bytes at an offset lie before the packet's end, as its IP header states it.
@@ -123,20 +154,20 @@ fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option
 }
 
 /// Parses the ports if their bytes were captured, even if the rest of the header is missing.
-fn read_ports(packet: &mut Packet) {
+fn parse_ports(packet: &mut Packet) {
     let ports = header_at::<{ PORTS_BYTES as usize }>(packet, packet.l4_offset);
     let Some(ports) = ports.filter(|_| fits(packet, packet.l4_offset, PORTS_BYTES)) else {
         return;
     };
     packet.has_ports = true;
-    packet.source_port = be16(ports[0], ports[1]);
-    packet.destination_port = be16(ports[2], ports[3]);
+    packet.source_port = be16(ports, SOURCE_PORT_OFFSET);
+    packet.destination_port = be16(ports, DESTINATION_PORT_OFFSET);
 }
 
 fn parse_tcp(packet: &mut Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let tcp = header_at::<{ TCP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
-    read_ports(packet);
+    parse_ports(packet);
     if available < TCP_HEADER_BYTES {
         return PacketStatus::TcpShort;
     }
@@ -144,8 +175,8 @@ fn parse_tcp(packet: &mut Packet) -> PacketStatus {
         return PacketStatus::BeyondCopy;
     };
     packet.has_tcp_flags = true;
-    packet.tcp_flags = tcp[13];
-    let header_bytes = u32::from(tcp[12] >> 4) * 4;
+    packet.tcp_flags = tcp[TCP_FLAGS_OFFSET];
+    let header_bytes = u32::from(tcp[TCP_LENGTH_OFFSET] >> 4) * 4;
     if header_bytes < TCP_HEADER_BYTES || header_bytes > available {
         return PacketStatus::TcpDataOffset;
     }
@@ -155,14 +186,14 @@ fn parse_tcp(packet: &mut Packet) -> PacketStatus {
 fn parse_udp(packet: &mut Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let udp = header_at::<{ UDP_HEADER_BYTES as usize }>(packet, packet.l4_offset);
-    read_ports(packet);
+    parse_ports(packet);
     if available < UDP_HEADER_BYTES {
         return PacketStatus::UdpShort;
     }
     let Some(udp) = udp else {
         return PacketStatus::BeyondCopy;
     };
-    let length = u32::from(be16(udp[4], udp[5]));
+    let length = u32::from(be16(udp, UDP_LENGTH_OFFSET));
     if length == 0 && available > LENGTH_MAX {
         return PacketStatus::Ok; // a GSO packet or a jumbogram, whose length does not fit into the field
     }
@@ -182,8 +213,8 @@ fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
     let icmp = header_at::<{ ICMP_TYPE_CODE_BYTES as usize }>(packet, packet.l4_offset);
     if let Some(icmp) = icmp.filter(|_| available >= ICMP_TYPE_CODE_BYTES) {
         packet.has_icmp = true;
-        packet.icmp_type = icmp[0];
-        packet.icmp_code = icmp[1];
+        packet.icmp_type = icmp[ICMP_TYPE_OFFSET];
+        packet.icmp_code = icmp[ICMP_CODE_OFFSET];
     }
     if available < ICMP_HEADER_BYTES {
         return short_status;
@@ -244,11 +275,11 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
         return cut_headers(packet);
     };
 
-    let header_bytes = u32::from(ip[0] & 0x0f) * 4;
+    let header_bytes = u32::from(ip[IPV4_HEADER_LENGTH_OFFSET] & IPV4_HEADER_LENGTH_MASK) * 4;
     if header_bytes < IPV4_HEADER_BYTES || header_bytes > packet.original {
         return PacketStatus::Ipv4HeaderLength;
     }
-    let mut total_bytes = u32::from(be16(ip[2], ip[3]));
+    let mut total_bytes = u32::from(be16(ip, IPV4_TOTAL_LENGTH_OFFSET));
     if total_bytes == 0 && packet.original > LENGTH_MAX {
         total_bytes = packet.original; // a GSO packet, whose length does not fit into the field
     }
@@ -256,9 +287,9 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
         return PacketStatus::Ipv4TotalLength;
     }
     packet.end = total_bytes;
-    packet.protocol = ip[9];
+    packet.protocol = ip[IPV4_PROTOCOL_OFFSET];
 
-    let flags_offset = be16(ip[6], ip[7]);
+    let flags_offset = be16(ip, IPV4_FRAGMENT_OFFSET);
     let fragment_offset = u32::from(flags_offset & IPV4_OFFSET_MASK) * 8;
     let transport_offset = if fragment_offset > 0 { 0 } else { header_bytes };
     set_transport(packet, packet.protocol, transport_offset);
@@ -308,7 +339,7 @@ fn extension_bytes(kind: u8, length: u8) -> u32 {
 /// Parses the fragment header at an offset. For a later fragment it sets later_fragment and protocol, because such a
 /// fragment has no further headers.
 fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) -> PacketStatus {
-    let offset_flags = be16(extension[2], extension[3]);
+    let offset_flags = be16(extension, EXTENSION_FRAGMENT_OFFSET);
     let fragment_offset = u32::from(offset_flags & IPV6_OFFSET_MASK);
     let fragment_bytes = packet.end - offset - IPV6_EXTENSION_BYTES;
     // An atomic fragment (RFC 6946) is a complete packet.
@@ -322,7 +353,7 @@ fn parse_ipv6_fragment(packet: &mut Packet, offset: u32, extension: &Extension) 
         return PacketStatus::Ipv6FragmentOverflow;
     }
     packet.later_fragment = true;
-    packet.protocol = extension[0];
+    packet.protocol = extension[EXTENSION_NEXT_HEADER_OFFSET];
     PacketStatus::Ok
 }
 
@@ -344,7 +375,7 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
         let Some(extension) = extension.filter(|_| fits_in) else {
             return PacketStatus::Ipv6ExtensionShort;
         };
-        let bytes = extension_bytes(packet.protocol, extension[1]);
+        let bytes = extension_bytes(packet.protocol, extension[EXTENSION_LENGTH_OFFSET]);
         if !fits(packet, *offset, bytes) {
             return PacketStatus::Ipv6ExtensionShort;
         }
@@ -354,7 +385,7 @@ fn walk_extensions(packet: &mut Packet, offset: &mut u32) -> PacketStatus {
                 return status;
             }
         }
-        packet.protocol = extension[0];
+        packet.protocol = extension[EXTENSION_NEXT_HEADER_OFFSET];
         *offset += bytes;
         extensions += 1;
     }
@@ -384,12 +415,17 @@ fn find_transport(packet: &mut Packet, mut next_header: u8) {
             packet.headers_beyond = true;
             return;
         };
-        let (following, length) = (extension[0], extension[1]);
+        let (following, length) = (
+            extension[EXTENSION_NEXT_HEADER_OFFSET],
+            extension[EXTENSION_LENGTH_OFFSET],
+        );
         packet.extensions |= extension_bit(next_header);
         if next_header == AH {
             set_transport(packet, AH, offset);
         }
-        if next_header == FRAGMENT && be16(extension[2], extension[3]) & IPV6_OFFSET_MASK != 0 {
+        if next_header == FRAGMENT
+            && be16(extension, EXTENSION_FRAGMENT_OFFSET) & IPV6_OFFSET_MASK != 0
+        {
             if !is_extension(following) {
                 set_transport(packet, following, 0);
             }
@@ -412,7 +448,7 @@ fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
         return cut_headers(packet);
     };
 
-    let mut payload_bytes = u32::from(be16(ip[4], ip[5]));
+    let mut payload_bytes = u32::from(be16(ip, IPV6_PAYLOAD_LENGTH_OFFSET));
     if payload_bytes == 0 && packet.original > IPV6_HEADER_BYTES + LENGTH_MAX {
         payload_bytes = packet.original - IPV6_HEADER_BYTES; // a jumbogram or BIG TCP
     }
@@ -420,9 +456,9 @@ fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
         return PacketStatus::Ipv6PayloadLength;
     }
     packet.end = IPV6_HEADER_BYTES + payload_bytes;
-    packet.protocol = ip[6];
+    packet.protocol = ip[IPV6_NEXT_HEADER_OFFSET];
 
-    find_transport(packet, ip[6]);
+    find_transport(packet, ip[IPV6_NEXT_HEADER_OFFSET]);
     let status = walk_extensions(packet, &mut offset);
     if status != PacketStatus::Ok || packet.later_fragment || packet.protocol == NONE {
         return status;
@@ -464,9 +500,10 @@ pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> Pac
 
 /// Returns the two addresses of the IP header in network order, source first. Returns None if they were not captured.
 pub fn addresses<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
-    match packet.version {
-        4 => Some((packet.bytes.get(12..16)?, packet.bytes.get(16..20)?)),
-        6 => Some((packet.bytes.get(8..24)?, packet.bytes.get(24..40)?)),
-        _ => None,
-    }
+    let (start, bytes) = match packet.version {
+        4 => (IPV4_ADDRESSES_OFFSET, IPV4_ADDRESS_BYTES),
+        6 => (IPV6_ADDRESSES_OFFSET, IPV6_ADDRESS_BYTES),
+        _ => return None,
+    };
+    Some(packet.bytes.get(start..start + 2 * bytes)?.split_at(bytes))
 }

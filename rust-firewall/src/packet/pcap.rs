@@ -400,7 +400,7 @@ fn next_option(pcap: &Pcap, at: &mut usize, end: usize) -> NextOption {
 
 /// Parses the options of an interface description, which end at `end`, into `interface`. Returns true if they are
 /// valid.
-fn take_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool {
+fn parse_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool {
     let mut at = INTERFACE_BYTES;
     loop {
         let option = match next_option(pcap, &mut at, end) {
@@ -443,7 +443,7 @@ fn find_comment(
 /// Parses an Interface Description Block and adds its interface.
 /// - at: offset of the block in the capture, for messages.
 /// - bytes: length of the block's body.
-fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure> {
+fn parse_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure> {
     if bytes < INTERFACE_BYTES {
         return Err(fail_at(pcap, at, "an interface that is too short"));
     }
@@ -453,7 +453,7 @@ fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure>
         resolution: RESOLUTION_US,
         offset_s: 0,
     };
-    if !take_options(pcap, bytes, &mut interface) {
+    if !parse_options(pcap, bytes, &mut interface) {
         return Err(fail_at(pcap, at, "an interface with a damaged option"));
     }
     let most = match interface.resolution & RESOLUTION_BINARY {
@@ -468,7 +468,7 @@ fn take_interface(pcap: &mut Pcap, at: u64, bytes: usize) -> Result<(), Failure>
 }
 
 /// Parses the packet of an Enhanced Packet Block.
-fn take_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
+fn parse_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
     if bytes < PACKET_BYTES {
         return Err(fail_at(pcap, at, "a packet that is too short"));
     }
@@ -498,7 +498,7 @@ fn take_packet(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
 }
 
 /// Parses the packet of a Simple Packet Block. It has no time: the time of the frame before it is used.
-fn take_simple(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
+fn parse_simple(pcap: &Pcap, at: u64, bytes: usize) -> Result<Frame, Failure> {
     if bytes < SIMPLE_BYTES {
         return Err(fail_at(pcap, at, "a packet that is too short"));
     }
@@ -548,9 +548,9 @@ fn next_block(pcap: &mut Pcap) -> Result<Next, Failure> {
         return Err(fail_at(pcap, at, "a block whose two lengths differ"));
     }
     match kind {
-        BLOCK_PACKET => take_packet(pcap, at, bytes).map(Next::Frame),
-        BLOCK_SIMPLE => take_simple(pcap, at, bytes).map(Next::Frame),
-        BLOCK_INTERFACE => take_interface(pcap, at, bytes).map(|()| Next::Other),
+        BLOCK_PACKET => parse_packet(pcap, at, bytes).map(Next::Frame),
+        BLOCK_SIMPLE => parse_simple(pcap, at, bytes).map(Next::Frame),
+        BLOCK_INTERFACE => parse_interface(pcap, at, bytes).map(|()| Next::Other),
         _ => Ok(Next::Other),
     }
 }

@@ -38,6 +38,18 @@ pub const VERDICTS: [(Verdict, &str); COUNT] = [
     (Verdict::Requeue, "requeue"),
 ];
 
+/// Packet that the kernel gets back with its verdict: the bytes that were read, with a correct checksum
+/// (queue_restate).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VerdictRestated {
+    /// Index of the packet among the packets of the receive call.
+    pub index: u32,
+    /// Offset of the checksum from the IP header on.
+    pub place: u32,
+    /// Checksum in host order.
+    pub checksum: u16,
+}
+
 /// Run of packets with successive IDs and the same verdict, or a gap between IDs. Each run is sent as one netlink
 /// message. A batch verdict of the kernel (nfqnl_recv_verdict_batch) applies to all waiting packets up to its ID.
 /// Therefore the runs of a batch must be sent in order, and a run may contain no ID that has another verdict.
@@ -54,6 +66,8 @@ pub struct VerdictRun {
     pub count: u32,
     /// True for a gap: IDs up to last_id without a message, whose packets the kernel may still hold.
     pub gap: bool,
+    /// The packet that the kernel gets back; it is then alone in its run.
+    pub restated: Option<VerdictRestated>,
 }
 
 /// Verdicts for the packets of one receive call, and the state of the queue's IDs.
@@ -153,6 +167,8 @@ pub fn batch_skip(batch: &mut VerdictBatch) {
 
 fn run_continues(last: &VerdictRun, next: &VerdictRun) -> bool {
     !last.gap
+        && last.restated.is_none()
+        && next.restated.is_none()
         && last.kernel == next.kernel
         && last.has_mark == next.has_mark
         && last.mark == next.mark
@@ -160,14 +176,14 @@ fn run_continues(last: &VerdictRun, next: &VerdictRun) -> bool {
 }
 
 /// Appends a run. The caller has checked that there is room.
-fn put_run(batch: &mut VerdictBatch, run: VerdictRun) {
+fn append_run(batch: &mut VerdictBatch, run: VerdictRun) {
     if let Some(free) = batch.runs.get_mut(batch.count) {
         *free = run;
         batch.count += 1;
     }
 }
 
-fn put_gap(batch: &mut VerdictBatch, last_id: u32) {
+fn append_gap(batch: &mut VerdictBatch, last_id: u32) {
     let run = VerdictRun {
         kernel: batch.fail,
         first_id: batch.last_id.wrapping_add(1),
@@ -175,7 +191,7 @@ fn put_gap(batch: &mut VerdictBatch, last_id: u32) {
         gap: true,
         ..VerdictRun::default()
     };
-    put_run(batch, run);
+    append_run(batch, run);
 }
 
 /// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped. Also accepts an ID that is not after
@@ -184,7 +200,7 @@ fn move_to(batch: &mut VerdictBatch, id: u32) {
     let passed = id.wrapping_sub(batch.last_id).wrapping_sub(1);
     let gap = !batch.known || (passed > 0 && passed < i32::MAX as u32);
     if gap {
-        put_gap(batch, id.wrapping_sub(1));
+        append_gap(batch, id.wrapping_sub(1));
     }
     if gap && batch.known && !batch.overrun && passed > batch.nameless {
         batch.gap_ids = batch.gap_ids.wrapping_add(passed - batch.nameless);
@@ -197,6 +213,40 @@ fn move_to(batch: &mut VerdictBatch, id: u32) {
     batch.last_id = id;
 }
 
+/// Adds the run of one packet, after a run for the gap before it; or extends the last run by the packet.
+fn add_run(batch: &mut VerdictBatch, next: VerdictRun) -> Result<(), Errno> {
+    if batch.count + 2 > RUNS_MAX {
+        return Err(Errno::ENOBUFS);
+    }
+    move_to(batch, next.first_id);
+    if let Some(last) = batch
+        .count
+        .checked_sub(1)
+        .and_then(|last| batch.runs.get_mut(last))
+    {
+        if run_continues(last, &next) {
+            last.last_id = next.last_id;
+            last.count += 1;
+            return Ok(());
+        }
+    }
+    append_run(batch, next);
+    Ok(())
+}
+
+fn run_of(id: u32, verdict: Verdict, argument: u32) -> VerdictRun {
+    let has_mark = verdict == Verdict::Mark;
+    VerdictRun {
+        kernel: kernel(verdict, argument),
+        has_mark,
+        mark: if has_mark { argument } else { 0 },
+        first_id: id,
+        last_id: id,
+        count: 1,
+        ..VerdictRun::default()
+    }
+}
+
 /// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the ID is the next one
 /// (a 32-bit counter that wraps). Otherwise adds a run, after a run for the gap before it. Fails with ENOBUFS if there
 /// is no room for two runs; the batch stays unchanged.
@@ -207,33 +257,22 @@ pub fn batch_add(
     verdict: Verdict,
     argument: u32,
 ) -> Result<(), Errno> {
-    let has_mark = verdict == Verdict::Mark;
-    let next = VerdictRun {
-        kernel: kernel(verdict, argument),
-        has_mark,
-        mark: if has_mark { argument } else { 0 },
-        first_id: id,
-        last_id: id,
-        count: 1,
-        gap: false,
+    add_run(batch, run_of(id, verdict, argument))
+}
+
+/// Adds the verdict of a packet that the kernel gets back, in a run of its own. Otherwise like `batch_add`.
+pub fn batch_restate(
+    batch: &mut VerdictBatch,
+    id: u32,
+    verdict: Verdict,
+    argument: u32,
+    restated: &VerdictRestated,
+) -> Result<(), Errno> {
+    let run = VerdictRun {
+        restated: Some(*restated),
+        ..run_of(id, verdict, argument)
     };
-    if batch.count + 2 > RUNS_MAX {
-        return Err(Errno::ENOBUFS);
-    }
-    move_to(batch, id);
-    if let Some(last) = batch
-        .count
-        .checked_sub(1)
-        .and_then(|last| batch.runs.get_mut(last))
-    {
-        if run_continues(last, &next) {
-            last.last_id = id;
-            last.count += 1;
-            return Ok(());
-        }
-    }
-    put_run(batch, next);
-    Ok(())
+    add_run(batch, run)
 }
 
 /// Adds a run for the messages without a readable ID after the last packet. Must be called after the last packet. The
@@ -243,7 +282,7 @@ pub fn batch_finish(batch: &mut VerdictBatch) {
         return;
     }
     let last_id = batch.last_id.wrapping_add(batch.nameless);
-    put_gap(batch, last_id);
+    append_gap(batch, last_id);
     batch.last_id = last_id;
     batch.nameless = 0;
 }
@@ -253,8 +292,20 @@ pub fn batch_unsent(batch: &VerdictBatch) -> bool {
     batch.sent < batch.count
 }
 
-/// Returns the unsent runs, at most `most` runs.
+/// Returns the unsent runs that one datagram can contain, at most `most` runs. A packet that the kernel gets back has a
+/// datagram of its own.
 pub fn batch_rest(batch: &VerdictBatch, most: usize) -> &[VerdictRun] {
     let end = batch.count.min(batch.sent.saturating_add(most));
-    batch.runs.get(batch.sent..end).unwrap_or_default()
+    let runs = batch.runs.get(batch.sent..end).unwrap_or_default();
+    let restated = runs.iter().position(|run| run.restated.is_some());
+    let together = restated.map_or(runs.len(), |place| place.max(1));
+    runs.get(..together).unwrap_or_default()
+}
+
+/// Makes the next unsent run drop its packet, which does not fit into a message to the kernel.
+pub fn batch_withhold(batch: &mut VerdictBatch) {
+    if let Some(run) = batch.runs.get_mut(batch.sent) {
+        run.restated = None;
+        run.kernel = NF_DROP;
+    }
 }

@@ -109,7 +109,7 @@ fn check(text: &[u8]) -> Result<(), &'static str> {
 }
 
 /// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot.
-fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
+fn store(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
     let text = text.strip_suffix('.').unwrap_or(text).as_bytes();
     check(text)?;
     name.length = text.len();
@@ -120,7 +120,7 @@ fn take(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
 }
 
 /// Parses a name in the policy's syntax. Fails with the cause, for the message of `Lexer::wrong`.
-pub fn read(text: &str) -> Result<Hostname, &'static str> {
+pub fn parse(text: &str) -> Result<Hostname, &'static str> {
     if text == "*" {
         return Err("this matches every name: test whether there is one, with `exists`");
     }
@@ -131,7 +131,7 @@ pub fn read(text: &str) -> Result<Hostname, &'static str> {
         bytes: [0; HOST_BYTES],
     };
     let rest = rest.unwrap_or(text);
-    take(&label::to_ascii(rest)?, &mut name)?;
+    store(&label::to_ascii(rest)?, &mut name)?;
     Ok(name)
 }
 

@@ -63,7 +63,7 @@ fn is_pair(first: u32, second: u32) -> bool {
 }
 
 /// Returns the letters of a label, as small letters. Fails with the error of a letter that is not allowed.
-fn read_letters(text: &str) -> Result<ArrayVec<u32, LABEL_BYTES>, &'static str> {
+fn decode_letters(text: &str) -> Result<ArrayVec<u32, LABEL_BYTES>, &'static str> {
     let mut letters = ArrayVec::new();
     let (mut before, mut before_class) = (0, 0);
     for letter in text.chars() {
@@ -91,14 +91,14 @@ fn adapt(delta: u32, count: u32, is_first: bool) -> u32 {
 }
 
 /// Appends a character to a label.
-fn put(label: &mut ArrayString<LABEL_BYTES>, byte: u8) -> Result<(), &'static str> {
+fn append_byte(label: &mut ArrayString<LABEL_BYTES>, byte: u8) -> Result<(), &'static str> {
     label.try_push(byte.into()).map_err(|_| LABEL_TOO_LONG)
 }
 
 /// Appends a digit of Punycode to a label.
-fn put_digit(label: &mut ArrayString<LABEL_BYTES>, digit: u32) -> Result<(), &'static str> {
+fn append_digit(label: &mut ArrayString<LABEL_BYTES>, digit: u32) -> Result<(), &'static str> {
     let digit = digit as u8;
-    put(
+    append_byte(
         label,
         if digit < 26 {
             b'a' + digit
@@ -109,7 +109,7 @@ fn put_digit(label: &mut ArrayString<LABEL_BYTES>, digit: u32) -> Result<(), &'s
 }
 
 /// Appends a delta to a label, as digits of Punycode (RFC 3492, section 3.3).
-fn put_delta(
+fn append_delta(
     label: &mut ArrayString<LABEL_BYTES>,
     mut delta: u32,
     bias: u32,
@@ -118,10 +118,10 @@ fn put_delta(
     loop {
         let threshold = k.saturating_sub(bias).clamp(LEAST, MOST);
         if delta < threshold {
-            return put_digit(label, delta);
+            return append_digit(label, delta);
         }
         let rest = delta - threshold;
-        put_digit(label, threshold + rest % (BASE - threshold))?;
+        append_digit(label, threshold + rest % (BASE - threshold))?;
         delta = rest / (BASE - threshold);
         k += BASE;
     }
@@ -132,12 +132,12 @@ fn encode(letters: &[u32], label: &mut ArrayString<LABEL_BYTES>) -> Result<(), &
     let mut done = 0;
     let (mut delta, mut bias, mut next) = (0, BIAS, FIRST);
     for letter in letters.iter().filter(|letter| **letter < FIRST) {
-        put(label, *letter as u8)?;
+        append_byte(label, *letter as u8)?;
         done += 1;
     }
     let basic = done;
     if basic > 0 {
-        put(label, b'-')?;
+        append_byte(label, b'-')?;
     }
     while (done as usize) < letters.len() {
         let least = letters.iter().filter(|letter| **letter >= next).min();
@@ -149,7 +149,7 @@ fn encode(letters: &[u32], label: &mut ArrayString<LABEL_BYTES>) -> Result<(), &
                 delta += 1;
             }
             if *letter == next {
-                put_delta(label, delta, bias)?;
+                append_delta(label, delta, bias)?;
                 bias = adapt(delta, done + 1, done == basic);
                 delta = 0;
                 done += 1;
@@ -170,7 +170,7 @@ pub fn to_ascii(text: &str) -> Result<ArrayString<NAME_BYTES>, &'static str> {
         let part = match part.is_ascii() {
             true => part,
             false => {
-                encode(&read_letters(part)?, &mut label)?;
+                encode(&decode_letters(part)?, &mut label)?;
                 &label
             }
         };

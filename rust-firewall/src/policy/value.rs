@@ -10,7 +10,7 @@ use crate::policy::symbol::{
     find, name_of, symbols_of, symbols_of_reject, symbols_printed, Symbol, LEVELS, UNITS,
 };
 use crate::policy::token::TokenKind;
-use crate::policy::{Range, RejectKind, Type, TYPES};
+use crate::policy::{Range, RejectKind, Type, NAMEABLE_TYPES, TYPES};
 
 /// Maximum size of an interface name with its final NUL (IFNAMSIZ).
 pub const INTERFACE_BYTES: usize = 16;
@@ -255,24 +255,7 @@ pub fn is_flags(kind: Type) -> bool {
 /// Returns a type by its name in sets, e.g. ipv4_addr; None if sets can't have a type of this name.
 pub fn find_type(token: TokenKind, text: &str) -> Option<Type> {
     let found = TYPES.iter().find(|(_, name)| *name == text)?.0;
-    let nameable = matches!(
-        found,
-        Type::Ipv4Addr
-            | Type::Ipv6Addr
-            | Type::InetProto
-            | Type::InetService
-            | Type::IcmpType
-            | Type::Icmpv6Type
-            | Type::Mark
-            | Type::Ifname
-            | Type::IfaceIndex
-            | Type::Uid
-            | Type::Gid
-            | Type::Hostname
-            | Type::TlsVersion
-            | Type::HttpMethod
-            | Type::DnsType
-    );
+    let nameable = NAMEABLE_TYPES >> found as u32 & 1 != 0;
     (nameable && token == TokenKind::Word).then_some(found)
 }
 

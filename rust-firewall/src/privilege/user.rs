@@ -18,17 +18,17 @@ pub struct PrivilegeUser {
 }
 
 /// Parses the numeric ID of a user or a group.
-fn read_id(text: &str) -> Option<u32> {
-    values::read_number(text.as_bytes(), u32::MAX - 1)
+fn parse_id(text: &str) -> Option<u32> {
+    values::parse_number(text.as_bytes(), u32::MAX - 1)
 }
 
 /// Parses UID or UID:GID, which need not exist. Without GID, the group is that of the user, or the group with the
 /// number UID if there is no such user.
-fn take_numbers(text: &str) -> Option<PrivilegeUser> {
+fn parse_numbers(text: &str) -> Option<PrivilegeUser> {
     let (uid, gid) = match text.split_once(':') {
-        Some((uid, gid)) => (read_id(uid)?, read_id(gid)?),
+        Some((uid, gid)) => (parse_id(uid)?, parse_id(gid)?),
         None => {
-            let uid = read_id(text)?;
+            let uid = parse_id(text)?;
             let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
             (uid, known.map_or(uid, |user| user.gid.as_raw()))
         }
@@ -61,7 +61,7 @@ pub fn find(name: Option<&str>) -> Result<PrivilegeUser, Failure> {
             ),
         ));
     };
-    take_numbers(name).ok_or_else(|| {
+    parse_numbers(name).ok_or_else(|| {
         failure_set(
             LogExit::Usage,
             format_args!("there is no user \"{name}\": choose another with --user"),

@@ -14,6 +14,7 @@ pub mod proc;
 mod queue;
 #[allow(unsafe_code)]
 pub mod raw;
+pub mod restate;
 #[allow(unsafe_code)]
 pub mod socket;
 pub mod types;

@@ -121,6 +121,7 @@ pub fn prepare(settings: &QueueSettings) -> Result<Queue, Failure> {
         packets: vec![QueuePacket::default(); settings.batch as usize],
         verdicts_most: runs,
         verdicts: vec![0; runs * VERDICT_BYTES],
+        restated: vec![0; RESTATED_BYTES],
         failed_call: "",
     })
 }
@@ -383,15 +384,18 @@ pub fn is_transient(error: Errno) -> bool {
 }
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size net.core.wmem_default limits. If the
-/// datagram is too long, sends nothing and halves `verdicts_most`.
+/// datagram is too long, sends nothing: halves `verdicts_most`, or drops the packet that it returns to the kernel.
 fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
-    let result = match queue.settings.kind {
-        QueueKind::Classic => queue::classic::verdict(queue, runs),
-        QueueKind::Mnl => queue::mnl::verdict(queue, runs),
-        QueueKind::Raw => queue::raw::verdict(queue, runs),
+    let restated = runs.first().filter(|run| run.restated.is_some());
+    let result = match (restated, queue.settings.kind) {
+        (Some(run), _) => queue::restate::verdict(queue, run),
+        (None, QueueKind::Classic) => queue::classic::verdict(queue, runs),
+        (None, QueueKind::Mnl) => queue::mnl::verdict(queue, runs),
+        (None, QueueKind::Raw) => queue::raw::verdict(queue, runs),
     };
     match result {
+        Err(Errno::EMSGSIZE) if restated.is_some() => verdict::batch_withhold(batch),
         Err(Errno::EMSGSIZE) if runs.len() > 1 => queue.verdicts_most = runs.len() / 2,
         sent => batch.sent += sent?,
     }

@@ -135,11 +135,14 @@ fn begin_message(
     put(buffer, at, &number.to_be_bytes())
 }
 
-fn end_message(buffer: &mut [u8], begin: usize, end: usize) {
+/// Sets the length of a message.
+pub fn end_message(buffer: &mut [u8], begin: usize, end: usize) {
     put(buffer, begin, &((end - begin) as u32).to_ne_bytes());
 }
 
-fn put_attribute(buffer: &mut [u8], at: usize, kind: u32, value: &[u8]) -> usize {
+/// Writes an attribute with its padding. Returns the offset after them.
+/// - value: at most 65,531 bytes.
+pub fn put_attribute(buffer: &mut [u8], at: usize, kind: u32, value: &[u8]) -> usize {
     let nla_len = NLA_HDRLEN as usize + value.len();
     let padding = nla_len.next_multiple_of(NLA_ALIGNTO as usize) - nla_len;
     let at = put(buffer, at, &(nla_len as u16).to_ne_bytes());

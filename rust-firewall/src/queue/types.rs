@@ -20,6 +20,10 @@ pub const MESSAGE_BYTES: usize = 20;
 pub const REQUEST_BYTES: usize = 64;
 /// Size of a verdict message with a mark, in bytes.
 pub const VERDICT_BYTES: usize = 40;
+/// Maximum length in bytes of a packet that the kernel can get back in a netlink attribute.
+pub const RESTATED_PAYLOAD_MAX: usize = 65531;
+/// Size of a verdict message with a mark and the longest packet, in bytes.
+pub const RESTATED_BYTES: usize = VERDICT_BYTES + 65536;
 /// All flags that the firewall may request (NFQA_CFG_F_*).
 pub const FLAGS_ALL: u32 =
     NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
@@ -243,6 +247,8 @@ pub struct Queue {
     pub verdicts_most: usize,
     /// Buffer for verdict messages, VERDICT_BYTES per run.
     pub verdicts: Vec<u8>,
+    /// Buffer for the verdict message of a packet that the kernel gets back, RESTATED_BYTES.
+    pub restated: Vec<u8>,
     /// Name of the system call that made `receive` or `verdict` fail.
     pub failed_call: &'static str,
 }

@@ -41,6 +41,23 @@ pub enum Type {
 
 pub const TYPE_COUNT: usize = Type::DnsType as usize + 1;
 
+/// Types that sets and maps can have by name, as bits 1 << Type.
+pub const NAMEABLE_TYPES: u32 = 1 << Type::Ipv4Addr as u32
+    | 1 << Type::Ipv6Addr as u32
+    | 1 << Type::InetProto as u32
+    | 1 << Type::InetService as u32
+    | 1 << Type::IcmpType as u32
+    | 1 << Type::Icmpv6Type as u32
+    | 1 << Type::Mark as u32
+    | 1 << Type::Ifname as u32
+    | 1 << Type::IfaceIndex as u32
+    | 1 << Type::Uid as u32
+    | 1 << Type::Gid as u32
+    | 1 << Type::Hostname as u32
+    | 1 << Type::TlsVersion as u32
+    | 1 << Type::HttpMethod as u32
+    | 1 << Type::DnsType as u32;
+
 /// Source of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {

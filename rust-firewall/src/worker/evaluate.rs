@@ -4,14 +4,12 @@
 
 use std::sync::Arc;
 
-use sys_bindings::{NFQA_SKB_CSUMNOTREADY, NFQA_SKB_CSUM_NOTVERIFIED, NFQA_SKB_GSO};
+use sys_bindings::NFQA_SKB_GSO;
 
 use crate::connection::asked::{self, Asked};
 use crate::connection::follow;
 use crate::connection::listing::{self, Page};
-use crate::connection::{
-    ConnectionChecksum, ConnectionInput, Connections, INTERFACE_HOST, INTERFACE_UNKNOWN,
-};
+use crate::connection::{ConnectionInput, Connections, INTERFACE_HOST, INTERFACE_UNKNOWN};
 use crate::engine::compiled::CompileKernelSet;
 use crate::engine::decide;
 use crate::engine::fields;
@@ -21,7 +19,7 @@ use crate::engine::named::{self, Named};
 use crate::engine::teach::{self, TeachOutput};
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideSettings, LOGS_MAX};
 use crate::options::{self, Options, OptionsConntrack, OptionsSituation};
-use crate::packet::verdict::Verdict;
+use crate::packet::verdict::{Verdict, VerdictRestated};
 use crate::packet::{self, Packet, PacketStatus};
 use crate::policy::requirement::{self, Requirement};
 use crate::policy::Reject;
@@ -29,6 +27,7 @@ use crate::queue::{QueuePacket, UNKNOWN};
 use crate::ruleset::load::{self, Loaded};
 use crate::worker::elements::{self, Elements, ElementsResult};
 use crate::worker::event::{self, EventRing};
+use crate::worker::pending;
 use crate::worker::reject::{self, RejectResult};
 use crate::worker::stage;
 use crate::worker::stats::{self, LiveStats};
@@ -83,6 +82,8 @@ pub struct Evaluation {
     asked: Option<Asked>,
     /// Numbers of connections, as `named::results` returned them when they were last added to the worker's counters.
     counted: [u64; named::RESULT_COUNT],
+    /// The last packet, if it was accepted and the kernel must get it back.
+    pub restated: Option<VerdictRestated>,
     /// Time at which the current batch was received (CLOCK_MONOTONIC).
     pub now_ns: u64,
 }
@@ -133,6 +134,7 @@ pub fn init(
         connections: names.then(|| make_connections(options)),
         asked: names.then(asked::make),
         counted: [0; named::RESULT_COUNT],
+        restated: None,
         now_ns: 0,
     }
 }
@@ -249,15 +251,6 @@ fn send_replies(
     }
 }
 
-/// Returns the state of a packet's checksum, as the kernel reports it in NFQA_SKB_INFO.
-fn checksum_of(skb_info: u32) -> ConnectionChecksum {
-    match skb_info {
-        info if info & NFQA_SKB_CSUMNOTREADY != 0 => ConnectionChecksum::NotReady,
-        info if info & NFQA_SKB_CSUM_NOTVERIFIED != 0 => ConnectionChecksum::Unverified,
-        _ => ConnectionChecksum::Verified,
-    }
-}
-
 /// Returns the index of the interface at which a packet arrived, INTERFACE_HOST, or INTERFACE_UNKNOWN: in the
 /// postrouting hook, kernels before Linux 5.6 report no interface.
 fn source_of(packet: &QueuePacket) -> u32 {
@@ -284,7 +277,7 @@ fn connection_input(
     now_ns: u64,
 ) -> ConnectionInput {
     ConnectionInput {
-        checksum: checksum_of(packet.skb_info),
+        checksum: pending::state(packet.skb_info),
         segmented: packet.skb_info & NFQA_SKB_GSO != 0,
         source_interface: source_of(packet),
         sink_interface: sink_of(packet),
@@ -546,6 +539,8 @@ pub fn packet(
     let mut expected = None;
     if let (Some(named), Some(connections)) = (&named, &evaluation.connections) {
         expected = named::reset(connections, named, parsed, &mut outcome);
+        evaluation.restated = pending::restated(connections, &named.followed, packet, parsed)
+            .filter(|_| outcome.verdict == Verdict::Accept);
     }
     if let Some(how) = &outcome.reject {
         let reject = evaluation.reject.as_deref();

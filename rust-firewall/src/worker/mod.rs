@@ -7,6 +7,8 @@ pub mod evaluate;
 #[cfg(feature = "daemon")]
 pub mod event;
 #[cfg(feature = "daemon")]
+mod pending;
+#[cfg(feature = "daemon")]
 mod reading;
 pub mod reject;
 #[cfg(feature = "daemon")]

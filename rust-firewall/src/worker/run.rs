@@ -174,14 +174,22 @@ fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
 }
 
 /// Decides a packet and adds its verdict to the batch.
-fn give_verdict(own: &mut Own, packet: &QueuePacket) {
+/// - index: index of the packet in the queue's packets.
+fn give_verdict(own: &mut Own, packet: &QueuePacket, index: usize) {
     if packet.nameless {
         verdict::batch_skip(&mut own.batch);
         return;
     }
     let (verdict, mark) = judge(own, packet);
+    let batch = &mut own.batch;
     // It can't fail: the batch has room for a run per packet.
-    let _ = verdict::batch_add(&mut own.batch, packet.id, verdict, mark);
+    let _ = match own.evaluation.restated.take() {
+        Some(mut restated) => {
+            restated.index = index as u32;
+            verdict::batch_restate(batch, packet.id, verdict, mark, &restated)
+        }
+        None => verdict::batch_add(batch, packet.id, verdict, mark),
+    };
     if let Some(count) = own.verdicts.get_mut(verdict as usize) {
         *count += 1;
     }
@@ -198,7 +206,7 @@ fn give_verdicts(own: &mut Own, packets: u32) -> Result<(), WorkerError> {
         let Some(packet) = own.queue.packets.get(index).copied() else {
             break; // not reached: the queue has returned the number of packets
         };
-        give_verdict(own, &packet);
+        give_verdict(own, &packet, index);
     }
     verdict::batch_finish(&mut own.batch);
     let followed = evaluate::count_connections(&mut own.evaluation, &own.shared.stats);

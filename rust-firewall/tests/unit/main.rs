@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Unit tests of the Rust twin, each file beside the folder of what it tests.
+//! Unit tests of the Rust twin, each in a folder named like the tested file's.
 
 mod base;
 mod connection;

@@ -77,7 +77,7 @@ pub fn read(wanted: &Wanted) -> Result<Targets> {
     })?;
     if set.is_empty() {
         return Err(Failure::usage(
-            "no target is left of what was named: see --exclude, --exclude-file and the block list",
+            "no named target is left: see --exclude, --exclude-file and the block list",
         ));
     }
     Ok(Targets {

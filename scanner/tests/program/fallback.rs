@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Where io_uring is forbidden, the scan uses epoll and reports it.
+//! Fallback without io_uring: the scan uses epoll and reports it.
 
 use std::io;
 use std::os::unix::process::CommandExt;

@@ -2,7 +2,9 @@
 """QUIC ends by aioquic, versions 1 and 2.
 
 end.py serve PORT CERTIFICATE KEY [retry]   prints `ready`, and for each client `hello PORT NAME` when its hello is complete
-                                            and `done PORT NAME` when the handshake is; PORT is the client's
+                                            and `done PORT NAME` when the handshake is; PORT is the client's. `retry`
+                                            validates each client by a Retry packet
+end.py serve PORT CERTIFICATE KEY again     does the same, but answers each first hello by a request for another one
 end.py ask                                  connects concurrently for each input line: WAY HOST PORT NAME SECONDS, WAY = a
                                             version, 1 or 2, or 1-2 to begin in version 1 and continue in 2 (RFC 9369,
                                             section 4); prints for each `NUMBER yes VERSION`, or `NUMBER no` if the
@@ -10,6 +12,7 @@ end.py ask                                  connects concurrently for each input
 """
 
 import asyncio
+import hashlib
 import ssl
 import sys
 
@@ -62,8 +65,27 @@ def pull_and_say(buffer):
     return hello
 
 
-async def serve_all(port, certificate, key, *retry):
+handle_hello = tls.Context._server_handle_hello
+
+
+def handle_second(context, input_buffer, initial_buffer, handshake_buffer):
+    """Answers the first hello by HelloRetryRequest (RFC 8446, section 4.1.4), and handles the second like aioquic. Like
+    OpenSSL and GnuTLS it compares no names."""
+    if getattr(context, "has_asked", False):
+        return handle_hello(context, input_buffer, initial_buffer, handshake_buffer)
+    context.has_asked = True
+    session = tls.pull_client_hello(input_buffer).legacy_session_id
+    # Version 1.3, and the group secp256r1.
+    extensions = bytes.fromhex("002b00020304" "003300020017")
+    body = b"\x03\x03" + hashlib.sha256(b"HelloRetryRequest").digest() + bytes([len(session)]) + session
+    body += bytes.fromhex("130100") + len(extensions).to_bytes(2, "big") + extensions
+    initial_buffer.push_bytes(b"\x02" + len(body).to_bytes(3, "big") + body)
+
+
+async def serve_all(port, certificate, key, *more):
     tls.pull_client_hello = pull_and_say
+    if more == ("again",):
+        tls.Context._server_handle_hello = handle_second
     configuration = QuicConfiguration(
         is_client=False,
         alpn_protocols=PROTOCOLS,
@@ -71,7 +93,7 @@ async def serve_all(port, certificate, key, *retry):
         supported_versions=list(VERSIONS.values()),
     )
     configuration.load_cert_chain(certificate, key)
-    await serve("::", int(port), configuration=configuration, create_protocol=Served, retry=retry == ("retry",))
+    await serve("::", int(port), configuration=configuration, create_protocol=Served, retry=more == ("retry",))
     say("ready")
     await asyncio.Event().wait()
 

@@ -29,7 +29,7 @@ const JUDGE: &str = "certify";
 /// One in this number of random policies tests the connection state. It needs new cells, which remember no connections.
 const TRACKED_EVERY: u64 = 16;
 /// Beginning of the comment in a policy that explains why nft rejects the policy.
-const NFT_NOTE: &str = "\n# nft: ";
+pub const NFT_NOTE: &str = "\n# nft: ";
 /// Value of --copy-bytes that copies every packet whole.
 const COPY_ALL: u32 = 65535;
 /// Time limit for shrinking a disagreement.

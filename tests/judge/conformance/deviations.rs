@@ -142,17 +142,18 @@ const NEIGHBOURS: [(&str, &str); 5] = [
 /// Returns true if a rule tests adjacent fields with a statement between them that has an effect, or both with `!=`.
 fn nft_merges(policy: &str) -> bool {
     const EFFECTS: [&str; 5] = ["counter", "limit", "quota", "log", " set "];
+    let merges = |rule: &str, one: &str, other: &str| {
+        let (Some(one), Some(other)) = (rule.find(one), rule.rfind(other)) else {
+            return false;
+        };
+        let between = &rule[one.min(other)..one.max(other)];
+        let behind = &rule[one.max(other)..];
+        let unequal = |text: &str| text.contains("!=") || text.contains(" ne ");
+        EFFECTS.iter().any(|effect| between.contains(effect)) || unequal(between) && unequal(behind)
+    };
     policy.lines().any(|rule| {
-        NEIGHBOURS.iter().any(|(one, other)| {
-            let (Some(one), Some(other)) = (rule.find(one), rule.rfind(other)) else {
-                return false;
-            };
-            let between = &rule[one.min(other)..one.max(other)];
-            let behind = &rule[one.max(other)..];
-            let unequal = |text: &str| text.contains("!=") || text.contains(" ne ");
-            EFFECTS.iter().any(|effect| between.contains(effect))
-                || unequal(between) && unequal(behind)
-        })
+        let mut pairs = NEIGHBOURS.iter();
+        pairs.any(|(one, other)| merges(rule, one, other) || merges(rule, other, one))
     })
 }
 
@@ -253,6 +254,11 @@ fn is_later_fragment(packet: &[u8]) -> bool {
         _ => extensions(packet)
             .any(|(kind, header, _)| kind == FRAGMENT && be16(&header[2..4]) & 0xfff8 != 0),
     }
+}
+
+/// Returns true if a packet has an authentication header.
+pub fn is_authenticated(packet: &[u8]) -> bool {
+    packet[0] >> 4 == 4 && packet[9] == AH || extensions(packet).any(|(kind, ..)| kind == AH)
 }
 
 fn be16(bytes: &[u8]) -> u16 {

@@ -39,7 +39,7 @@ type Outcomes = Vec<(Who, Outcome)>;
 /// last extension header, which is the fragment header. The kernel finds no field in the missing bytes. In IPv6 the
 /// packet becomes a first fragment: for a later fragment ipv6_find_hdr returns no transport offset, and
 /// nft_payload_fast_eval treats it as 0 and reads the fields of the IPv6 header itself.
-fn stand_in(shot: &Shot) -> Shot {
+pub fn stand_in(shot: &Shot) -> Shot {
     let mut shot = shot.clone();
     let end = deviations::end_of_headers(&shot.bytes);
     shot.bytes.truncate(end);

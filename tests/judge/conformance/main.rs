@@ -2,7 +2,7 @@
 //! The judge: sends the same packets through nf_tables, the Rust twin and the C twin, in separate namespaces, and
 //! compares the results. With --split it sends them through each twin with the whole policy, and through nf_tables with
 //! the split policy, for which a twin reads names.
-//!     certify [--split] [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
+//!     certify [--split [--queue nft|iptables]] [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
 //! Policies are the given files; without files, all shipped policies and those saved from earlier disagreements. Random
 //! policies from the seed follow until the time is over. Each disagreement is printed as one line, shrunk, and saved in
 //! tests/corpus/crashes; the exit code is then 1. Packets that match a line of tests/judge/conformance/deviations.txt

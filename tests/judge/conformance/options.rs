@@ -14,6 +14,8 @@ pub struct Options {
     pub seed: u64,
     /// True if whole policies are compared with split policies (see `split`).
     pub split: bool,
+    /// Rules that send packets of split policies to the queue.
+    pub queue: stage::Queue,
     /// Number of packets per policy and way.
     pub packets: usize,
     pub who: Vec<Who>,
@@ -28,6 +30,7 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
         seconds: 60,
         seed: now,
         split: false,
+        queue: stage::Queue::Iptables,
         packets: 150,
         who: Vec::new(),
         files: Vec::new(),
@@ -46,6 +49,13 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, Str
             "--seed" => options.seed = number()?,
             "--packets" => options.packets = number()?.clamp(1, 10_000) as usize,
             "--split" => options.split = true,
+            "--queue" => {
+                options.queue = match arguments.next().as_deref() {
+                    Some("nft") => stage::Queue::Nft,
+                    Some("iptables") => stage::Queue::Iptables,
+                    _ => return Err("--queue: nft or iptables".to_owned()),
+                }
+            }
             "--only" => {
                 let name = arguments.next().unwrap_or_default();
                 let all = [Who::Kernel, Who::Twin(Twin::Rust), Who::Twin(Twin::C)];

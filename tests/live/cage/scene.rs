@@ -8,7 +8,7 @@ use anyhow::{ensure, Context};
 use testbed::folder::Folder;
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use testbed::place::{namespace, run};
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
@@ -142,28 +142,21 @@ pub struct Scene {
     twin: Twin,
 }
 
-fn need(program: &str, package: &str) -> anyhow::Result<()> {
-    let lines = format!("PATH=$PATH:/usr/sbin:/sbin command -v {program}");
-    match Command::new("sh")
-        .args(["-c", &lines])
-        .output()?
-        .status
-        .success()
-    {
-        true => Ok(()),
-        false => Err(skip(format!(
-            "there is no {program}: apt install {package}"
-        ))),
-    }
-}
-
 fn ip(namespace: &Namespace, lines: &str) -> anyhow::Result<()> {
     namespace.feed("ip", &["-batch", "-"], lines)
 }
 
 impl Scene {
     pub fn new(twin: Twin) -> anyhow::Result<Scene> {
-        need("pasta", "passt")?;
+        let lines = "PATH=$PATH:/usr/sbin:/sbin command -v pasta";
+        if !Command::new("sh")
+            .args(["-c", lines])
+            .output()?
+            .status
+            .success()
+        {
+            return Err(not_installed("pasta"));
+        }
         let (host, internet) = (namespace()?, namespace()?);
         Namespace::veth_pair(&host, &internet)?;
         ip(

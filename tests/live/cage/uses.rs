@@ -117,12 +117,11 @@ with open("www/simple/tiny/index.html", "w") as page:
     page.write(f'<a href="{name}">{name}</a>')
 "#;
     scene.folder.write("wheel.py", wheel)?;
-    if let Err(error) = make(
+    make(
         &scene,
         "/usr/bin/python3 wheel.py; /usr/bin/python3 -m venv venv",
-    ) {
-        return Err(skip(format!("no virtual environment of Python: {error}")));
-    }
+    )
+    .context("python3 -m venv: make deps")?;
     let cert = scene.folder.file("cert.pem");
     let options = format!("--retries 0 --disable-pip-version-check --no-cache-dir --no-deps --cert {cert} --index-url https://good.example/simple/");
     let lines = format!("REQUESTS_CA_BUNDLE={cert} PIP_CONFIG_FILE=/dev/null venv/bin/pip download {options} -d home tiny; ls home/tiny-1.0*");

@@ -18,7 +18,7 @@ use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::packets::{tcp, udp, RawSender};
 use testbed::place::{namespace, restore};
 use testbed::proc;
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::twin::{built, root, Twin};
 use testbed::wait::{wait_within, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case};
@@ -201,7 +201,7 @@ fn fields(file: &str, field: &str) -> anyhow::Result<String> {
     let output = Command::new("tshark")
         .args(["-T", "fields", "-e", field, "-r", file])
         .output()
-        .map_err(|_| skip("tshark is not installed: make deps"))?;
+        .map_err(|_| not_installed("tshark"))?;
     ensure!(
         output.status.success(),
         "tshark: {}",

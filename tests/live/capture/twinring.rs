@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{ensure, Context};
 use testbed::folder::Folder;
-use testbed::skip::skip;
+use testbed::skip::{not_installed, skip};
 use testbed::twin::{built, root};
 
 use super::fields;
@@ -77,7 +77,7 @@ fn run() -> anyhow::Result<String> {
         let found = std::env::split_paths("/usr/bin:/usr/sbin:/bin")
             .map(|folder| folder.join(tool))
             .find(|file| file.exists());
-        let found = found.ok_or_else(|| skip(format!("{tool} is not installed: make deps")))?;
+        let found = found.ok_or_else(|| not_installed(tool))?;
         command.arg("--file").arg(found);
     }
     for file in ["/etc/passwd", "/etc/group"] {

@@ -11,7 +11,7 @@ use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, run};
-use testbed::skip::skip;
+use testbed::skip::{not_installed, skip};
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
@@ -137,7 +137,7 @@ fn write_script(folder: &Folder, name: &str, script: &str, mode: u32) -> anyhow:
 /// Tests nft without iptables, as in a Debian installation: nft then lists all rules.
 fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
     let (tools, namespace) = (Folder::new()?, namespace()?);
-    fs::copy("/usr/sbin/nft", tools.file("nft")).map_err(|_| skip("nft is not installed"))?;
+    fs::copy("/usr/sbin/nft", tools.file("nft")).map_err(|_| not_installed("nft"))?;
     let start = || start_with(&tools, &namespace, twin);
     let ended = start()?.end_by(libc::SIGTERM)?;
     ensure!(ended.unfed.is_some(), "no warning: {}", ended.stderr);

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::bail;
 use testbed::folder::Folder;
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::twin::root;
 
 /// Builds a library from NAME.c in this folder. Returns its path.
@@ -20,6 +20,6 @@ pub fn library(folder: &Folder, name: &str) -> anyhow::Result<String> {
     match built {
         Ok(status) if status.success() => Ok(path),
         Ok(status) => bail!("cc: {status}"),
-        Err(_) => Err(skip("cc is not installed: make deps")),
+        Err(_) => Err(not_installed("cc")),
     }
 }

@@ -4,14 +4,17 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::Shutdown;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::control::error_of;
+use testbed::firewall::Firewall;
 use testbed::ledger::Stats;
 use testbed::place::LOCALHOST;
+use testbed::skip::skip;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::USER;
 use testbed::twin::{Twin, TWINS};
@@ -22,6 +25,7 @@ use super::place::Place;
 
 pub const ROWS: &[Row] = &[
     ("status-tells-who-and-what-runs", 60, status),
+    ("uptime-does-not-follow-the-clock", 60, uptime),
     ("stats-is-the-ledger", 60, stats),
     ("rules-count", 60, rules),
     ("reload-says-what-it-did-or-why-not", 60, reload),
@@ -38,6 +42,8 @@ pub const ROWS: &[Row] = &[
 ];
 
 const PACKETS: u64 = 20;
+/// Library libfaketime of Debian.
+const FAKETIME: &str = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1";
 
 fn status(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
@@ -85,6 +91,35 @@ fn status(twin: Twin) -> anyhow::Result<()> {
         "{status}"
     );
     firewall.stop().map(drop)
+}
+
+/// Starts a twin whose time of day passes CLOCK_RATE times as fast; the time since the start must not.
+fn uptime(twin: Twin) -> anyhow::Result<()> {
+    const CLOCK_RATE: u64 = 100;
+    if !Path::new(FAKETIME).exists() {
+        return Err(skip("there is no libfaketime: run make deps"));
+    }
+    let place = Place::new()?;
+    let (policy, control) = (place.path("web.nft"), place.path("control"));
+    let preload = format!("LD_PRELOAD={FAKETIME}");
+    let rate = format!("FAKETIME=+0 x{CLOCK_RATE}");
+    let wrapper = ["env", &preload, &rate, "DONT_FAKE_MONOTONIC=1"];
+    let arguments = ["--json", "--policy", &policy, "--control", &control];
+    let firewall = Firewall::start_under(&place.namespace, &wrapper, twin, &arguments)?;
+    let figure = |name: &str| {
+        let status = place.ask(r#"{"command":"status"}"#)?;
+        status[name].as_u64().context(status.to_string())
+    };
+    let started = figure("started_ms")?;
+    until("the clock has passed on", PATIENCE, || {
+        Ok(figure("time_ms")? - started > 10 * CLOCK_RATE)
+    })?;
+    let passed = figure("time_ms")? - started;
+    let uptime = figure("uptime_ms")?;
+    // The time of day passes on between both figures.
+    ensure!(2 * uptime < passed, "{uptime} ms, by the clock {passed} ms");
+    // At its end the library would remove a file, which the sandbox forbids.
+    firewall.kill()
 }
 
 /// Exchanges PACKETS packets with a server. The server's port stays in use, so a case can call this only once.

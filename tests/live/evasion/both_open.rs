@@ -14,7 +14,7 @@ use testbed::packets;
 use testbed::place::restore;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
-use super::net::{Net, Sees, SERVER, SERVER_6};
+use super::net::{Net, SERVER, SERVER_6};
 use super::tried::{self, all_completed, none_completed, Tried};
 use super::{hello, By, ALLOW_LIST, BLOCK_LIST, DENIED};
 
@@ -118,7 +118,7 @@ fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
 
 /// Checks that the denied name reaches the server in all cases without a firewall, and in none with a firewall.
 pub fn both_open(by: By) -> anyhow::Result<()> {
-    let net = Net::new(Sees::Both)?;
+    let net = by.net()?;
     for tool in ["iptables", "ip6tables"] {
         // The server must not receive the client's SYN before it has sent its own.
         restore(

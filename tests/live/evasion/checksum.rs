@@ -2,42 +2,66 @@
 //! A client that leaves a checksum to the kernel, as a virtual machine does: the kernel stores the checksum after the
 //! firewall, in the middle of the name. The firewall must see the same bytes as the server.
 
+use std::io::{Read, Write};
+use std::net::{IpAddr, SocketAddr, TcpStream};
+
+use anyhow::ensure;
 use testbed::frames::{self, Link};
 use testbed::twin::Twin;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
+use testbed::wait::PATIENCE;
+
 use super::client::{Client, Segment, Unsummed};
+use super::datagrams;
 use super::hello;
-use super::net::{Net, Sees};
+use super::net::{Net, Sees, SERVER, SERVER_6};
+use super::queries;
 use super::strategies::steps;
-use super::tried::{all_completed, none_completed, patience, Tried};
-use super::wire::{self, Version};
-use super::{By, ALLOW_LIST, BLOCK_LIST, DENIED};
+use super::tried::{self, all_completed, none_completed, patience, Tried};
+use super::wire::{self, Outside, Version};
+use super::{By, ALLOWED, ALLOW_LIST, BLOCK_LIST, DENIED};
 
 /// Offset within the name of the two bytes that the checksum replaces.
 const WITHIN_NAME: usize = 6;
+/// Offset of such bytes within a query: an even number, since the query's id changes the checksum.
+const WITHIN_QUERY: usize = 20;
 /// Offset of a hello's random bytes. Two of them are chosen so that the checksum has the wanted value.
 const RANDOM: usize = 11;
-/// Denied name that the server receives. Before the checksum is stored, it reads as the allowed name.
-const ALMOST: &str = "www.amxxed.example";
+/// Denied name that the server receives. Before the checksum is stored, it reads as the allowed name DECOY, which the
+/// server answers in another way.
+const ALMOST: &str = "xyz.amxxed.example";
+const SEEN: [u8; 2] = *b"us";
 
-const ROWS: &[Row] = &[("checksum-filled-in", 120, filled_in)];
+const ROWS: &[Row] = &[
+    ("checksum-filled-in", 120, |twin| {
+        filled_in(By::Twin(twin), &[])
+    }),
+    ("checksum-filled-in-without-gso", 120, |twin| {
+        filled_in(By::Twin(twin), &["--gso", "off"])
+    }),
+    ("checksum-of-a-query-filled-in", 120, query_filled_in),
+    ("checksum-honest", 120, honest),
+];
 
 pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
 }
 
-/// Returns a segment with a hello for a host. Two bytes of the name are `seen` until the kernel stores the checksum
-/// there.
-fn changing(host: &str, seen: [u8; 2]) -> Segment {
-    let mut opening = hello::tls(host, 0);
+/// Returns a segment with a hello for ALMOST. Two bytes of the name are SEEN until the kernel stores the checksum there.
+fn changing() -> Segment {
+    let mut opening = hello::tls(ALMOST, 0);
     let place = opening.name_at + WITHIN_NAME;
     let start = RANDOM + (place - RANDOM) % 2;
     let bytes = &mut opening.bytes;
     bytes[start..start + 2].fill(0);
-    let rest = wire::checksum(&[&seen, &bytes[start..]]);
+    let rest = wire::checksum(&[&SEEN, &bytes[start..]]);
     bytes[start..start + 2].copy_from_slice(&rest);
-    let unsummed = Unsummed { start, place, seen };
+    let unsummed = Unsummed {
+        start,
+        place,
+        seen: SEEN,
+    };
     Segment {
         unsummed: Some(unsummed),
         ..Segment::data(0, bytes)
@@ -45,15 +69,9 @@ fn changing(host: &str, seen: [u8; 2]) -> Segment {
 }
 
 /// Sends the segment of `changing` over IPv4 and IPv6.
-/// - seen: the two bytes of the name until the kernel stores the checksum there.
-fn try_both(
-    net: &Net,
-    link: &Link,
-    (host, seen): (&str, [u8; 2]),
-    answered: bool,
-) -> anyhow::Result<Vec<Tried>> {
+fn try_both(net: &Net, link: &Link, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let versions = [("IPv4", Version::V4), ("IPv6", Version::V6)];
-    let script = steps([changing(host, seen)]).unwrap_or_default();
+    let script = steps([changing()]).unwrap_or_default();
     let tries = versions.into_iter().map(|(over, version)| {
         Tried::new("a checksum filled in", over, answered, |port| {
             let client = Client {
@@ -64,28 +82,88 @@ fn try_both(
                 patience: patience(answered),
             };
             let answer = client.run(&script)?;
-            let expected = hello::tls(host, 0).answer;
+            let expected = hello::tls(ALMOST, 0).answer;
             Ok(answer.map(|answer| answer.starts_with(expected)))
         })
     });
     tries.collect()
 }
 
-/// Checks that the server answers without a firewall, and that no name passes a twin whose kernel stores checksums
-/// before it queues packets (--gso off).
-fn filled_in(twin: Twin) -> anyhow::Result<()> {
+/// Returns a net whose firewall's kernel stores checksums in software, and a link that leaves them to it.
+fn unsummed() -> anyhow::Result<(Net, Link)> {
     let net = Net::new(Sees::Both)?;
     frames::sum_in_software(&net.firewall, "right")?;
     let mut link = net.link()?;
     link.leave_checksums()?;
-    let lists = [
-        (BLOCK_LIST, (DENIED, *b"xx")),
-        (ALLOW_LIST, (ALMOST, *b"us")),
-    ];
-    for (text, way) in lists {
-        all_completed(&try_both(&net, &link, way, true)?)?;
-        let running = By::Twin(twin).start_with(&net, text, &["--gso", "off"])?;
-        none_completed(&try_both(&net, &link, way, false)?)?;
+    Ok((net, link))
+}
+
+/// Checks that the server answers without a firewall, and that no name passes with one.
+/// - options: additional options of a twin that decides.
+pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
+    let block_list = BLOCK_LIST.replace("denied.example", "amxxed.example");
+    for text in [&block_list, ALLOW_LIST] {
+        let (net, link) = unsummed()?;
+        all_completed(&try_both(&net, &link, true)?)?;
+        let running = by.start_with(&net, text, options)?;
+        none_completed(&try_both(&net, &link, false)?)?;
+        running.finish()?;
+    }
+    Ok(())
+}
+
+/// Sends a query whose name is changed by the checksum, over IPv4 and IPv6.
+fn ask_both(scene: &datagrams::Scene, link: &Link, answered: bool) -> anyhow::Result<Vec<Tried>> {
+    let tries = [("IPv4", Version::V4), ("IPv6", Version::V6)].map(|(over, version)| {
+        Tried::new("a checksum filled in a query", over, answered, |port| {
+            let mut data = datagrams::message(DENIED, [0, datagrams::FLAGS, 1]);
+            let seen = *b"xx";
+            // The query's id is chosen so that the checksum has the wanted value.
+            let rest = wire::checksum(&[&seen, &data]);
+            data[..2].copy_from_slice(&rest);
+            let udp = wire::datagram(version, (port, queries::PORT), &data);
+            for mut packet in wire::packets(version, wire::UDP, port, &Outside::default(), &udp) {
+                let start = packet.len() - data.len();
+                let place = start + WITHIN_QUERY;
+                packet[place..place + 2].copy_from_slice(&seen);
+                link.send_unsummed(scene.net.gateway, &packet, start, place)?;
+            }
+            let patience = patience(answered);
+            Ok(Some(tried::hears(&scene.heard, port, DENIED, patience)))
+        })
+    });
+    tries.into_iter().collect()
+}
+
+/// Checks that a server receives a denied query without a firewall, and not with a twin.
+fn query_filled_in(twin: Twin) -> anyhow::Result<()> {
+    let scene = datagrams::Scene::new(Net::new(Sees::Both)?)?;
+    frames::sum_in_software(&scene.net.firewall, "right")?;
+    let mut link = scene.net.link()?;
+    link.leave_checksums()?;
+    all_completed(&ask_both(&scene, &link, true)?)?;
+    let running = By::Twin(twin).start(&scene.net, queries::BLOCK_LIST)?;
+    none_completed(&ask_both(&scene, &link, false)?)?;
+    running.finish()
+}
+
+/// Checks that clients reach the server whose kernel leaves the checksum in its own place to the firewall's kernel.
+fn honest(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let hello = hello::tls(ALLOWED, 0);
+    for text in [BLOCK_LIST, ALLOW_LIST] {
+        let running = By::Twin(twin).start(&net, text)?;
+        for server in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
+            let to = SocketAddr::from((server, 443));
+            let mut stream = net
+                .client
+                .enter(|| TcpStream::connect_timeout(&to, PATIENCE))?;
+            stream.set_read_timeout(Some(PATIENCE))?;
+            stream.write_all(&hello.bytes)?;
+            let mut answer = vec![0; hello.answer.len()];
+            stream.read_exact(&mut answer)?;
+            ensure!(answer == hello.answer, "{to} answers {answer:?}");
+        }
         running.finish()?;
     }
     Ok(())

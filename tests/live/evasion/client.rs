@@ -21,6 +21,10 @@ pub const URG: u8 = 0x20;
 
 /// TCP Fast Open without a cookie (RFC 7413, section 4.1.1), padded.
 pub const FAST_OPEN: [u8; 4] = [34, 2, 1, 1];
+/// Distance between the first sequence numbers of two connections of a client.
+const NEXT_FIRST: u32 = 1_000_000;
+/// Offset outside the server's window.
+const FAR: i64 = 10_000_000;
 /// Time limit for the server's SYN-ACK.
 const HANDSHAKE: Duration = Duration::from_secs(2);
 /// Maximum data of a segment with options, in bytes.
@@ -34,8 +38,19 @@ pub enum Step {
     Pause(Duration),
     /// Waits for the server's data, and acknowledges it.
     Hear,
-    /// Opens another connection with the same ports and the same first sequence number.
-    OpenAgain,
+    /// Opens another connection with the same ports and the same first sequence number, with segments between its SYN
+    /// and the server's answer.
+    OpenAgain(Vec<Segment>),
+    /// Opens another connection with another first sequence number. Before the server's answer arrives, another SYN
+    /// follows that does not reach the server. A segment outside the window requests the server's number.
+    OpenBehind(Segment),
+    /// Opens another connection at this distance of the first sequence number, beside the present one, and does not
+    /// acknowledge its SYN-ACK. Later steps are those of the new connection.
+    OpenBeside(i64),
+    /// Returns to the other connection of `OpenBeside`.
+    Return,
+    /// Waits for another SYN-ACK of the server.
+    AnswerAgain,
 }
 
 /// Segment of a client, described by its differences from a plain data segment.
@@ -86,6 +101,16 @@ impl Segment {
         }
     }
 
+    /// Returns true if a kernel may send the segment's data as one packet to be split: it has more than `bytes`.
+    fn is_splittable(&self, bytes: u16) -> bool {
+        let outside = Outside {
+            ttl: self.outside.ttl,
+            ..Outside::default()
+        };
+        let is_data = self.flags & SYN == 0 && self.bytes.len() > usize::from(bytes);
+        is_data && self.outside == outside && !self.wrong_checksum && self.unsummed.is_none()
+    }
+
     pub fn step(self) -> Step {
         Step::Segment(self)
     }
@@ -108,6 +133,8 @@ pub struct Script {
     pub steps: Vec<Step>,
     /// First sequence number; 0 = derived from the port.
     pub first: u32,
+    /// True if the way succeeds only if packets arrive in one of several possible orders.
+    pub is_race: bool,
 }
 
 impl Script {
@@ -117,7 +144,7 @@ impl Script {
     }
 }
 
-fn tcp_segment(
+pub fn tcp_segment(
     version: Version,
     ports: (u16, u16),
     seq: u32,
@@ -208,6 +235,36 @@ pub struct Client<'a> {
 impl Client<'_> {
     /// Sends a segment, split into segments of SEGMENT_BYTES. A SYN is not split; its excess data is omitted.
     fn send(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
+        match self.net.gso_bytes {
+            Some(bytes) if segment.is_splittable(bytes) => {
+                self.send_whole(first, ack, segment, bytes)
+            }
+            _ => self.send_parts(first, ack, segment),
+        }
+    }
+
+    /// Sends a segment as one packet that the kernel may split (GSO).
+    fn send_whole(
+        &self,
+        first: u32,
+        ack: u32,
+        segment: &Segment,
+        bytes: u16,
+    ) -> anyhow::Result<()> {
+        let seq = first.wrapping_add(1).wrapping_add(segment.offset as u32);
+        let ack = ack.wrapping_add(segment.ack_off);
+        let mut tcp = tcp_segment(self.version, self.ports, seq, ack, segment);
+        let sum = wire::pseudo_sum(self.version, TCP, tcp.len());
+        tcp[16..18].copy_from_slice(&sum);
+        let packets = wire::packets(self.version, TCP, self.ports.0, &segment.outside, &tcp);
+        let packet = packets.first().context("no packet")?;
+        let start = packet.len() - tcp.len();
+        let header = packet.len() - segment.bytes.len();
+        self.link
+            .send_segments(self.net.gateway, packet, (start, header), bytes)
+    }
+
+    fn send_parts(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
         let has_no_room = segment.flags & SYN != 0 && segment.bytes.len() > SEGMENT_BYTES;
         let count = segment.bytes.len().div_ceil(SEGMENT_BYTES);
         let count = if has_no_room { 1 } else { count.max(1) };
@@ -252,7 +309,7 @@ impl Client<'_> {
     /// Executes a script. Returns the server's first bytes; empty without an answer. None if there was no TCP
     /// handshake.
     pub fn run(&self, script: &Script) -> anyhow::Result<Option<Vec<u8>>> {
-        let first = match script.first {
+        let mut first = match script.first {
             0 => 0x1000_0000 + u32::from(self.ports.0) * 0x1001,
             first => first,
         };
@@ -260,6 +317,7 @@ impl Client<'_> {
             return Ok(None);
         };
         let (mut ack, mut end) = (opened.begun, 0);
+        let mut other = (first, ack);
         for step in &script.steps {
             match step {
                 Step::Segment(segment) => {
@@ -272,14 +330,42 @@ impl Client<'_> {
                     ack = ack.wrapping_add(heard.len() as u32);
                     self.send(first, ack, &acknowledgement(end))?;
                 }
-                Step::OpenAgain => {
-                    let plain = Script::default();
+                Step::OpenAgain(after_syn) => {
+                    let plain = Script {
+                        after_syn: after_syn.clone(),
+                        ..Script::default()
+                    };
                     let Some(again) = self.open(first, &plain, Some(opened.begun))? else {
                         return Ok(Some(Vec::new()));
                     };
                     (opened, end) = (again, 0);
                     ack = opened.begun;
                 }
+                Step::OpenBehind(syn) => {
+                    first = first.wrapping_add(NEXT_FIRST);
+                    let Some(begun) = self.open_behind(first, syn)? else {
+                        return Ok(Some(Vec::new()));
+                    };
+                    (ack, end) = (begun, 0);
+                    opened.packets.clear();
+                }
+                Step::OpenBeside(distance) => {
+                    other = (first, ack);
+                    first = first.wrapping_add(*distance as u32);
+                    let silent = Script {
+                        is_silent: true,
+                        ..Script::default()
+                    };
+                    let Some(beside) = self.open(first, &silent, Some(opened.begun))? else {
+                        return Ok(Some(Vec::new()));
+                    };
+                    (ack, end) = (beside.begun, 0);
+                }
+                Step::Return => {
+                    (first, ack) = other;
+                    end = 0;
+                }
+                Step::AnswerAgain => self.wait_for_answer(first)?,
             }
         }
         self.answer(ack, opened.packets).map(Some)
@@ -354,6 +440,54 @@ impl Client<'_> {
             packets,
             keys,
         }))
+    }
+
+    /// Opens a connection as `Step::OpenBehind` describes. Returns the sequence number of the server's first byte; None
+    /// if the server does not report it.
+    /// - behind: the SYN that does not reach the server.
+    fn open_behind(&self, first: u32, behind: &Segment) -> anyhow::Result<Option<u32>> {
+        let syn = Segment {
+            flags: SYN,
+            options: vec![2, 4, 5, 0xb4],
+            ..Segment::data(0, &[])
+        };
+        // Without an acknowledgement: a server answers a wrong one by a RST.
+        let far = Segment {
+            flags: PSH,
+            offset: FAR,
+            ..Segment::data(0, &[])
+        };
+        self.send(first, 0, &syn)?;
+        self.send(first, 0, behind)?;
+        let is_answer = |packet: &[u8]| {
+            of_server(packet, self.version, self.ports)
+                .is_some_and(|(tcp, _)| u32_at(tcp, 8) == first.wrapping_add(1))
+        };
+        let deadline = Instant::now() + HANDSHAKE;
+        while Instant::now() < deadline {
+            self.send(first, 0, &far)?;
+            let come = self.link.receive(is_answer, 0, QUIET)?;
+            let answer = come
+                .first()
+                .and_then(|packet| of_server(packet, self.version, self.ports));
+            if let Some((tcp, _)) = answer {
+                let is_syn = u32::from(tcp[13] & SYN != 0);
+                return Ok(Some(u32_at(tcp, 4).wrapping_add(is_syn)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Waits for a SYN-ACK that acknowledges a SYN.
+    fn wait_for_answer(&self, first: u32) -> anyhow::Result<()> {
+        let is_answer = |packet: &[u8]| {
+            of_server(packet, self.version, self.ports).is_some_and(|(tcp, _)| {
+                tcp[13] & SYN != 0 && u32_at(tcp, 8) == first.wrapping_add(1)
+            })
+        };
+        let deadline = Instant::now() + HANDSHAKE;
+        while Instant::now() < deadline && self.link.receive(is_answer, 0, QUIET)?.is_empty() {}
+        Ok(())
     }
 
     /// Returns the server's first data; empty if it sends none.

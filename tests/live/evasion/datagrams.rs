@@ -4,13 +4,16 @@
 //! port. It must never receive the denied name.
 
 use std::fs;
+use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::thread;
 
 use anyhow::Context;
+use testbed::place::run;
 use testbed::twin::{root, Twin};
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::net::{Net, Sees, SERVER, SERVER_6};
@@ -20,7 +23,7 @@ use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 /// Flags of a query (RFC 1035, section 4.1.1): recursion desired.
-const FLAGS: u16 = 0x0100;
+pub const FLAGS: u16 = 0x0100;
 const QR: u16 = 0x8000;
 /// With these first two bytes, no flags and more than 255 questions, a message begins like a QUIC 1 packet.
 const QUIC: [(&str, u16); 4] = [
@@ -63,7 +66,7 @@ struct Way {
     segment: usize,
 }
 
-fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
+pub fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
     let head = [id, flags, questions, 0, 0, 0].map(u16::to_be_bytes);
     [&head.concat()[..], &labels(host), &[0, 0, 1, 0, 1]].concat()
 }
@@ -107,9 +110,9 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
 }
 
 /// Network with DNS servers over IPv4 and IPv6, and the names that they received.
-struct Scene {
-    net: Net,
-    heard: Heard,
+pub struct Scene {
+    pub net: Net,
+    pub heard: Heard,
 }
 
 /// Records the names that messages query, whatever else the messages contain.
@@ -123,8 +126,7 @@ fn serve(socket: &UdpSocket, heard: &Heard) {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
-        let net = Net::new(Sees::Both)?;
+    pub fn new(net: Net) -> anyhow::Result<Scene> {
         let heard = Heard::default();
         for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
             let socket = net.server.enter(|| UdpSocket::bind((address, PORT)))?;
@@ -148,7 +150,18 @@ pub fn send(
         SocketAddr::V4(_) => [0; 4].into(),
         SocketAddr::V6(_) => [0_u16; 8].into(),
     };
-    let socket = net.client.enter(|| UdpSocket::bind((any, from)))?;
+    // A client that used the port before may not have closed its socket yet.
+    let mut bound = None;
+    until("the port is free", PATIENCE, || {
+        match net.client.enter(|| UdpSocket::bind((any, from))) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => Ok(false),
+            result => {
+                bound = Some(result?);
+                Ok(true)
+            }
+        }
+    })?;
+    let socket = bound.context("a socket")?;
     let size = segment as libc::c_int;
     // SAFETY: size is an int, the type of UDP_SEGMENT's value.
     let result = unsafe {
@@ -189,7 +202,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::R
 
 /// Checks that no way to hide a denied query passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, DENIED, false, &ways(DENIED, ALLOWED))?;
     none_completed(&tried)?;
@@ -199,7 +212,7 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
 
 /// Checks that a client with an allowed name passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let mut ways = ways(ALLOWED, DENIED);
     ways.retain(|way| way.honest);
     for text in [BLOCK_LIST, ALLOW_LIST] {
@@ -212,7 +225,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
 
 /// Checks that all ways to hide a query reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     all_completed(&try_all(&scene, DENIED, true, &ways(DENIED, ALLOWED))?)
 }
 
@@ -228,10 +241,16 @@ fn in_fragments(host: &str) -> Vec<Way> {
     }]
 }
 
-/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules the kernel reassembles
-/// fragments, and each query is decided by its name.
+/// Checks that queries in fragments reach the server, and that each is decided by its name.
+fn check_reassembled(scene: &Scene) -> anyhow::Result<()> {
+    all_completed(&try_all(scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
+    none_completed(&try_all(scene, DENIED, false, &in_fragments(DENIED))?)
+}
+
+/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules, or with those that
+/// doctor advises without nft, the kernel reassembles fragments.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
     none_completed(&try_all(&scene, ALLOWED, false, &in_fragments(ALLOWED))?)?;
     for file in ["input.nft", "host.nft"] {
@@ -240,8 +259,15 @@ fn reassembled(twin: Twin) -> anyhow::Result<()> {
         let lines = rules.lines().filter(|line| !line.contains("queue num"));
         let lines: String = lines.flat_map(|line| [line, "\n"]).collect();
         scene.net.firewall.feed("nft", &["-f", "-"], &lines)?;
-        all_completed(&try_all(&scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
-        none_completed(&try_all(&scene, DENIED, false, &in_fragments(DENIED))?)?;
+        check_reassembled(&scene)?;
     }
+    running.finish()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
+    let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;
+    for tool in ["iptables", "ip6tables"] {
+        let track = ["-w", "-I", "INPUT", "-m", "conntrack", "--ctstate", "NEW"];
+        run(&scene.net.firewall, tool, &track)?;
+    }
+    check_reassembled(&scene)?;
     running.finish()
 }

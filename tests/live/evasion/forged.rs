@@ -22,15 +22,15 @@ use crate::names::ends::Heard;
 use crate::names::{is_answered, words};
 
 /// Flags of a query, and of its answer.
-const QUERY: u16 = 0x0100;
-const ANSWER: u16 = 0x8180;
+pub const QUERY: u16 = 0x0100;
+pub const ANSWER: u16 = 0x8180;
 /// Types of records, class and lifetime of an address in seconds.
-const A: u16 = 1;
-const AAAA: u16 = 28;
-const IN: u16 = 1;
-const TTL: u32 = 300;
+pub const A: u16 = 1;
+pub const AAAA: u16 = 28;
+pub const IN: u16 = 1;
+pub const TTL: u32 = 300;
 /// Name whose addresses a set learns.
-const LEARNED: &str = "www.cdn.example";
+pub const LEARNED: &str = "www.cdn.example";
 /// Port from which the client asks for it.
 const LEARNER: u16 = 4_000;
 
@@ -68,14 +68,14 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// IP version of a client and its server.
-struct Over {
-    name: &'static str,
-    version: Version,
+pub struct Over {
+    pub name: &'static str,
+    pub version: Version,
     client: IpAddr,
-    server: IpAddr,
+    pub server: IpAddr,
 }
 
-fn both_versions() -> [Over; 2] {
+pub fn both_versions() -> [Over; 2] {
     [
         Over {
             name: "IPv4",
@@ -107,7 +107,7 @@ struct Way {
     before: fn(u16) -> anyhow::Result<Vec<u8>>,
 }
 
-fn message(host: &str, flags: u16, kind: u16, record: &[u8]) -> Vec<u8> {
+pub fn message(host: &str, flags: u16, kind: u16, record: &[u8]) -> Vec<u8> {
     let records = u16::from(!record.is_empty());
     let head = [1, flags, 1, records, 0, 0].map(u16::to_be_bytes).concat();
     let question = [kind, IN].map(u16::to_be_bytes).concat();
@@ -145,8 +145,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
-        let net = Net::new(Sees::Both)?;
+    fn new(net: Net) -> anyhow::Result<Scene> {
         let heard = Heard::default();
         let mut servers = Vec::new();
         for over in both_versions() {
@@ -242,7 +241,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool) -> anyhow::Result<Vec<Trie
 
 /// No way passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, DENIED, false)?;
     none_completed(&tried)?;
@@ -252,12 +251,12 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
 
 /// Without a firewall all ways reach the server.
 fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     all_completed(&try_all(&scene, DENIED, true)?)
 }
 
 /// Returns an answer with the server's own address.
-fn answer(over: &Over) -> Vec<u8> {
+pub fn answer(over: &Over) -> Vec<u8> {
     let (kind, address) = match over.server {
         IpAddr::V4(address) => (A, address.octets().to_vec()),
         IpAddr::V6(address) => (AAAA, address.octets().to_vec()),
@@ -269,7 +268,7 @@ fn answer(over: &Over) -> Vec<u8> {
 }
 
 /// Returns true if curl reaches the server.
-fn is_reached(net: &Net, server: IpAddr) -> anyhow::Result<bool> {
+pub fn is_reached(net: &Net, server: IpAddr) -> anyhow::Result<bool> {
     let url = match server {
         IpAddr::V4(_) => format!("http://{server}/"),
         IpAddr::V6(_) => format!("http://[{server}]/"),
@@ -280,7 +279,7 @@ fn is_reached(net: &Net, server: IpAddr) -> anyhow::Result<bool> {
 
 /// A client's own answer in the server's name teaches nothing; the same from the server does.
 pub fn hold_answer(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let net = &scene.net;
     for over in both_versions() {
         ensure!(is_reached(net, over.server)?, "{}: no server", over.name);

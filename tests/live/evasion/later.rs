@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use super::client::{Script, Segment, Step, FAST_OPEN, RST, SYN};
 use super::hello::{self, Opening};
-use super::strategies::{cut, host_of, in_name, Strategy};
+use super::strategies::{cut, dies_early, host_of, in_name, syn, Strategy};
+use super::ALLOWED;
 
 /// Pause longer than `--hello-timeout`.
 const FORGOTTEN: Duration = Duration::from_millis(1_500);
@@ -14,6 +15,8 @@ const FORGOTTEN: Duration = Duration::from_millis(1_500);
 const TAIL_BYTES: usize = 20;
 /// TLS record that changes nothing (RFC 8446, appendix D.4).
 const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];
+/// TLS record with a message of a handshake that is no hello: an empty Certificate.
+const OTHER_MESSAGE: &[u8] = &[0x16, 3, 3, 0, 4, 11, 0, 0, 0];
 
 fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
     Some(Script {
@@ -37,9 +40,31 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     script(first.into_iter().chain(behind))
 }
 
+/// Returns the same client, which also sends another message in the second hello's place: it does not reach the
+/// server.
+fn asked_for_behind_decoy(first: &[u8], second: &[u8]) -> Option<Script> {
+    let decoy = Segment {
+        outside: dies_early(),
+        ..Segment::data(first.len(), OTHER_MESSAGE)
+    };
+    script([
+        Segment::data(0, first).step(),
+        decoy.step(),
+        Step::Hear,
+        Segment::data(first.len(), second).step(),
+    ])
+}
+
 /// Returns a client that opens a connection for one name, ends it by a RST, and opens another connection for another
 /// name with the same ports and sequence numbers.
-fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<Script> {
+/// - after_syn: segments after the second SYN.
+/// - places: offsets at which the second name's bytes are cut.
+fn same_numbers(
+    first: &Opening,
+    second: &Opening,
+    after_syn: Vec<Segment>,
+    places: &[usize],
+) -> Option<Script> {
     let end = Segment {
         flags: RST,
         ..Segment::data(first.bytes.len(), &[])
@@ -48,7 +73,7 @@ fn same_numbers(first: &Opening, second: &Opening, places: &[usize]) -> Option<S
         Segment::data(0, &first.bytes).step(),
         Step::Hear,
         end.step(),
-        Step::OpenAgain,
+        Step::OpenAgain(after_syn),
     ];
     let second = cut(&second.bytes, places).into_iter().map(Segment::step);
     script(first.into_iter().chain(second))
@@ -110,14 +135,27 @@ pub const LATER: &[Strategy] = &[
         |o, d| asked_for(&retried(d)?, &[CHANGE_CIPHER, &o.bytes].concat(), &[]),
     ),
     way(
+        "another name in the hello that the server asks for, another message in its place, low time to live",
+        false,
+        |o, _| {
+            host_of(o)?;
+            asked_for_behind_decoy(&hello::tls_retried(ALLOWED, o.padding), &o.bytes)
+        },
+    ),
+    way(
         "RST, and the same first number for another name",
         false,
-        |o, d| same_numbers(d, o, &[]),
+        |o, d| same_numbers(d, o, vec![], &[]),
     ),
     way(
         "RST, and the same first number for another name, cut in it",
         false,
-        |o, d| same_numbers(d, o, &[in_name(o)]),
+        |o, d| same_numbers(d, o, vec![], &[in_name(o)]),
+    ),
+    way(
+        "RST, the same first number for another name, and another SYN, low time to live",
+        false,
+        |o, d| same_numbers(d, o, vec![syn(1_000)], &[]),
     ),
     way(
         "most on the SYN, and the SYN again with another name",

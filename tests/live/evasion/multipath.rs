@@ -115,6 +115,28 @@ pub fn ways(bytes: &[u8], decoy: &[u8]) -> [(&'static str, Script); 2] {
     ]
 }
 
+/// Returns a way to request a host over HTTP: between the two parts of the request are bytes that the server already
+/// has. Without them the host is the requested one; with them it is another one, and the second part is in a body.
+/// - other: the other host.
+pub fn within(host: &str, other: &str) -> (&'static str, Script) {
+    let head = b"POST / HTTP/1.1\r\nHost: ";
+    let between = format!("{other}\r\nContent-Length: 1000\r\n\r\n");
+    let end = format!("{host}\r\n\r\n");
+    let script = asking(vec![
+        at(0, head, 0),
+        at(head.len(), between.as_bytes(), -(between.len() as i64)),
+        at(
+            head.len() + between.len(),
+            end.as_bytes(),
+            head.len() as i64,
+        ),
+    ]);
+    (
+        "Multipath TCP, around other bytes that the server has",
+        script,
+    )
+}
+
 /// Listens for connections of Multipath TCP and of TCP.
 pub fn listen(address: SocketAddr) -> anyhow::Result<TcpListener> {
     let domain = if address.is_ipv4() {

@@ -39,14 +39,41 @@ pub enum Sees {
     Client,
 }
 
+/// Hook in which the firewall's policy decides, and thus the host that it protects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hook {
+    /// The firewall is a router between client and server.
+    Forward,
+    /// The firewall is on the server.
+    Input,
+    /// The firewall is on the client.
+    Output,
+}
+
+impl Hook {
+    /// Returns the name that nft uses.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hook::Forward => "forward",
+            Hook::Input => "input",
+            Hook::Output => "output",
+        }
+    }
+}
+
 /// Network of four namespaces. All processes end on drop.
 pub struct Net {
     pub client: Namespace,
+    /// Namespace of the firewall: the first router, the server or the client.
     pub firewall: Namespace,
-    _router: Namespace,
+    routers: [Namespace; 2],
     pub server: Namespace,
-    /// Hardware address of the firewall's interface to the client.
+    pub hook: Hook,
+    /// Hardware address of the first router's interface to the client.
     pub gateway: [u8; 6],
+    /// Number of bytes in each segment of the packets that the client's kernel leaves to others to split (GSO); None =
+    /// the client's segments are separate packets.
+    pub gso_bytes: Option<u16>,
     /// Additional delay of the server's answers.
     pub lateness: Duration,
     nginx: Child,
@@ -91,6 +118,20 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     namespace.feed("ip", &["-batch", "-"], routes)?;
     let both = ["net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
     run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
+}
+
+/// Adds the address of the client's packets to its kernel, so that answers pass the hook input. They end after it,
+/// before the kernel answers them.
+fn own_address(client: &Namespace) -> anyhow::Result<()> {
+    client.ip("address add 10.9.1.66/32 dev right\n\
+         address add fd09:0:0:1::66/128 dev right nodad preferred_lft 0\n")?;
+    let silent = "table inet silent {\n\
+         chain input {\n\
+         type filter hook input priority 400;\n\
+         meta l4proto { tcp, udp } ip daddr 10.9.1.66 drop\n\
+         meta l4proto { tcp, udp } ip6 daddr fd09:0:0:1::66 drop\n\
+         }\n}\n";
+    client.feed("nft", &["-f", "-"], silent)
 }
 
 /// Starts nginx with a self-signed certificate. The server rejects requests for the name DECOY.
@@ -148,7 +189,14 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
 impl Net {
     /// Opens the client's interface. Each user must open its own link.
     pub fn link(&self) -> anyhow::Result<Link> {
-        Link::open(&self.client, "right")
+        let mut link = Link::open(&self.client, "right")?;
+        if self.hook == Hook::Output {
+            link.send_by_host(&self.client)?;
+        }
+        if self.gso_bytes.is_some() {
+            link.leave_checksums()?;
+        }
+        Ok(link)
     }
 
     /// Makes the server lose its first two packets after the SYN-ACK of each connection: it acknowledges received data
@@ -160,6 +208,11 @@ impl Net {
         }
         self.lateness = LATENESS;
         Ok(())
+    }
+
+    /// Returns the hardware address of the router's interface to the server.
+    pub fn router_address(&self) -> anyhow::Result<[u8; 6]> {
+        hardware_address(&self.routers[1], "right")
     }
 
     /// Returns the path of nginx's certificate, for other servers.
@@ -181,6 +234,11 @@ impl Net {
     /// Creates the network, with a rule that sends the packets in `sees` to queue 0. Queued packets pass until a
     /// firewall runs.
     pub fn new(sees: Sees) -> anyhow::Result<Net> {
+        Net::at(Hook::Forward, sees)
+    }
+
+    /// Creates the network with the firewall in another place. The rule is for Hook::Forward only.
+    pub fn at(hook: Hook, sees: Sees) -> anyhow::Result<Net> {
         let (client, firewall) = (namespace()?, namespace()?);
         let (router, server) = (namespace()?, namespace()?);
         join(&client, &firewall, 1)?;
@@ -216,12 +274,22 @@ impl Net {
         for server_at in [SocketAddr::from((SERVER, 80)), (SERVER_6, 80).into()] {
             firewall.enter(|| TcpStream::connect_timeout(&server_at, PATIENCE))?;
         }
+        let at = match hook {
+            Hook::Forward => firewall.try_clone()?,
+            Hook::Input => server.try_clone()?,
+            Hook::Output => {
+                own_address(&client)?;
+                client.try_clone()?
+            }
+        };
         Ok(Net {
             gateway: hardware_address(&firewall, "left")?,
             client,
-            firewall,
-            _router: router,
+            firewall: at,
+            routers: [firewall, router],
             server,
+            hook,
+            gso_bytes: None,
             lateness: Duration::ZERO,
             nginx,
             folder,

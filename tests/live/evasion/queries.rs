@@ -226,8 +226,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
-        let net = Net::new(Sees::Both)?;
+    fn new(net: Net) -> anyhow::Result<Scene> {
         let heard = Heard::default();
         let address = SocketAddr::from((SERVER, PORT));
         let listener = net.server.enter(|| TcpListener::bind(address))?;
@@ -276,7 +275,7 @@ fn try_all(
 
 /// Checks that no way to hide a denied query passes the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
@@ -289,7 +288,7 @@ const OTHER: &str = "xyz.amused.example";
 
 /// Checks that a client with allowed names only passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, (OTHER, DENIED), true, |way| way.honest)?)?;
@@ -301,7 +300,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
 /// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
 /// the others.
 fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?;
     all_completed(&tried)?;
     println!("{} honest ways reach the server", tried.len());

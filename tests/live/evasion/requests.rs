@@ -20,7 +20,7 @@ use super::wire::Version;
 use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::Heard;
 
-const PORT: u16 = 8080;
+pub const PORT: u16 = 8080;
 /// Number of allowed requests in one segment before the denied one.
 const MANY: usize = 30;
 /// Distance in bytes between two tried split points.
@@ -167,6 +167,9 @@ fn ways(host: &str, other: &str) -> Vec<Way> {
     });
     let [alone, before] = [host, other].map(|host| request("GET", host, "", ""));
     let over_several = multipath::ways(&alone, &before);
+    let over_several = over_several
+        .into_iter()
+        .chain([multipath::within(host, other)]);
     let over_several = over_several.map(|(name, script)| Way {
         name: name.to_owned(),
         honest: false,
@@ -239,8 +242,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn new() -> anyhow::Result<Scene> {
-        let net = Net::new(Sees::Both)?;
+    fn new(net: Net) -> anyhow::Result<Scene> {
         let heard = Heard::default();
         for address in [IpAddr::from(SERVER), IpAddr::from(SERVER_6)] {
             let address = SocketAddr::from((address, PORT));
@@ -275,7 +277,7 @@ fn try_all(
                 link,
                 version,
                 ports: (port, PORT),
-                patience: patience(answered),
+                patience: patience(answered).max(scene.net.lateness),
             };
             client.run(&way.script)?;
             let patience = client.patience;
@@ -288,7 +290,12 @@ fn try_all(
 
 /// Checks that no way of hiding a request to a denied host passes the firewall.
 pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    hold_in(by.net()?, by, version, text)
+}
+
+/// Checks the same in an existing net.
+pub fn hold_in(net: Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
+    let scene = Scene::new(net)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, version, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
@@ -301,7 +308,7 @@ const OTHER: &str = "xyz.amused.example";
 
 /// Checks that a client with allowed hosts only passes.
 pub fn honest(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(by.net()?)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(&scene.net, text)?;
         let hosts = (OTHER, DENIED);
@@ -316,7 +323,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
 /// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
 /// the others.
 fn nobody() -> anyhow::Result<()> {
-    let scene = Scene::new()?;
+    let scene = Scene::new(Net::new(Sees::Both)?)?;
     let hosts = (DENIED, ALLOWED);
     let tried = try_all(&scene, Version::V4, hosts, true, |way| way.honest)?;
     all_completed(&tried)?;

@@ -148,7 +148,7 @@ fn timestamps(segment: &mut Segment) {
 }
 
 /// Returns headers with a time to live with which packets don't reach the server.
-fn dies_early() -> Outside {
+pub fn dies_early() -> Outside {
     Outside {
         ttl: HOPS - 1,
         ..Outside::default()
@@ -168,7 +168,7 @@ fn forged_ack(bytes: usize) -> Segment {
 }
 
 /// Returns a SYN whose sequence number differs from the true first number by `offset`. Its TTL ends before the server.
-fn syn(offset: i64) -> Segment {
+pub fn syn(offset: i64) -> Segment {
     Segment {
         flags: SYN,
         offset,

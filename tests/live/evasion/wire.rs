@@ -23,7 +23,7 @@ pub enum Version {
 }
 
 /// Headers around a packet's payload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outside {
     pub ttl: u8,
     /// IPv6 extension headers in order, 8 bytes each. A FRAGMENT header here is that of an unfragmented packet (offset
@@ -87,6 +87,13 @@ pub fn checksum_of(version: Version, protocol: u8, bytes: &[u8]) -> [u8; 2] {
     let (client, server) = version.ends();
     let length = (bytes.len() as u32).to_be_bytes();
     checksum(&[&client, &server, &length, &[0, 0, 0, protocol], bytes])
+}
+
+/// Returns the sum of the pseudo header of the client's segment, which is not inverted: the checksum's start value.
+pub fn pseudo_sum(version: Version, protocol: u8, bytes: usize) -> [u8; 2] {
+    let (client, server) = version.ends();
+    let length = (bytes as u32).to_be_bytes();
+    checksum(&[&client, &server, &length, &[0, 0, 0, protocol]]).map(|byte| !byte)
 }
 
 /// Returns a UDP datagram between two ports of client and server, in either direction.

@@ -29,6 +29,7 @@ pub const ROWS: &[Row] = &[
     ("a-full-disk-in-staging", 60, a_full_disk),
     ("an-agent-killed-at-each-step", 120, an_agent_killed),
     ("a-power-cut-before-the-confirmation", 90, a_power_cut),
+    ("a-restart-in-a-partition", 60, a_restart_in_a_partition),
 ];
 
 /// Library libfaketime of Debian. It is preloaded, because the program `faketime` would stay as the parent process.
@@ -135,9 +136,20 @@ fn three_members() -> anyhow::Result<()> {
     place.all_have("udp dport 9999")
 }
 
-/// Limits each host's link to 64 kbit/s, with up to 800 ms of waiting packets.
+/// Drops one of twenty packets from the hosts at random.
+const LOSS: &str = "table inet loss {
+	chain input {
+		type filter hook input priority raw; policy accept;
+		ip saddr 10.78.0.0/16 ip saddr != 10.78.0.1 numgen random mod 20 == 0 counter drop
+	}
+}
+";
+
+/// Limits each host's link to 64 kbit/s, with up to 800 ms of waiting packets, and loses packets. The queueing discipline
+/// tbf and nftables do this, because not all kernels have netem.
 fn a_slow_link() -> anyhow::Result<()> {
     let place = Place::new(3)?;
+    place.operator.feed("nft", &["-f", "-"], LOSS)?;
     for number in 0..3 {
         let link = format!("v{number}");
         let words = [
@@ -149,6 +161,10 @@ fn a_slow_link() -> anyhow::Result<()> {
     // 30 KB of comments need some seconds.
     let text = with_comments(30_000, 7777);
     place.push_well(&text)?;
+    let list = ["list", "table", "inet", "loss"];
+    let lost = place.operator.command("nft").args(list).output()?;
+    let lost = String::from_utf8_lossy(&lost.stdout).into_owned();
+    ensure!(!lost.contains("packets 0 "), "no packet was lost: {lost}");
     place.all_have("udp dport 7777")
 }
 
@@ -278,6 +294,55 @@ fn an_agent_killed() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Kills all processes of the first host, and deletes its rules.
+fn cut_power(place: &mut Place) -> anyhow::Result<()> {
+    place.stop_host(0);
+    let apply = place.path("h1", "apply");
+    // The timer process of fwctl apply has the state folder in its command line.
+    for entry in fs::read_dir("/proc")?.flatten() {
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).replace('\0', " ");
+        let pid = entry.file_name().to_string_lossy().parse();
+        if let (true, Ok(pid)) = (line.contains(&apply) && line.contains("revert"), pid) {
+            proc::signal(pid, libc::SIGKILL);
+        }
+    }
+    testbed::place::run(&place.hosts[0].namespace, "nft", &["flush", "ruleset"])?;
+    Ok(())
+}
+
+/// Loads the first host's policy like its unit at the start of the machine.
+fn boot(place: &Place) -> anyhow::Result<()> {
+    let apply = place.path("h1", "apply");
+    let [run, nothing] = ["run", "no-policy.nft"].map(|name| place.folder.file(name));
+    let mut command = place.hosts[0].namespace.command(built("fwctl"));
+    command.args(["boot", "--state", &apply, "--run", &run, &nothing]);
+    // It fails if nothing was confirmed before; the caller checks the rules.
+    command.output()?;
+    Ok(())
+}
+
+/// Restarts a host while etcd is away: it has its policy before etcd is back, and gets the next one afterwards.
+fn a_restart_in_a_partition() -> anyhow::Result<()> {
+    let mut place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    place.stop_etcd();
+    cut_power(&mut place)?;
+    ensure!(!place.rules(&place.hosts[0])?.contains("udp dport"));
+    boot(&place)?;
+    place.all_have("udp dport 7777")?;
+    let log = place.agent_log(0)?.len();
+    place.start_local(0)?;
+    place.start_agent(0)?;
+    until("the agent to miss etcd", PATIENCE, || {
+        Ok(place.agent_log(0)?[log..].contains("does it run"))
+    })?;
+    place.all_have("udp dport 7777")?;
+    place.start_etcd()?;
+    place.push_well(&policy(8888))?;
+    place.all_have("udp dport 8888")
+}
+
 /// Simulates a power cut while a policy waits for its confirmation: all processes are killed, the rules are deleted,
 /// and the boot id changes.
 fn a_power_cut() -> anyhow::Result<()> {
@@ -298,39 +363,14 @@ fn a_power_cut() -> anyhow::Result<()> {
             place.agent_log(0).unwrap_or_default()
         )
     })?;
-    place.stop_host(0);
-    let apply = place.path("h1", "apply");
-    // The timer process of fwctl apply has the state folder in its command line.
-    for entry in fs::read_dir("/proc")?.flatten() {
-        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        let pid = entry.file_name().to_string_lossy().parse();
-        if let (true, Ok(pid)) = (line.contains(&apply) && line.contains("revert"), pid) {
-            proc::signal(pid, libc::SIGKILL);
-        }
-    }
-    let host = &place.hosts[0];
-    testbed::place::run(&host.namespace, "nft", &["flush", "ruleset"])?;
+    cut_power(&mut place)?;
     let state = place.path("h1", "apply/state.json");
     let mut read: Value = serde_json::from_str(&fs::read_to_string(&state)?)?;
     ensure!(read["pending"]["boot_id"].is_string(), "{read}");
     read["pending"]["boot_id"] = Value::from("00000000-0000-0000-0000-000000000000");
     fs::write(&state, read.to_string())?;
     fs::set_permissions(&state, fs::Permissions::from_mode(0o600))?;
-    let boot = built("fwctl").to_string_lossy().into_owned();
-    let nothing = place.folder.file("no-policy.nft");
-    let _ = host
-        .namespace
-        .command(boot)
-        .args([
-            "boot",
-            "--state",
-            &apply,
-            "--run",
-            &place.folder.file("run"),
-            &nothing,
-        ])
-        .output()?;
+    boot(&place)?;
     place.all_have("udp dport 7777")?;
     place.start_local(0)?;
     place.start_agent(0)?;

@@ -10,9 +10,11 @@ mod hostile;
 mod long;
 mod past;
 mod prometheus;
+mod status;
 mod taken;
 mod transport;
 mod trial;
+mod waves;
 mod way;
 
 fn of(rows: &[Row]) -> Vec<Case> {
@@ -34,6 +36,8 @@ pub fn cases() -> Vec<Case> {
         taken::ROWS,
         fault::ROWS,
         hostile::ROWS,
+        status::ROWS,
+        waves::ROWS,
     ]
     .concat();
     of(&rows)

@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::process::{Command, Output, Stdio};
 use std::thread;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -37,7 +38,25 @@ fn query(place: &Place, query: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Serves a host's metrics like the node exporter: the text of the file that the agent writes.
+/// Metric of the node exporter: the time of a file of metrics.
+const WRITTEN: &str = "node_textfile_mtime_seconds{file=\"/x/twinwall.prom\"}";
+/// Age of a file of metrics at which the alert for silent hosts has been firing for a while.
+const OLD: Duration = Duration::from_secs(700);
+
+/// Returns the time of a file in seconds since 1970; 0 if there is no file.
+fn written(file: &str) -> u64 {
+    let time = fs::metadata(file).and_then(|data| data.modified());
+    let age = time.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
+    age.unwrap_or_default().as_secs()
+}
+
+/// Sets the time of a file to one at which the alert fires.
+fn make_old(file: &str) -> anyhow::Result<()> {
+    let file = fs::File::options().append(true).open(file)?;
+    Ok(file.set_modified(SystemTime::now() - OLD)?)
+}
+
+/// Serves a host's metrics like the node exporter: the text of the file that the agent writes, and the file's time.
 fn serve(place: &Place, number: usize) -> anyhow::Result<()> {
     let host = &place.hosts[number];
     let bind = || TcpListener::bind(format!("{}:{NUMBERS}", host.address));
@@ -46,7 +65,8 @@ fn serve(place: &Place, number: usize) -> anyhow::Result<()> {
     thread::spawn(move || {
         for mut stream in listener.incoming().flatten() {
             let _ = stream.read(&mut [0; 4096]);
-            let text = fs::read_to_string(&file).unwrap_or_default();
+            let mut text = fs::read_to_string(&file).unwrap_or_default();
+            text += &format!("{WRITTEN} {}\n", written(&file));
             let length = text.len();
             let head = format!(
                 "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: {length}\r\n\r\n"
@@ -95,8 +115,33 @@ fn expressions() -> anyhow::Result<Vec<String>> {
         .collect())
 }
 
+/// Checks the alert for silent hosts: an agent with nothing to do writes its file again, a dead one does not.
+fn silent_hosts_raise_an_alert(place: &mut Place) -> anyhow::Result<()> {
+    let files = ["h1", "h2"].map(|host| place.path(host, "numbers.prom"));
+    let report = fs::read_to_string(&files[0])?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();
+    make_old(&files[0])?;
+    until("the idle agent to write its metrics", PATIENCE, || {
+        Ok(written(&files[0]) >= now)
+    })?;
+    ensure!(fs::read_to_string(&files[0])? == report, "it was not idle");
+    place.stop_agent(1);
+    make_old(&files[1])?;
+    let firing = "ALERTS{alertname=\"TwinwallFleetSilent\",alertstate=\"firing\"}";
+    let mut said = String::new();
+    until("the alert for the dead agent", PATIENCE, || {
+        said = query(place, firing)?;
+        Ok(said.contains("host=\"h2\""))
+    })?;
+    ensure!(!said.contains("host=\"h1\""), "{said}");
+    place.start_agent(1)?;
+    until("the end of the alert", PATIENCE, || {
+        Ok(!query(place, firing)?.contains("=>"))
+    })
+}
+
 fn prometheus_sees_the_fleet() -> anyhow::Result<()> {
-    let place = Place::with(Plan {
+    let mut place = Place::with(Plan {
         hosts: 2,
         look: 2,
         numbers: true,
@@ -122,6 +167,7 @@ fn prometheus_sees_the_fleet() -> anyhow::Result<()> {
         let found = query(&place, &expression.replace("$channel", CHANNEL))?;
         ensure!(found.contains("=>"), "{expression} finds nothing: {found}");
     }
+    silent_hosts_raise_an_alert(&mut place)?;
     let firing = "ALERTS{alertname=\"TwinwallFleetReverted\",alertstate=\"firing\"}";
     ensure!(!query(&place, firing)?.contains("=>"));
     let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "6"];

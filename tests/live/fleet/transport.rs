@@ -19,6 +19,7 @@ use twinwall_tests::fleet::{policy, Certificates, Place, Plan, Row, Running, CHA
 pub const ROWS: &[Row] = &[
     ("etcd-with-certificates", 60, etcd_with_certificates),
     ("a-folder-by-https-and-as-a-file", 60, folders),
+    ("a-large-bundle-by-https", 60, a_large_bundle_by_https),
     ("a-server-that-is-no-etcd", 60, a_server_that_is_no_etcd),
 ];
 
@@ -162,6 +163,42 @@ fn nginx(place: &Place, folder: &Folder, tls: &Certificates) -> anyhow::Result<R
         Ok(place.operator.enter(connect).is_ok())
     })?;
     Ok(server)
+}
+
+/// Tests a bundle that is too large for etcd: nginx serves it, and the pointer in etcd has its address and digest.
+fn a_large_bundle_by_https() -> anyhow::Result<()> {
+    let folder = Folder::new()?;
+    let tls = certificates(&folder, "nginx", 4000)?;
+    let place = Place::with(Plan {
+        hosts: 2,
+        look: 2,
+        authority: Some(tls.authority.clone()),
+        ..Plan::default()
+    })?;
+    let _server = nginx(&place, &folder, &tls)?;
+    let comments = format!("# {}\n", "x".repeat(97)).repeat(20_000);
+    let bundle = folder.file("served/large.bundle");
+    let url = format!("https://{ETCD}:8443/large.bundle");
+    let at = ["--bundle", &bundle, "--url", &url, "--waves", "100%"];
+    let text = comments.clone() + &policy(7777);
+    let options = [&at[..], &["--observe", "1", "--confirm", "60"]].concat();
+    let (code, said) = place.push(&text, &options)?;
+    ensure!(code == Some(0), "{said}");
+    place.all_have("udp dport 7777")?;
+    // The server has other content at the address than the pointer names.
+    let other = fs::read(&bundle)?;
+    let text = comments + &policy(8888);
+    let options = [&at[..], &["--no-wait", "--not-before", "4000000000"]].concat();
+    let (code, said) = place.push(&text, &options)?;
+    ensure!(code == Some(0), "{said}");
+    fs::write(&bundle, other)?;
+    let key = place.folder.file("out/fleet.key");
+    let (code, said) = place.fleet(&["rollback", CHANNEL, "2", "--no-wait", "--sign", &key])?;
+    ensure!(code == Some(0), "{said}");
+    for number in 0..2 {
+        place.wait_for_log(number, "another one or not whole")?;
+    }
+    place.all_have("udp dport 7777")
 }
 
 /// Replies that etcd would never send.

@@ -7,7 +7,7 @@ use twinwall_tests::fleet::{policy, Place, Row, CHANNEL, CUT_OFF};
 use twinwall_tests::held::Held;
 
 pub const ROWS: &[Row] = &[
-    ("twenty-hosts", 120, twenty_hosts),
+    ("twenty-hosts", 60, twenty_hosts),
     (
         "a-rule-that-drops-too-much-goes-back",
         60,

@@ -15,7 +15,7 @@ use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::owner::Owner;
 use testbed::place::{namespace, restore, run};
 use testbed::proc;
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::twin::{Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Case;
@@ -46,6 +46,8 @@ struct Row {
     severity: &'static str,
     /// Words of the finding; PROGRAM stands for the twin's name.
     words: &'static str,
+    /// Change by the operator before the cure.
+    mend: fn(&mut Scene) -> anyhow::Result<()>,
     probe: fn(&mut Scene) -> anyhow::Result<()>,
 }
 
@@ -57,6 +59,7 @@ const PLAIN: Row = Row {
     cause: nothing,
     severity: "warning",
     words: "",
+    mend: nothing,
     probe: nothing,
 };
 
@@ -130,6 +133,14 @@ const ROWS: &[Row] = &[
         name: "a-failed-reload",
         cause: fail_to_reload,
         words: "the last reload failed: ",
+        probe: accepted_is_lost,
+        ..PLAIN
+    },
+    Row {
+        name: "a-policy-that-only-root-reads",
+        cause: |scene| scene.set_policy_mode(0o600),
+        words: "the next reload would fail: ",
+        mend: mend_policy,
         probe: accepted_is_lost,
         ..PLAIN
     },
@@ -331,6 +342,11 @@ impl Scene {
         Ok(receiver.recv(&mut [0]).is_ok())
     }
 
+    fn set_policy_mode(&self, mode: u32) -> anyhow::Result<()> {
+        let policy = self.folder.file("p.nft");
+        fs::set_permissions(policy, Permissions::from_mode(mode)).map_err(Into::into)
+    }
+
     fn is_open(&self, port: u16) -> bool {
         let to = SocketAddr::new(VETH_IPV4.0, port);
         let connected = self
@@ -362,6 +378,7 @@ fn check(twin: Twin, row: &Row) -> anyhow::Result<()> {
     (row.cause)(&mut scene).context("the cause")?;
     let words = row.words.replace("PROGRAM", twin.program());
     let cure = scene.found(row)?.cure(row.severity, &words)?;
+    (row.mend)(&mut scene).context("the operator's part")?;
     scene.shell(&cure)?.code(0).context(cure.clone())?;
     until("the finding is gone", PATIENCE, || {
         Ok(scene.found(row)?.cure(row.severity, &words).is_err())
@@ -438,9 +455,19 @@ fn fail_to_reload(scene: &mut Scene) -> anyhow::Result<()> {
     scene.folder.write("p.nft", "monster\n")?;
     let said = scene.shell("fwctl reload")?;
     ensure!(said.code != Some(0), "{}", said.stdout);
+    swap_policy(scene)
+}
+
+/// Writes a policy with the opposite verdicts.
+fn swap_policy(scene: &mut Scene) -> anyhow::Result<()> {
     let swapped = POLICY.replace("accept comment", "drop comment");
     let swapped = swapped.replace("9002 counter drop", "9002 counter accept");
     scene.folder.write("p.nft", swapped).map(drop)
+}
+
+fn mend_policy(scene: &mut Scene) -> anyhow::Result<()> {
+    swap_policy(scene)?;
+    scene.set_policy_mode(0o644)
 }
 
 fn accept_false_sources(scene: &mut Scene) -> anyhow::Result<()> {
@@ -466,7 +493,7 @@ fn false_source_is_lost(scene: &mut Scene) -> anyhow::Result<()> {
 
 fn without_setcap(scene: &mut Scene) -> anyhow::Result<()> {
     if scene.shell("command -v setcap")?.code != Some(0) {
-        return Err(skip("there is no setcap (libcap2-bin)"));
+        return Err(not_installed("setcap"));
     }
     scene.is_other_user = true;
     Ok(())

@@ -14,6 +14,7 @@ mod hostile;
 mod literal;
 mod recorded;
 mod show;
+mod split;
 pub mod standin;
 mod top;
 mod upgrade;
@@ -38,8 +39,13 @@ pub fn cases() -> Vec<Case> {
     .concat();
     let mut cases = for_each_twin(&rows);
     cases.extend(literal::cases());
-    for (name, limit_s, body) in [errors::LONE_ROWS, doctor::LONE_ROWS, hostile::LONE_ROWS].concat()
-    {
+    let lone = [
+        errors::LONE_ROWS,
+        doctor::LONE_ROWS,
+        hostile::LONE_ROWS,
+        split::LONE_ROWS,
+    ];
+    for (name, limit_s, body) in lone.concat() {
         cases.push(Case::new(name, limit_s, body));
     }
     cases

@@ -10,7 +10,7 @@ use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::place::{namespace, restore, run, LOCALHOST};
 use testbed::proc;
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
@@ -279,7 +279,7 @@ fn field_of(file: &str, field: &str) -> anyhow::Result<Vec<String>> {
     let output = std::process::Command::new("tshark")
         .args(["-T", "fields", "-e", field, "-r", file])
         .output()
-        .map_err(|_| skip("tshark is not installed: make deps"))?;
+        .map_err(|_| not_installed("tshark"))?;
     let text = String::from_utf8(output.stdout)?;
     ensure!(output.status.success(), "tshark: {text}");
     Ok(text.lines().map(str::to_owned).collect())

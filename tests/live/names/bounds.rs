@@ -2,7 +2,7 @@
 //! Maximum cost of decisions by name: unfinished connections, slow clients, and connections over several queues.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::thread;
 use std::time::Duration;
 
@@ -19,11 +19,13 @@ use twinwall_tests::case::Row;
 use super::{curl, is_answered, Talker, ALLOWED, DENIED, POLICY};
 use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::quic::half_hello;
+use crate::evasion::BLOCK_LIST;
 
 pub const ROWS: &[Row] = &[
     ("flood-of-halves", 120, flood),
     ("slow-client", 60, slow),
     ("several-queues", 120, several_queues),
+    ("silent-client", 120, silent),
 ];
 
 /// Number of packets of a flood, each of a separate connection: six times as many as a firewall follows by default.
@@ -174,6 +176,67 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
         !ask_slowly(&net, Duration::from_millis(1_200))?,
         "an answer to what came in two halves, long after each other"
     );
+    firewall.finish()?;
+    Ok(())
+}
+
+/// Port of a server that sends first, and to which its clients send nothing, like that of an FTP download.
+const DOWNLOAD: u16 = 2121;
+/// Length of a download, and number of its bytes that pass by default on a connection without a name.
+const DOWNLOAD_BYTES: usize = 1_000_000;
+const UNDECIDED_BYTES: usize = 32_768;
+
+/// Downloads from the server. Returns the number of received bytes.
+/// - patience: time without data after which the download has stopped.
+fn download(net: &Net, patience: Duration) -> anyhow::Result<usize> {
+    let address = SocketAddr::from((SERVER, DOWNLOAD));
+    let mut stream = net
+        .client
+        .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
+    stream.set_read_timeout(Some(patience))?;
+    let mut room = vec![0; 65_536];
+    let mut received = 0;
+    while received < DOWNLOAD_BYTES {
+        match stream.read(&mut room) {
+            Ok(0) => break,
+            Ok(bytes) => received += bytes,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(received)
+}
+
+/// Checks that a client that sends nothing receives no more bytes than --undecided accepts, that its connection then
+/// counts as unreadable, and that a rule before the rules by name accepts all of the download.
+fn silent(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let listener = net
+        .server
+        .enter(|| TcpListener::bind(SocketAddr::from((SERVER, DOWNLOAD))))?;
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            // It fails if the client gives up.
+            thread::spawn(move || stream.write_all(&vec![0; DOWNLOAD_BYTES]));
+        }
+    });
+    let folder = Folder::shared()?;
+    let policy = folder.write("policy.nft", BLOCK_LIST)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let received = download(&net, Duration::from_secs(2))?;
+    ensure!(
+        (1..=UNDECIDED_BYTES).contains(&received),
+        "{received} bytes passed without a name"
+    );
+    let connections = firewall.finish()?.total.connections;
+    let unreadable = connections.get("unreadable").copied().unwrap_or(0);
+    ensure!(unreadable == 1, "{connections:?}");
+    let before = format!("tcp sport {DOWNLOAD} accept\n\t\ttcp dport {DOWNLOAD} accept\n\t\t");
+    let text = BLOCK_LIST.replace("tls sni", &format!("{before}tls sni"));
+    let policy = folder.write("before.nft", &text)?;
+    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let received = download(&net, PATIENCE)?;
+    ensure!(received == DOWNLOAD_BYTES, "{received} bytes passed");
     firewall.finish()?;
     Ok(())
 }

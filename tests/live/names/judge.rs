@@ -13,7 +13,7 @@ use serde_json::Value;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::run;
-use testbed::skip::skip;
+use testbed::skip::{not_installed, skip};
 use testbed::twin::{root, Twin, TWINS};
 use twinwall_tests::case::Case;
 
@@ -79,7 +79,7 @@ fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)>
         .arg("-r")
         .arg(file)
         .output()
-        .map_err(|_| skip("tshark is not installed: make deps"))?;
+        .map_err(|_| not_installed("tshark"))?;
     ensure!(
         output.status.success(),
         "tshark: {}",

@@ -23,7 +23,9 @@ mod bounds;
 pub mod ends;
 pub mod judge;
 pub mod learn;
+mod nat;
 mod others;
+mod ports;
 pub mod programs;
 mod queries;
 pub mod reject;
@@ -70,7 +72,9 @@ pub fn cases() -> Vec<Case> {
         ROWS,
         bounds::ROWS,
         learn::ROWS,
+        nat::ROWS,
         others::ROWS,
+        ports::ROWS,
         queries::ROWS,
         reject::ROWS,
         shipped::ROWS,

@@ -15,7 +15,7 @@ use twinwall_tests::browser;
 use twinwall_tests::case::Row;
 
 use super::ends::{self, Heard, Identity, QUIC_PORT};
-use super::programs::{self, Question, Told, AIOQUIC, AWS_LC, GO};
+use super::programs::{self, First, Question, Told, AIOQUIC, AWS_LC, GO};
 use super::{behind_each_backend, ALLOWED, DENIED, POLICY, REFUSED};
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 
@@ -135,7 +135,7 @@ fn aioquic(twin: Twin) -> anyhow::Result<()> {
     let identity = Identity::new(&[ALLOWED, DENIED].concat())?;
     let told = Told::default();
     ends::serve_quic(&net, &identity, QUIC_PORT, false, &told.hellos)?;
-    let _server = programs::serve_quic(&net, AIOQUIC_PORT, false, &told)?;
+    let _server = programs::serve_quic(&net, AIOQUIC_PORT, First::Plain, &told)?;
     let before_quinn = questions(&["1"], QUIC_PORT);
     let asked = [before_quinn, questions(&["1", "2", "1-2"], AIOQUIC_PORT)].concat();
     counted_behind_each_backend(&net, twin, POLICY, 1, |_| {
@@ -171,7 +171,7 @@ fn chromium(twin: Twin) -> anyhow::Result<()> {
     programs::file(AIOQUIC)?;
     let net = Net::new(Sees::Both)?;
     let told = Told::default();
-    let _server = programs::serve_quic(&net, AIOQUIC_PORT, false, &told)?;
+    let _server = programs::serve_quic(&net, AIOQUIC_PORT, First::Plain, &told)?;
     let names = [ALLOWED, DENIED].concat();
     let origins = |port: u16| {
         let names = names.iter().map(|name| name.to_ascii_lowercase());

@@ -100,12 +100,26 @@ pub struct Told {
     pub done: Heard,
 }
 
+/// Answer of a QUIC server to a client's first packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// The handshake.
+    Plain,
+    /// Retry: the client must validate its address (RFC 9000, section 8.1.2).
+    Retry,
+    /// A request for another hello (RFC 8446, section 4.1.4).
+    Again,
+}
+
 /// Serves QUIC by aioquic.
-/// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
 /// - told: receives the server's reports.
-pub fn serve_quic(net: &Net, port: u16, retry: bool, told: &Told) -> anyhow::Result<Server> {
+pub fn serve_quic(net: &Net, port: u16, first: First, told: &Told) -> anyhow::Result<Server> {
     let told = told.clone();
-    let more: &[&str] = if retry { &["retry"] } else { &[] };
+    let more: &[&str] = match first {
+        First::Plain => &[],
+        First::Retry => &["retry"],
+        First::Again => &["again"],
+    };
     serve(net, AIOQUIC, port, more, move |line| {
         let mut words = line.split(' ');
         let list = match words.next() {

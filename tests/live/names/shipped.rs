@@ -39,14 +39,14 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// Source ports of the client: those of services; 0 = any port.
-const OWN_PORTS: [u16; 6] = [0, 22, 53, 80, 443, 853];
+pub const OWN_PORTS: [u16; 6] = [0, 22, 53, 80, 443, 853];
 const NAMES_OF_EVASION: &str = r#"elements = { "denied.example", "*.denied.example" }"#;
 /// Time limit of a connect, in milliseconds.
 const CONNECTED_MS: i64 = 300;
 
 /// Protocol of a client's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+pub enum Kind {
     Tls,
     Http,
     DnsTcp,
@@ -55,7 +55,7 @@ enum Kind {
     Other,
 }
 
-const KINDS: [Kind; 6] = [
+pub const KINDS: [Kind; 6] = [
     Kind::Tls,
     Kind::Http,
     Kind::DnsTcp,
@@ -65,7 +65,7 @@ const KINDS: [Kind; 6] = [
 ];
 
 impl Kind {
-    fn is_udp(self) -> bool {
+    pub fn is_udp(self) -> bool {
         matches!(self, Kind::DnsUdp | Kind::Quic)
     }
 
@@ -84,15 +84,15 @@ impl Kind {
 }
 
 /// Ports of a try: the client's, the server's.
-type Ports = (u16, u16);
+pub type Ports = (u16, u16);
 
 /// Namespaces of client and server, with the server's addresses.
-struct Scene<'a> {
-    client: &'a Namespace,
-    server: &'a Namespace,
-    addresses: [IpAddr; 2],
+pub struct Scene<'a> {
+    pub client: &'a Namespace,
+    pub server: &'a Namespace,
+    pub addresses: [IpAddr; 2],
     /// Ports of the server.
-    ports: &'a [u16],
+    pub ports: &'a [u16],
 }
 
 /// Returns a client's socket, connected to a server and bound to a port.
@@ -218,7 +218,7 @@ impl Server {
 impl Scene<'_> {
     /// Sends messages of a kind from each of OWN_PORTS to each port of the server, and then an allowed message: when
     /// that arrives, all earlier messages are decided. Returns the ports between which messages arrived.
-    fn round(
+    pub fn round(
         &self,
         kind: Kind,
         name: &str,
@@ -260,7 +260,7 @@ impl Scene<'_> {
 
     /// Tries each kind with a denied name. Fails if a message arrives for which `is_denied` returns true.
     /// - is_denied: receives the kind of the message and the server's port.
-    fn try_all(
+    pub fn try_all(
         &self,
         denied: &str,
         allowed: (Kind, &str, u16),
@@ -283,7 +283,7 @@ impl Scene<'_> {
 
 /// Returns a shipped policy with changed values, which its comment tells the operator to change: folder and file.
 /// - changed: old and new text of each value.
-fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, String)> {
+pub fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, String)> {
     let folder = Folder::shared()?;
     let policies = root().join("rules/policy");
     let mut text = std::fs::read_to_string(policies.join(format!("{name}.nft")))?;

@@ -12,7 +12,7 @@ use testbed::ledger::{Policy, Stats};
 use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::packets::{force_receive_buffer, ipv4, ipv6, tcp, RawReceiver, RawSender};
 use testbed::place::{namespace, namespace_with, restore, run, LOCALHOST, PORT};
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, VAIN};
 use testbed::wait::{until, PATIENCE};
 
@@ -331,7 +331,7 @@ fn socket_owner(subject: &Subject) -> anyhow::Result<()> {
     let say = format!("echo other > /dev/udp/127.0.0.1/{PORT}");
     let as_other = ["--reuid", UID, "--clear-groups", "bash", "-c", &say];
     let sent = namespace.command("setpriv").args(as_other).output();
-    let sent = sent.map_err(|_| skip("setpriv is not installed"))?;
+    let sent = sent.map_err(|_| not_installed("setpriv"))?;
     ensure!(
         sent.status.success(),
         "setpriv: {}",

@@ -11,7 +11,7 @@ use std::process::{Command, Output, Stdio};
 use anyhow::{bail, ensure, Context};
 use testbed::folder::Folder;
 use testbed::place::namespace;
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::twin::USER;
 use testbed::twin::{root, Twin, TWINS};
 use testbed::wait::{wait_within, PATIENCE};
@@ -65,12 +65,12 @@ fn hardened() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a program until it ends. Skips the case if the program is missing. Fails with its stderr if it fails.
+/// Runs a program until it ends. Fails with its stderr if it fails.
 fn done(command: &mut Command) -> anyhow::Result<Output> {
     let program = command.get_program().to_string_lossy().into_owned();
     let output = match command.stdin(Stdio::null()).output() {
         Ok(output) => output,
-        Err(_) => return Err(skip(format!("{program} is not installed: make deps"))),
+        Err(_) => return Err(not_installed(&program)),
     };
     if !output.status.success() {
         bail!("{program}: {}", String::from_utf8_lossy(&output.stderr));
@@ -83,7 +83,7 @@ fn need(program: &str) -> anyhow::Result<()> {
     let there = std::env::split_paths(&path).any(|folder| folder.join(program).is_file());
     match there {
         true => Ok(()),
-        false => Err(skip(format!("{program} is not installed: make deps"))),
+        false => Err(not_installed(program)),
     }
 }
 

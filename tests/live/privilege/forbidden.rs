@@ -9,7 +9,7 @@ use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::place::namespace;
 use testbed::proc;
-use testbed::skip::skip;
+use testbed::skip::not_installed;
 use testbed::strace::Trace;
 use testbed::twin::Twin;
 use testbed::wait::{until, wait_within, PATIENCE};
@@ -47,7 +47,7 @@ impl Tracer {
             .args(["-e", "inject=pread64:error=EIO:syscall=getpgrp"])
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|_| skip("strace is not installed: make deps"))?;
+            .map_err(|_| not_installed("strace"))?;
         Ok(Tracer(child))
     }
 }

@@ -15,7 +15,7 @@ use testbed::folder::Folder;
 use testbed::ledger::Stats;
 use testbed::place::{namespace, restore};
 use testbed::proc;
-use testbed::skip::skip;
+use testbed::skip::{not_installed, skip};
 use testbed::traffic::{udp_client, udp_send, UdpServer};
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
@@ -169,7 +169,7 @@ fn with_capabilities(
     let copy = folder.file(name.context("a program's name")?);
     fs::copy(&program, &copy)?;
     let set = Command::new("setcap").args([capabilities, &copy]).output();
-    let set = set.map_err(|_| skip("setcap is not installed: make deps"))?;
+    let set = set.map_err(|_| not_installed("setcap"))?;
     if !set.status.success() {
         return Err(skip(String::from_utf8_lossy(&set.stderr)));
     }

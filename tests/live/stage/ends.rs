@@ -11,7 +11,7 @@ use testbed::wait::PATIENCE;
 use crate::evasion::net::{Net, SERVER};
 
 /// Time to wait for bytes.
-const QUIET: Duration = Duration::from_millis(300);
+pub const QUIET: Duration = Duration::from_millis(300);
 /// First bytes of a client that uses neither TLS nor HTTP, and so has no name.
 pub const NAMELESS: &[u8] = b"SSH-2.0-nameless\r\n";
 
@@ -53,6 +53,13 @@ impl Ends {
         self.server.set_read_timeout(Some(QUIET))?;
         self.client.write_all(bytes)?;
         Ok(self.server.read(&mut [0; 4096]).is_ok())
+    }
+
+    /// Sends a byte of the server to the client.
+    pub fn answers(&mut self) -> anyhow::Result<()> {
+        self.server.write_all(b"x")?;
+        self.client.read_exact(&mut [0])?;
+        Ok(())
     }
 
     /// Returns true if one more byte of the client reaches the server.

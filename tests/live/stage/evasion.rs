@@ -10,12 +10,16 @@ use crate::evasion::quic::{self, answered, segments};
 use crate::evasion::wire::Version::{V4, V6};
 use crate::evasion::By::Stage;
 use crate::evasion::{
-    self, both_open, datagrams, forged, queries, requests, ALLOW_LIST, BLOCK_LIST,
+    self, both_open, checksum, datagrams, forged, odd_requests, queries, reopened, requests,
+    within, ALLOW_LIST, BLOCK_LIST, ONE_WAY,
 };
 
 pub const ROWS: &[Row] = &[
     ("evasion-block-list", 120, |twin| {
         evasion::hold(Stage(twin), Sees::Both, V4, BLOCK_LIST)
+    }),
+    ("evasion-one-way", 120, |twin| {
+        evasion::hold(Stage(twin), Sees::Both, V4, ONE_WAY)
     }),
     ("evasion-allow-list", 120, |twin| {
         evasion::hold(Stage(twin), Sees::Both, V4, ALLOW_LIST)
@@ -33,6 +37,21 @@ pub const ROWS: &[Row] = &[
     }),
     ("evasion-honest-ipv6", 120, |twin| {
         evasion::honest(Stage(twin), V6)
+    }),
+    ("evasion-checksum-filled-in", 120, |twin| {
+        checksum::filled_in(Stage(twin), &[])
+    }),
+    ("evasion-reopened-block-list", 120, |twin| {
+        reopened::hold(Stage(twin), V4, BLOCK_LIST)
+    }),
+    ("evasion-reopened-allow-list", 120, |twin| {
+        reopened::hold(Stage(twin), V4, ALLOW_LIST)
+    }),
+    ("evasion-odd-requests", 120, |twin| {
+        odd_requests::hold(Stage(twin), BLOCK_LIST)
+    }),
+    ("evasion-answer-within-another", 120, |twin| {
+        within::hold(Stage(twin))
     }),
     ("evasion-both-open", 120, |twin| {
         both_open::both_open(Stage(twin))

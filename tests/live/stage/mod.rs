@@ -22,10 +22,15 @@ mod agree;
 mod corpus;
 mod ends;
 mod evasion;
+mod failures;
+mod foreign;
+mod hooks;
+mod hunt;
 mod learn;
 mod names_kept;
 mod quic;
 mod reject;
+mod trouble;
 
 const ROWS: &[Row] = &[
     ("real-ends-in-the-stage", 180, real_ends),
@@ -42,12 +47,26 @@ pub fn cases() -> Vec<Case> {
         quic::ROWS,
         agree::ROWS,
         evasion::ROWS,
+        failures::ROWS,
+        foreign::ROWS,
+        hooks::ROWS,
+        hunt::ROWS,
         reject::ROWS,
+        trouble::ROWS,
         learn::ROWS,
     ]
     .concat();
+    let calibration = Case::new("evasion-output-nobody-looks-on", 120, hooks::nobody);
     let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
-    for_each_twin(&rows).into_iter().chain([corpus]).collect()
+    for_each_twin(&rows)
+        .into_iter()
+        .chain([calibration, corpus])
+        .collect()
+}
+
+/// Returns the cases of `make test-long`.
+pub fn long_cases() -> Vec<Case> {
+    for_each_twin(&[hooks::LONG, hunt::LONG, trouble::LONG].concat())
 }
 
 /// Starts a twin with the name policy in a folder.
@@ -62,7 +81,11 @@ fn start(
 ) -> anyhow::Result<Firewall> {
     let (policy, control) = (folder.file("names.nft"), folder.file("control"));
     let own = ["--policy", &policy, "--stage", mask, "--control", &control];
-    let arguments = [&own[..], &PATIENT_GUARD, more].concat();
+    let guard = match more.contains(&PATIENT_GUARD[0]) {
+        true => &[][..],
+        false => &PATIENT_GUARD[..],
+    };
+    let arguments = [&own[..], guard, more].concat();
     Firewall::start(&net.firewall, twin, &arguments)
 }
 
@@ -72,6 +95,11 @@ pub struct Stage {
     folder: Folder,
     /// Value of --stage.
     mask: String,
+}
+
+/// Returns a policy of the hook forward for the hook of the network's firewall.
+fn at_hook(net: &Net, text: &str) -> String {
+    text.replace("hook forward", &format!("hook {}", net.hook.name()))
 }
 
 fn split(text: &str, options: Options) -> anyhow::Result<Split> {
@@ -99,7 +127,8 @@ impl Stage {
 
     /// Does the same as `start` with other options of the twin.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
-        Stage::start_split(net, twin, split(text, Options::default())?, more)
+        let text = at_hook(net, text);
+        Stage::start_split(net, twin, split(&text, Options::default())?, more)
     }
 
     /// Does the same as `start_with` with a policy that is already split.
@@ -141,7 +170,7 @@ impl Stage {
             generation,
             ..Options::default()
         };
-        let split = split(text, options)?;
+        let split = split(&at_hook(net, text), options)?;
         self.folder.replace("names.nft", &split.daemon)?;
         proc::signal(self.firewall.pid, libc::SIGHUP);
         load(net, &self.folder, &split)

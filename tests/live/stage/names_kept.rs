@@ -2,6 +2,7 @@
 //! A connection's class comes from its own names only, also if its ports are used again, another policy is loaded, or
 //! another firewall takes over.
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::ensure;
@@ -10,6 +11,7 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::ends::Ends;
+use super::trouble::forget_early;
 use super::Stage;
 use crate::evasion::client::{Client, Script, Segment, Step, ACK, FIN, RST};
 use crate::evasion::net::{Net, Sees, HOPS};
@@ -20,6 +22,7 @@ pub const ROWS: &[Row] = &[
     ("the-same-ports-again", 120, same_ports),
     ("names-after-a-reload", 120, after_reload),
     ("names-after-an-upgrade", 120, after_upgrade),
+    ("a-forgotten-connection", 120, forgotten),
 ];
 
 /// Time in which the server answers a whole hello; after that the connection's names are final.
@@ -160,5 +163,46 @@ fn after_upgrade(twin: Twin) -> anyhow::Result<()> {
         is_allowed?,
         "the second half of an allowed name does not come through"
     );
+    stage.end()
+}
+
+/// Waits until conntrack has forgotten the connections of `both`.
+fn until_forgotten(net: &Net) -> anyhow::Result<()> {
+    until("conntrack forgets", PATIENCE, || {
+        let listed = net
+            .firewall
+            .enter(|| fs::read_to_string("/proc/thread-self/net/nf_conntrack"))?;
+        Ok(["8081", "8082"]
+            .iter()
+            .all(|port| !listed.contains(&format!("dport={port} "))))
+    })
+}
+
+/// Checks that a connection that conntrack has forgotten comes back without a class: it is queued again, and gets the
+/// class of its own names. Its first packet may come from the server.
+fn forgotten(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let stage = Stage::start(&net, twin, &without_tls())?;
+    let [mut denied, mut allowed] = both(&net)?;
+    forget_early(&net)?;
+    for is_server_first in [false, true] {
+        // The new timeouts hold from the next packet on.
+        ensure!(denied.passes()? && allowed.passes()?, "a connection ended");
+        until_forgotten(&net)?;
+        let before = stage.received()?;
+        if is_server_first {
+            denied.answers()?;
+            allowed.answers()?;
+        }
+        ensure!(denied.passes()? && allowed.passes()?, "a connection ended");
+        let queued = stage.received()? - before;
+        ensure!(queued >= 2, "{queued} packets were queued");
+    }
+    stage.reload(&net, BLOCK_LIST, 1)?;
+    until_forgotten(&net)?;
+    until("the denied name is refused", PATIENCE, || {
+        Ok(!denied.passes()?)
+    })?;
+    until("the allowed name goes on", PATIENCE, || allowed.passes())?;
     stage.end()
 }

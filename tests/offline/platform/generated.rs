@@ -42,7 +42,9 @@ fn made() -> anyhow::Result<Vec<(String, String)>> {
     for folder in SOURCES {
         paths.extend(names(folder, "")?);
     }
-    paths.push("exporter/src/family.rs".to_owned());
+    for path in ["exporter/src/family.rs", "packaging/example/twinwall.conf"] {
+        paths.push(path.to_owned());
+    }
     // mod.rs only names the other modules.
     paths.retain(|path| !path.ends_with("/mod.rs"));
     paths.extend(names("docs", ".md")?);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Tests that each committed result matches its experiment's file, according to `harness verify`.
 //!
-//! A result takes a quiet machine and up to an hour, so an experiment may change before it is measured again. Until then
-//! `tests/exemptions-results` has a line `NAME reason`. Such a case is skipped, and prints the stale parts.
+//! A change of an experiment need not wait for its measurement. Until then `tests/exemptions-results` has a line `NAME
+//! reason`. Such a case is skipped, and prints the stale parts.
 
 use std::collections::BTreeSet;
 use std::fs;

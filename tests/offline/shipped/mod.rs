@@ -93,7 +93,7 @@ fn all_are_explained() -> anyhow::Result<()> {
             let part = if name.contains('.') {
                 "put your own"
             } else {
-                "# What to change: "
+                "# To adapt: "
             };
             ensure!(text.contains(part), "{name} does not say what to change");
             names.push(name);

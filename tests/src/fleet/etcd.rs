@@ -48,7 +48,7 @@ impl Place {
         let cluster: Vec<String> = members
             .map(|member| format!("m{member}={}", peer(member)))
             .collect();
-        let mut command = self.operator.command("etcd");
+        let mut command = self.first("etcd");
         let urls = self.etcd_urls();
         let url = urls.split(',').nth(member).unwrap_or_default();
         command

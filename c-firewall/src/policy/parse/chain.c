@@ -34,8 +34,8 @@ int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chai
 }
 
 /// Parses the hook after `hook`.
-static int read_hook(struct parser *parser, enum policy_hook *hook) {
-    const struct token token = lexer_take(&parser->lexer);
+static int parse_hook(struct parser *parser, enum policy_hook *hook) {
+    const struct token token = lexer_consume(&parser->lexer);
 
     for (uint32_t i = 0; i < POLICY_HOOK_COUNT; i++) {
         if (token_is(&token, policy_hook_name((enum policy_hook)i))) {
@@ -63,7 +63,7 @@ static const struct priority_word priority_words[] = {
 
 /// Parses a number. Stores the priority from + sign * number. Fails if the priority does not fit
 /// 32 bits.
-static int read_offset(struct parser *parser, int64_t from, int64_t sign, int32_t *priority) {
+static int parse_offset(struct parser *parser, int64_t from, int64_t sign, int32_t *priority) {
     struct token number;
     const int status = parse_number(parser, &number);
     int64_t sum;
@@ -78,15 +78,15 @@ static int read_offset(struct parser *parser, int64_t from, int64_t sign, int32_
 }
 
 /// Parses the priority after `priority`.
-static int read_priority(struct parser *parser, enum policy_hook hook, int32_t *priority) {
+static int parse_priority(struct parser *parser, enum policy_hook hook, int32_t *priority) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     const struct priority_word *found = NULL;
 
     if (token.kind == TOKEN_NUMBER)
-        return read_offset(parser, 0, 1, priority);
-    lexer_take(&parser->lexer);
+        return parse_offset(parser, 0, 1, priority);
+    lexer_consume(&parser->lexer);
     if (token.sign == SIGN_MINUS)
-        return read_offset(parser, 0, -1, priority);
+        return parse_offset(parser, 0, -1, priority);
     for (uint32_t i = 0; i < sizeof priority_words / sizeof *priority_words; i++)
         if (token_is(&token, priority_words[i].word))
             found = &priority_words[i];
@@ -96,10 +96,10 @@ static int read_priority(struct parser *parser, enum policy_hook hook, int32_t *
     if (found->only != POLICY_HOOK_COUNT && found->only != hook)
         return lexer_wrong(&parser->lexer, &token,
                            "dstnat is of prerouting only, srcnat of postrouting");
-    if (lexer_take_sign(&parser->lexer, SIGN_PLUS))
-        return read_offset(parser, found->number, 1, priority);
-    if (lexer_take_sign(&parser->lexer, SIGN_MINUS))
-        return read_offset(parser, found->number, -1, priority);
+    if (lexer_consume_sign(&parser->lexer, SIGN_PLUS))
+        return parse_offset(parser, found->number, 1, priority);
+    if (lexer_consume_sign(&parser->lexer, SIGN_MINUS))
+        return parse_offset(parser, found->number, -1, priority);
     *priority = (int32_t)found->number;
     return 0;
 }
@@ -114,8 +114,8 @@ static int fail_otherwise(struct parser *parser, const struct policy_chain *chai
 }
 
 /// Parses the part after `type` in a chain.
-static int read_head(struct parser *parser, struct parse_chain *block, const struct token *word) {
-    const struct token type = lexer_take(&parser->lexer);
+static int parse_head(struct parser *parser, struct parse_chain *block, const struct token *word) {
+    const struct token type = lexer_consume(&parser->lexer);
     struct policy_chain *chain = block->chain;
     enum policy_hook hook = POLICY_INPUT;
     int32_t priority = 0;
@@ -125,13 +125,13 @@ static int read_head(struct parser *parser, struct parse_chain *block, const str
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_CHAIN_TYPE, &type, "filter");
     status = parse_word(parser, "hook", "hook");
     if (status == 0)
-        status = read_hook(parser, &hook);
+        status = parse_hook(parser, &hook);
     if (status == 0)
         status = parse_word(parser, "priority", "priority");
     if (status == 0)
-        status = read_priority(parser, hook, &priority);
+        status = parse_priority(parser, hook, &priority);
     if (status == 0)
-        status = lexer_take_end(&parser->lexer);
+        status = lexer_consume_end(&parser->lexer);
     if (status != 0)
         return status;
     if (chain->is_base ? chain->hook != hook || chain->priority != priority : block->before)
@@ -148,18 +148,19 @@ static int read_head(struct parser *parser, struct parse_chain *block, const str
 }
 
 /// Parses the part after `policy` in a chain.
-static int read_policy(struct parser *parser, struct parse_chain *block, const struct token *word) {
+static int parse_policy(struct parser *parser, struct parse_chain *block,
+                        const struct token *word) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     enum policy_verdict policy;
     int status;
 
-    if (lexer_take_word(&parser->lexer, "accept"))
+    if (lexer_consume_word(&parser->lexer, "accept"))
         policy = POLICY_ACCEPT;
-    else if (lexer_take_word(&parser->lexer, "drop"))
+    else if (lexer_consume_word(&parser->lexer, "drop"))
         policy = POLICY_DROP;
     else
         return lexer_unexpected(&parser->lexer, &token, "accept or drop");
-    status = lexer_take_end(&parser->lexer);
+    status = lexer_consume_end(&parser->lexer);
     if (status != 0)
         return status;
     if (block->before && block->chain->policy != policy)
@@ -170,29 +171,29 @@ static int read_policy(struct parser *parser, struct parse_chain *block, const s
 
 /// Parses an item of a chain's block.
 /// - with_rules: true if rules are allowed, too.
-static int read_item(struct parser *parser, struct parse_chain *block, bool with_rules) {
+static int parse_item(struct parser *parser, struct parse_chain *block, bool with_rules) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     int status;
 
-    if (lexer_take_word(&parser->lexer, "type"))
-        return read_head(parser, block, &token);
-    if (lexer_take_word(&parser->lexer, "policy")) {
+    if (lexer_consume_word(&parser->lexer, "type"))
+        return parse_head(parser, block, &token);
+    if (lexer_consume_word(&parser->lexer, "policy")) {
         if (block->policy || !block->head)
             return lexer_wrong(&parser->lexer, &token, "once, after type, hook and priority");
         block->policy = true;
-        return read_policy(parser, block, &token);
+        return parse_policy(parser, block, &token);
     }
-    if (lexer_take_word(&parser->lexer, "comment")) {
+    if (lexer_consume_word(&parser->lexer, "comment")) {
         if (block->comment)
             return lexer_wrong(&parser->lexer, &token, "given twice");
         block->comment = true;
         status = parse_string(parser, block->chain->comment);
-        return status != 0 ? status : lexer_take_end(&parser->lexer);
+        return status != 0 ? status : lexer_consume_end(&parser->lexer);
     }
     if (!with_rules)
         return lexer_unexpected(&parser->lexer, &token, "type, policy, comment or \"}\"");
     if (token_is(&token, "define") || token_is(&token, "include")) {
-        lexer_take(&parser->lexer);
+        lexer_consume(&parser->lexer);
         parse_definition(parser, &token, &status);
         return status;
     }
@@ -203,13 +204,13 @@ static int read_item(struct parser *parser, struct parse_chain *block, bool with
 int parse_chain_block(struct parser *parser, struct parse_chain *block, bool with_rules) {
     int status = 0;
 
-    while (status == 0 && !lexer_take_sign(&parser->lexer, SIGN_BRACE_CLOSE)) {
+    while (status == 0 && !lexer_consume_sign(&parser->lexer, SIGN_BRACE_CLOSE)) {
         const enum token_kind kind = lexer_peek(&parser->lexer, 0)->kind;
 
         if (kind == TOKEN_LINE_END || kind == TOKEN_SEMICOLON)
-            lexer_take(&parser->lexer);
+            lexer_consume(&parser->lexer);
         else
-            status = read_item(parser, block, with_rules);
+            status = parse_item(parser, block, with_rules);
     }
     return status;
 }

@@ -38,8 +38,8 @@ static int sized(struct parser *parser, const struct token *number, uint64_t siz
 }
 
 /// Parses a unit: bytes, kbytes or mbytes. Returns the number of bytes that it stands for.
-static int read_size(struct parser *parser, uint64_t *size) {
-    const struct token token = lexer_take(&parser->lexer);
+static int parse_size(struct parser *parser, uint64_t *size) {
+    const struct token token = lexer_consume(&parser->lexer);
 
     *size = token.kind == TOKEN_WORD ? find_size(token.text, token.length) : 0;
     return *size ? 0 : lexer_unexpected(&parser->lexer, &token, SIZE_EXPECTED);
@@ -48,12 +48,12 @@ static int read_size(struct parser *parser, uint64_t *size) {
 /// Parses a number and its unit.
 /// - number: out: the number's token.
 /// - bytes: out: the number of bytes.
-static int read_bytes(struct parser *parser, struct token *number, uint64_t *bytes) {
+static int parse_bytes(struct parser *parser, struct token *number, uint64_t *bytes) {
     uint64_t size = 0;
     int status = parse_number(parser, number);
 
     if (status == 0)
-        status = read_size(parser, &size);
+        status = parse_size(parser, &size);
     return status != 0 ? status : sized(parser, number, size, bytes);
 }
 
@@ -63,9 +63,9 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
     struct token number;
 
     while (status == 0) {
-        const bool is_packets = lexer_take_word(&parser->lexer, "packets");
+        const bool is_packets = lexer_consume_word(&parser->lexer, "packets");
 
-        if (!is_packets && !lexer_take_word(&parser->lexer, "bytes"))
+        if (!is_packets && !lexer_consume_word(&parser->lexer, "bytes"))
             return 0;
         status = parse_number(parser, &number);
         if (status == 0)
@@ -75,8 +75,8 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
 }
 
 /// Parses a unit of time after a `/`. Returns its length in seconds.
-static int read_unit(struct parser *parser, uint64_t *seconds) {
-    const struct token token = lexer_take(&parser->lexer);
+static int parse_unit(struct parser *parser, uint64_t *seconds) {
+    const struct token token = lexer_consume(&parser->lexer);
 
     *seconds = token.kind == TOKEN_WORD ? value_find_unit(token.text, token.length) : 0;
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, UNIT_EXPECTED);
@@ -85,15 +85,15 @@ static int read_unit(struct parser *parser, uint64_t *seconds) {
 /// Parses the units of a rate: `/TIME`, or `UNIT/TIME` such as kbytes/second (one word, unless
 /// blanks divide it). Returns the number of bytes of UNIT (0 = the rate counts packets) and the
 /// seconds of TIME.
-static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
+static int parse_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
     static const char expected[] = "\"/\", bytes, kbytes or mbytes";
-    const struct token token = lexer_take(&parser->lexer);
+    const struct token token = lexer_consume(&parser->lexer);
     const char *slash = token.kind == TOKEN_WORD ? memchr(token.text, '/', token.length) : NULL;
     const size_t length = slash ? (size_t)(slash - token.text) : token.length;
 
     *size = 0;
     if (token.sign == SIGN_SLASH)
-        return read_unit(parser, seconds);
+        return parse_unit(parser, seconds);
     if (token.kind == TOKEN_WORD)
         *size = find_size(token.text, length);
     if (*size == 0)
@@ -101,19 +101,19 @@ static int read_rate_unit(struct parser *parser, uint64_t *size, uint64_t *secon
     if (!slash) {
         const int status = parse_sign(parser, SIGN_SLASH, "\"/\" and a unit of time");
 
-        return status != 0 ? status : read_unit(parser, seconds);
+        return status != 0 ? status : parse_unit(parser, seconds);
     }
     *seconds = value_find_unit(slash + 1, token.length - length - 1);
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, expected);
 }
 
 /// Parses the part after `burst`: `N packets`, or N and a unit of bytes.
-static int read_burst(struct parser *parser, struct policy_limit *limit) {
+static int parse_burst(struct parser *parser, struct policy_limit *limit) {
     struct token number;
     int status;
 
     if (limit->of_bytes) {
-        status = read_bytes(parser, &number, &limit->burst);
+        status = parse_bytes(parser, &number, &limit->burst);
         if (status != 0)
             return status;
     } else {
@@ -149,19 +149,19 @@ int parse_count_limit(struct parser *parser, struct policy_limit *limit) {
     uint64_t size = 0;
     int status;
 
-    if (!lexer_take_word(&parser->lexer, "rate"))
+    if (!lexer_consume_word(&parser->lexer, "rate"))
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_NAMED, &next, "rate");
-    limit->over = lexer_take_word(&parser->lexer, "over");
+    limit->over = lexer_consume_word(&parser->lexer, "over");
     status = parse_number(parser, &number);
     if (status == 0)
-        status = read_rate_unit(parser, &size, &limit->unit_s);
+        status = parse_rate_unit(parser, &size, &limit->unit_s);
     if (status != 0)
         return status;
     limit->of_bytes = size > 0;
     limit->burst = limit->of_bytes ? 0 : POLICY_LIMIT_BURST_PACKETS;
     status = sized(parser, &number, limit->of_bytes ? size : 1, &limit->rate);
-    if (status == 0 && lexer_take_word(&parser->lexer, "burst"))
-        status = read_burst(parser, limit);
+    if (status == 0 && lexer_consume_word(&parser->lexer, "burst"))
+        status = parse_burst(parser, limit);
     if (status != 0)
         return status;
     if (limit->rate == 0)
@@ -179,25 +179,25 @@ int parse_count_quota(struct parser *parser, struct policy_quota *quota) {
 
     if (status != 0)
         return status;
-    quota->over = lexer_take_word(&parser->lexer, "over");
+    quota->over = lexer_consume_word(&parser->lexer, "over");
     if (!quota->over)
-        lexer_take_word(&parser->lexer, "until");
-    status = read_bytes(parser, &number, &quota->bytes);
+        lexer_consume_word(&parser->lexer, "until");
+    status = parse_bytes(parser, &number, &quota->bytes);
     if (status != 0)
         return status;
     if (quota->bytes > INT64_MAX)
         return lexer_wrong(&parser->lexer, &number, "too many bytes");
-    if (!lexer_take_word(&parser->lexer, "used"))
+    if (!lexer_consume_word(&parser->lexer, "used"))
         return 0;
-    status = read_bytes(parser, &number, &quota->used);
+    status = parse_bytes(parser, &number, &quota->used);
     if (status == 0 && quota->used > quota->bytes)
         return lexer_wrong(&parser->lexer, &number, "more than the quota");
     return status;
 }
 
 /// Parses the part after `level`.
-static int read_level(struct parser *parser, struct policy_log *log) {
-    const struct token word = lexer_take(&parser->lexer);
+static int parse_level(struct parser *parser, struct policy_log *log) {
+    const struct token word = lexer_consume(&parser->lexer);
     const int level = value_find_level(&word);
 
     if (level < 0)
@@ -257,7 +257,7 @@ static int replace_names(struct parser *parser, const struct token *token, const
 }
 
 /// Parses the prefix of a log.
-static int read_prefix(struct parser *parser, struct policy_log *log) {
+static int parse_prefix(struct parser *parser, struct policy_log *log) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     char text[POLICY_NAME_BYTES];
     const int status = parse_string(parser, text);
@@ -278,10 +278,10 @@ int parse_count_log(struct parser *parser, struct policy_log *log) {
             return parse_refuse_check(&parser->lexer, PARSE_AT_LOG, &token);
         if (is_prefix ? has_prefix : has_level)
             return lexer_wrong(&parser->lexer, &token, "given twice");
-        lexer_take(&parser->lexer);
+        lexer_consume(&parser->lexer);
         has_prefix |= is_prefix;
         has_level |= is_level;
-        status = is_prefix ? read_prefix(parser, log) : read_level(parser, log);
+        status = is_prefix ? parse_prefix(parser, log) : parse_level(parser, log);
     }
     return status;
 }

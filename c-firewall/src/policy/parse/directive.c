@@ -49,7 +49,7 @@ static int skip_value(struct lexer *lexer, const char **end) {
 }
 
 int directive_define(struct lexer *lexer) {
-    struct lexer_define define = {.name = lexer_take(lexer)};
+    struct lexer_define define = {.name = lexer_consume(lexer)};
     const struct lexer_define *known;
     struct token sign;
     int error;
@@ -63,7 +63,7 @@ int directive_define(struct lexer *lexer) {
         return lexer_wrong(lexer, &define.name, "already defined at %s:%" PRIu32 ":%" PRIu32,
                            lexer->names[place.file], place.line, place.column);
     }
-    sign = lexer_take(lexer);
+    sign = lexer_consume(lexer);
     if (sign.sign != SIGN_ASSIGN)
         return lexer_unexpected(lexer, &sign, "\"=\"");
     define.value = *lexer_top(lexer);
@@ -124,14 +124,14 @@ static int check_include(struct lexer *lexer, const struct token *path,
 }
 
 int directive_include(struct lexer *lexer) {
-    const struct token path = lexer_take(lexer);
+    const struct token path = lexer_consume(lexer);
     struct source source;
     char *name = NULL;
     int error;
 
     if (path.kind != TOKEN_STRING)
         return lexer_unexpected(lexer, &path, "the name of a file in quotes");
-    error = lexer_take_end(lexer);
+    error = lexer_consume_end(lexer);
     if (error)
         return error;
     // Only the end of the text can have been read ahead; it comes again after the included text.

@@ -13,6 +13,7 @@ int directive_define(struct lexer *lexer);
 /// Finds the path of the file that a token names. A relative path is relative to the folder of the
 /// token's file. Returns 0 with the path, which the caller frees, or -errno with the failure set,
 /// e.g. for a path with wildcards.
+/// - name: out: the path, with a final NUL.
 int directive_file_name(struct lexer *lexer, const struct token *path, char **name);
 
 /// Parses the part after `include`: STRING END. The next tokens are those of the file; the file's

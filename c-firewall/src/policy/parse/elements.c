@@ -33,7 +33,7 @@ static int hostname(struct parser *parser, const struct token *token, struct pol
     uint32_t id = 0;
 
     if (token->kind == TOKEN_STRING)
-        cause = hostname_read(token->text, token->length, &name);
+        cause = hostname_parse(token->text, token->length, &name);
     if (cause)
         return lexer_wrong(&parser->lexer, token, "%s", cause);
     if (!parser->policy.hostnames)
@@ -48,7 +48,7 @@ static int hostname(struct parser *parser, const struct token *token, struct pol
 int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t bits,
                          struct policy_range *range) {
     struct lexer *lexer = &parser->lexer;
-    const struct token token = lexer_take(lexer);
+    const struct token token = lexer_consume(lexer);
     const char *cause;
 
     if (!value_begins(&token))
@@ -70,12 +70,12 @@ int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t b
 /// Parses flags joined by `|`, in parentheses or not.
 static int flags(struct parser *parser, enum policy_type type, uint8_t bits,
                  struct policy_range *range) {
-    const bool round = lexer_take_sign(&parser->lexer, SIGN_ROUND_OPEN);
+    const bool round = lexer_consume_sign(&parser->lexer, SIGN_ROUND_OPEN);
     int status = parse_elements_value(parser, type, bits, range);
 
     if (status != 0)
         return status;
-    while (lexer_take_sign(&parser->lexer, SIGN_OR)) {
+    while (lexer_consume_sign(&parser->lexer, SIGN_OR)) {
         struct policy_range more = {0};
 
         status = parse_elements_value(parser, type, bits, &more);
@@ -100,7 +100,7 @@ int parse_elements_component(struct parser *parser, enum policy_type type, uint8
     if (status != 0)
         return status;
     component->ranged = range->low != range->high;
-    if (parse_elements_is_ordered(type) && lexer_take_sign(&parser->lexer, SIGN_MINUS)) {
+    if (parse_elements_is_ordered(type) && lexer_consume_sign(&parser->lexer, SIGN_MINUS)) {
         struct policy_range end = {0};
 
         status = parse_elements_value(parser, type, bits, &end);
@@ -111,7 +111,7 @@ int parse_elements_component(struct parser *parser, enum policy_type type, uint8
         if (range->high < range->low)
             return lexer_wrong(&parser->lexer, &first, "a range that runs backwards");
     } else if ((type == POLICY_IPV4_ADDR || type == POLICY_IPV6_ADDR) &&
-               lexer_take_sign(&parser->lexer, SIGN_SLASH)) {
+               lexer_consume_sign(&parser->lexer, SIGN_SLASH)) {
         struct token length;
         const char *cause;
 
@@ -178,7 +178,7 @@ static int mapped(struct parser *parser, enum policy_maps_to maps_to,
             elements->marks[elements->count] = (uint32_t)mark.low;
         return status;
     }
-    token = lexer_take(&parser->lexer);
+    token = lexer_consume(&parser->lexer);
     if (!parse_elements_find_verdict(&token, &verdict))
         return lexer_unexpected(&parser->lexer, &token,
                                 "accept, drop, continue, return, jump or goto");
@@ -279,7 +279,7 @@ static int opened(struct parser *parser, struct braces *braces) {
         if (braces->depth == POLICY_BRACE_DEPTH_MAX)
             return lexer_wrong(lexer, &token, "more than %d braces in one another",
                                POLICY_BRACE_DEPTH_MAX);
-        lexer_take(lexer);
+        lexer_consume(lexer);
         braces->open[braces->depth++] = token.place;
     }
 }
@@ -290,7 +290,7 @@ static bool closed(struct parser *parser, struct braces *braces) {
     while (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE) {
         if (braces->depth == 1)
             return true;
-        lexer_take(&parser->lexer);
+        lexer_consume(&parser->lexer);
         braces->depth--;
     }
     return false;
@@ -325,16 +325,16 @@ int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
         lexer_braces(lexer, true);
         last = closed(parser, &braces);
         if (!last) {
-            const struct token comma = lexer_take(lexer);
+            const struct token comma = lexer_consume(lexer);
 
             if (comma.sign != SIGN_COMMA)
                 return parse_refuse_unexpected(lexer, PARSE_AT_ELEMENT, &comma, "\",\" or \"}\"");
-            while (lexer_take_sign(lexer, SIGN_COMMA))
+            while (lexer_consume_sign(lexer, SIGN_COMMA))
                 ;
             last = closed(parser, &braces);
         }
         if (last)
-            lexer_take(lexer);
+            lexer_consume(lexer);
         lexer_braces(lexer, false);
     }
     return status;

@@ -40,6 +40,7 @@ int parse_elements_component(struct parser *parser, enum policy_type type, uint8
                              struct parse_component *component);
 
 /// Finds the verdict that a token names. Returns false if it names none.
+/// - verdict: out: untouched on false.
 bool parse_elements_find_verdict(const struct token *token, enum policy_verdict *verdict);
 
 /// Parses the name of a chain after jump or goto, or nothing after other verdicts.

@@ -474,26 +474,26 @@ const struct token *lexer_peek(struct lexer *lexer, uint32_t ahead) {
     }
 }
 
-struct token lexer_take(struct lexer *lexer) {
+struct token lexer_consume(struct lexer *lexer) {
     const struct token token = *lexer_peek(lexer, 0);
 
     drop_first(lexer);
     return token;
 }
 
-bool lexer_take_sign(struct lexer *lexer, enum token_sign sign) {
+bool lexer_consume_sign(struct lexer *lexer, enum token_sign sign) {
     const bool found = lexer_peek(lexer, 0)->sign == sign;
 
     if (found)
-        lexer_take(lexer);
+        lexer_consume(lexer);
     return found;
 }
 
-bool lexer_take_word(struct lexer *lexer, const char *word) {
+bool lexer_consume_word(struct lexer *lexer, const char *word) {
     const bool found = token_is(lexer_peek(lexer, 0), word);
 
     if (found)
-        lexer_take(lexer);
+        lexer_consume(lexer);
     return found;
 }
 
@@ -504,11 +504,11 @@ void lexer_braces(struct lexer *lexer, bool enter) {
         lexer->braces--;
 }
 
-int lexer_take_end(struct lexer *lexer) {
+int lexer_consume_end(struct lexer *lexer) {
     const struct token *token = lexer_peek(lexer, 0);
 
     if (token->kind == TOKEN_LINE_END || token->kind == TOKEN_SEMICOLON) {
-        lexer_take(lexer);
+        lexer_consume(lexer);
         return 0;
     }
     if (token->kind == TOKEN_END_OF_TEXT)

@@ -89,11 +89,11 @@ void lexer_take_names(struct lexer *lexer, struct policy *policy);
 const struct token *lexer_peek(struct lexer *lexer, uint32_t ahead);
 
 /// Consumes and returns the next token.
-struct token lexer_take(struct lexer *lexer);
+struct token lexer_consume(struct lexer *lexer);
 
 /// Each consumes the next token if it is this sign or this word. Returns true if so.
-bool lexer_take_sign(struct lexer *lexer, enum token_sign sign);
-bool lexer_take_word(struct lexer *lexer, const char *word);
+bool lexer_consume_sign(struct lexer *lexer, enum token_sign sign);
+bool lexer_consume_word(struct lexer *lexer, const char *word);
 
 /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be
 /// called directly after the brace was consumed.
@@ -101,7 +101,7 @@ void lexer_braces(struct lexer *lexer, bool enter);
 
 /// Consumes a line end or `;`, or accepts the end of the text. Returns 0, or -EINVAL at another
 /// token.
-int lexer_take_end(struct lexer *lexer);
+int lexer_consume_end(struct lexer *lexer);
 
 /// Sets a failure at a place, with the text `FILE:LINE:COLUMN: TEXT`. TEXT is a printf format.
 /// Returns -EINVAL.
@@ -158,6 +158,7 @@ int lexer_push_file(struct lexer *lexer, char *name, const struct source *source
 /// Adds the name of a file of host names, whose text gives no tokens: messages can then name the
 /// file, and reloads may read it. The lexer owns the name from now on. Returns 0 with the file's
 /// index, or -ENOMEM with the failure set.
+/// - file: out: the index.
 int lexer_add_list(struct lexer *lexer, char *name, size_t bytes, uint32_t *file);
 
 /// Returns the number of bytes that further files may have.

@@ -96,7 +96,7 @@ static void add_id(struct target *target, const struct hostname *name, bool wild
 static bool add(struct target *target, struct piece word, bool children_too) {
     struct hostname name;
 
-    if (hostname_read(word.text, word.length, &name) || (children_too && name.wildcard))
+    if (hostname_parse(word.text, word.length, &name) || (children_too && name.wildcard))
         return false;
     add_id(target, &name, name.wildcard);
     if (children_too && target->status == 0)
@@ -140,7 +140,7 @@ static struct piece next_word(struct piece *line) {
 }
 
 /// Removes a text from the start of a line. Returns true if the line began with it.
-static bool take_prefix(struct piece *line, const char *text) {
+static bool strip_prefix(struct piece *line, const char *text) {
     const size_t length = strlen(text);
 
     if (line->length < length || memcmp(line->text, text, length) != 0)
@@ -152,7 +152,7 @@ static bool take_prefix(struct piece *line, const char *text) {
 
 /// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. Returns
 /// false if the line has another form.
-static bool take_address(struct target *target, struct piece rest) {
+static bool add_address(struct target *target, struct piece rest) {
     const char *last = memrchr(rest.text, '/', rest.length);
     struct piece address;
 
@@ -174,7 +174,7 @@ static bool take_address(struct target *target, struct piece rest) {
 
 /// Adds the name of unbound's `local-zone: "NAME" TYPE`, with all names below it, if the type
 /// blocks the name. Returns false if the type does not.
-static bool take_zone(struct target *target, struct piece rest) {
+static bool add_zone(struct target *target, struct piece rest) {
     struct piece name = next_word(&rest);
     const struct piece type = next_word(&rest);
 
@@ -205,7 +205,7 @@ static bool is_number(struct piece word) {
 /// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks
 /// the name. Returns false if the target does not.
 /// - rest: text after the name.
-static bool take_record(struct target *target, struct piece name, struct piece rest) {
+static bool add_record(struct target *target, struct piece name, struct piece rest) {
     const char *dot = memrchr(name.text, '.', name.length);
     struct piece label = name, kind, refusal, more;
 
@@ -221,12 +221,12 @@ static bool take_record(struct target *target, struct piece name, struct piece r
     if (dot)
         label = (struct piece){dot + 1, (size_t)(name.text + name.length - dot - 1)};
     // "24.0.2.0.192.rpz-ip" is an address, not a name
-    return !take_prefix(&label, "rpz-") && add(target, name, false);
+    return !strip_prefix(&label, "rpz-") && add(target, name, false);
 }
 
 /// Adds the names of a line that is not empty. Returns false if the line has an unknown form, or if
 /// a part of it is no name.
-static bool take_line(struct target *target, struct piece line) {
+static bool add_line(struct target *target, struct piece line) {
     struct piece first, rest, word;
     bool good = true;
 
@@ -234,15 +234,15 @@ static bool take_line(struct target *target, struct piece line) {
         return false;
     if (line.length > 2 && memcmp(line.text, "||", 2) == 0 && line.text[line.length - 1] == '^')
         return add(target, (struct piece){line.text + 2, line.length - 3}, true);
-    if (take_prefix(&line, "address=/"))
-        return take_address(target, line);
-    if (take_prefix(&line, "local-zone: "))
-        return take_zone(target, line);
+    if (strip_prefix(&line, "address=/"))
+        return add_address(target, line);
+    if (strip_prefix(&line, "local-zone: "))
+        return add_zone(target, line);
     first = next_word(&line);
     rest = line;
     word = next_word(&line);
     if (!is_address(first))
-        return word.length == 0 ? add(target, first, false) : take_record(target, first, rest);
+        return word.length == 0 ? add(target, first, false) : add_record(target, first, rest);
     if (word.length == 0)
         return false;
     for (; word.length > 0 && target->status == 0; word = next_word(&line))
@@ -251,7 +251,7 @@ static bool take_line(struct target *target, struct piece line) {
 }
 
 /// Adds the names in a file's text, and counts the used and the unused lines.
-static void take_text(struct target *target, const struct source *source) {
+static void add_text(struct target *target, const struct source *source) {
     struct policy_listed_file *file = target->file;
     const uint32_t before = target->listed->count;
     const char *at = source->text, *end = at + source->bytes;
@@ -269,7 +269,7 @@ static void take_text(struct target *target, const struct source *source) {
         at = line_end + 1;
         file->lines++;
         line = without_comment(line);
-        if (line.length == 0 || take_line(target, line))
+        if (line.length == 0 || add_line(target, line))
             continue;
         file->left_out++;
         if (file->first_left_out == 0)
@@ -306,7 +306,7 @@ static struct policy_listed_file *add_file(struct parser *parser, struct policy_
 }
 
 int parse_listed_read(struct parser *parser, struct policy_listed *listed) {
-    const struct token path = lexer_take(&parser->lexer);
+    const struct token path = lexer_consume(&parser->lexer);
     struct target target = {.parser = parser, .listed = listed};
     const size_t left = lexer_bytes_left(&parser->lexer);
     struct policy_listed_file *file;
@@ -336,12 +336,12 @@ int parse_listed_read(struct parser *parser, struct policy_listed *listed) {
     target.file = file;
     if (!file || !parser->policy.hostnames)
         target.status = parse_no_memory(parser);
-    else if (lexer_take_word(&parser->lexer, "with")) {
+    else if (lexer_consume_word(&parser->lexer, "with")) {
         target.status = parse_word(parser, "parents", "parents");
         file->with_parents = true;
     }
     if (target.status == 0)
-        take_text(&target, &source);
+        add_text(&target, &source);
     free(source.text);
     if (target.status != 0)
         return target.status;
@@ -350,5 +350,5 @@ int parse_listed_read(struct parser *parser, struct policy_listed *listed) {
             &parser->lexer, &path,
             "no line of it is one that is read, the first at line %u: see `file` in GRAMMAR.md",
             file->first_left_out);
-    return lexer_take_end(&parser->lexer);
+    return lexer_consume_end(&parser->lexer);
 }

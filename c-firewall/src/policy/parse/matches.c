@@ -74,8 +74,8 @@ static enum policy_field existence(struct parser *parser, enum policy_field fiel
 }
 
 /// Parses a field.
-static int read_field(struct parser *parser, enum policy_field *field) {
-    const struct token first = lexer_take(&parser->lexer);
+static int parse_field(struct parser *parser, enum policy_field *field) {
+    const struct token first = lexer_consume(&parser->lexer);
     const struct group *group = find_group(&first);
     const struct group *longer;
     struct token second = first;
@@ -83,13 +83,13 @@ static int read_field(struct parser *parser, enum policy_field *field) {
     if (!parse_matches_begins(&first))
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_STATEMENT, &first, "a field");
     if (group)
-        second = lexer_take(&parser->lexer);
+        second = lexer_consume(&parser->lexer);
     else
         group = &group_words[GROUP_META];
     longer = find_longer(group, &second);
     if (longer) {
         group = longer;
-        second = lexer_take(&parser->lexer);
+        second = lexer_consume(&parser->lexer);
     }
     *field = find_field(group->word, &second);
     if (*field == POLICY_FIELD_COUNT)
@@ -107,7 +107,7 @@ int parse_matches_key(struct parser *parser, struct policy_key *key) {
     do {
         const struct token token = *lexer_peek(&parser->lexer, 0);
         enum policy_field field = POLICY_FIELD_COUNT;
-        int status = read_field(parser, &field);
+        int status = parse_field(parser, &field);
 
         if (status != 0)
             return status;
@@ -121,7 +121,7 @@ int parse_matches_key(struct parser *parser, struct policy_key *key) {
         bytes += (policy_field_facts(field)->bits + 31U) / 32 * 4;
         key->fields[key->count++] = field;
         has_alpn |= field == POLICY_TLS_ALPN;
-    } while (lexer_take_sign(&parser->lexer, SIGN_DOT));
+    } while (lexer_consume_sign(&parser->lexer, SIGN_DOT));
     if (has_alpn && key->count > 1)
         return lexer_wrong(&parser->lexer, &first, PARSE_ALPN_ALONE);
     if (key->count > 1 && bytes > PARSE_KEY_BYTES_MAX)
@@ -168,7 +168,7 @@ static int named(struct parser *parser, struct policy_match *match) {
     struct token name;
     int status;
 
-    lexer_take(&parser->lexer);
+    lexer_consume(&parser->lexer);
     status = parse_name(parser, "the name of a set or map", &name);
     if (status != 0)
         return status;
@@ -204,7 +204,7 @@ int parse_matches_lookup(struct parser *parser, struct policy_match *match,
 /// Parses further flags, each after a `,`, and adds them to *all.
 static int more_flags(struct parser *parser, const struct policy_field_facts *facts,
                       policy_value *all) {
-    while (lexer_take_sign(&parser->lexer, SIGN_COMMA)) {
+    while (lexer_consume_sign(&parser->lexer, SIGN_COMMA)) {
         struct policy_range range;
         const int status = parse_elements_value(parser, facts->type, facts->bits, &range);
 
@@ -232,13 +232,13 @@ static int flag_list(struct parser *parser, const struct policy_field_facts *fac
 }
 
 /// Parses the mask after `field &`: one value, or flags in parentheses.
-static int read_mask(struct parser *parser, const struct policy_field_facts *facts,
-                     policy_value *mask) {
+static int parse_mask(struct parser *parser, const struct policy_field_facts *facts,
+                      policy_value *mask) {
     const enum policy_type type = facts->type;
     const bool maskable = type == POLICY_TCP_FLAG || type == POLICY_INTEGER ||
                           type == POLICY_MARK || type == POLICY_IPV4_ADDR ||
                           type == POLICY_IPV6_ADDR || type == POLICY_INET_SERVICE;
-    const struct token sign = lexer_take(&parser->lexer);
+    const struct token sign = lexer_consume(&parser->lexer);
     struct parse_component component;
     int status;
 
@@ -258,13 +258,13 @@ static int read_mask(struct parser *parser, const struct policy_field_facts *fac
 /// Parses `& MASK` after a field, the comparison, and its operand.
 static int masked(struct parser *parser, struct policy_match *match) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
-    int status = read_mask(parser, facts, &match->mask);
+    int status = parse_mask(parser, facts, &match->mask);
     struct token sign;
 
     if (status != 0)
         return status;
     match->masked = true;
-    sign = lexer_take(&parser->lexer);
+    sign = lexer_consume(&parser->lexer);
     if (!find_op(&sign, &match->op) || (match->op != POLICY_EQ && match->op != POLICY_NE))
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_MASKED, &sign, "\"==\" or \"!=\"");
     if (lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_OPEN) {
@@ -290,7 +290,7 @@ static int flags(struct parser *parser, struct policy_match *match, bool is_give
     if (!is_given)
         match->op = POLICY_BITS_ANY;
     if (status != 0 || facts->type != POLICY_TCP_FLAG ||
-        !lexer_take_sign(&parser->lexer, SIGN_SLASH))
+        !lexer_consume_sign(&parser->lexer, SIGN_SLASH))
         return status;
     status = parse_elements_value(parser, facts->type, facts->bits, &mask);
     if (status == 0)
@@ -414,7 +414,7 @@ int parse_matches_compared(struct parser *parser, struct policy_match *match) {
     match->op = POLICY_EQ;
     is_given = find_op(&first, &match->op);
     if (is_given)
-        lexer_take(&parser->lexer);
+        lexer_consume(&parser->lexer);
     if (match->op != POLICY_EQ && match->op != POLICY_NE)
         return ordered(parser, match, &first);
     status = equal(parser, match, is_given);

@@ -16,7 +16,7 @@
 #include "policy/token.h"
 
 /// Parses the part after `flush`.
-static int read_flush(struct parser *parser, const struct token *word) {
+static int parse_flush(struct parser *parser, const struct token *word) {
     int status = parse_refuse_check(&parser->lexer, PARSE_AT_FLUSH, lexer_peek(&parser->lexer, 0));
 
     if (status == 0)
@@ -26,17 +26,17 @@ static int read_flush(struct parser *parser, const struct token *word) {
     if (parser->policy.table_count > 0)
         return lexer_wrong(&parser->lexer, word, "only before the first table");
     parser->policy.flush = true;
-    return lexer_take_end(&parser->lexer);
+    return lexer_consume_end(&parser->lexer);
 }
 
 /// Parses an optional family. If there is none, the family is ip.
-static int read_family(struct parser *parser, enum policy_family *family) {
+static int parse_family(struct parser *parser, enum policy_family *family) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
 
     *family = POLICY_IP;
     for (uint32_t i = 0; i < POLICY_FAMILY_COUNT; i++) {
         if (token_is(&token, policy_family_name((enum policy_family)i))) {
-            lexer_take(&parser->lexer);
+            lexer_consume(&parser->lexer);
             *family = (enum policy_family)i;
             return 0;
         }
@@ -51,7 +51,7 @@ static int declare_table(struct parser *parser, uint32_t *table) {
     enum policy_family family;
     struct token name;
     int64_t known;
-    int status = read_family(parser, &family);
+    int status = parse_family(parser, &family);
 
     if (status == 0)
         status = parse_name(parser, "the name of a table", &name);
@@ -79,7 +79,7 @@ static int find_table(struct parser *parser, uint32_t *table) {
     enum policy_family family;
     struct token name;
     int64_t known;
-    int status = read_family(parser, &family);
+    int status = parse_family(parser, &family);
 
     if (status == 0)
         status = parse_name(parser, "the name of a table", &name);
@@ -94,8 +94,8 @@ static int find_table(struct parser *parser, uint32_t *table) {
 }
 
 /// Parses an item of a table's block, whose first token was consumed.
-static int read_table_item(struct parser *parser, uint32_t table, const struct token *token,
-                           bool *commented) {
+static int parse_table_item(struct parser *parser, uint32_t table, const struct token *token,
+                            bool *commented) {
     struct parse_chain block;
     int status;
 
@@ -118,29 +118,29 @@ static int read_table_item(struct parser *parser, uint32_t table, const struct t
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_TABLE, token,
                                        "chain, set, map, comment, define, include or \"}\"");
     }
-    return status != 0 ? status : lexer_take_end(&parser->lexer);
+    return status != 0 ? status : lexer_consume_end(&parser->lexer);
 }
 
 /// Parses the part after `table`.
-static int read_table(struct parser *parser) {
+static int parse_table(struct parser *parser) {
     bool commented = false;
     uint32_t table;
     int status = declare_table(parser, &table);
 
     if (status != 0)
         return status;
-    if (!lexer_take_sign(&parser->lexer, SIGN_BRACE_OPEN))
-        return lexer_take_end(&parser->lexer);
-    while (!lexer_take_sign(&parser->lexer, SIGN_BRACE_CLOSE)) {
-        const struct token token = lexer_take(&parser->lexer);
+    if (!lexer_consume_sign(&parser->lexer, SIGN_BRACE_OPEN))
+        return lexer_consume_end(&parser->lexer);
+    while (!lexer_consume_sign(&parser->lexer, SIGN_BRACE_CLOSE)) {
+        const struct token token = lexer_consume(&parser->lexer);
 
         if (token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON)
             continue;
-        status = read_table_item(parser, table, &token, &commented);
+        status = parse_table_item(parser, table, &token, &commented);
         if (status != 0)
             return status;
     }
-    return lexer_take_end(&parser->lexer);
+    return lexer_consume_end(&parser->lexer);
 }
 
 /// Parses the part after `add rule`.
@@ -170,14 +170,14 @@ static int add_chain(struct parser *parser) {
 
     if (status == 0)
         status = parse_chain_declare(parser, table, &block);
-    if (status == 0 && lexer_take_sign(&parser->lexer, SIGN_BRACE_OPEN))
+    if (status == 0 && lexer_consume_sign(&parser->lexer, SIGN_BRACE_OPEN))
         status = parse_chain_block(parser, &block, false);
     return status;
 }
 
 /// Parses the part after `add`.
-static int read_add(struct parser *parser) {
-    const struct token token = lexer_take(&parser->lexer);
+static int parse_add(struct parser *parser) {
+    const struct token token = lexer_consume(&parser->lexer);
     uint32_t table = 0;
     int status;
 
@@ -199,19 +199,19 @@ static int read_add(struct parser *parser) {
         return parse_refuse_unexpected(&parser->lexer, PARSE_AT_ADD, &token,
                                        "table, chain, rule, set, map or element");
     }
-    return status != 0 ? status : lexer_take_end(&parser->lexer);
+    return status != 0 ? status : lexer_consume_end(&parser->lexer);
 }
 
 /// Parses an item of a file outside tables, after its first token.
-static int read_file_item(struct parser *parser, const struct token *token) {
+static int parse_file_item(struct parser *parser, const struct token *token) {
     int status;
 
     if (token_is(token, "table"))
-        return read_table(parser);
+        return parse_table(parser);
     if (token_is(token, "add"))
-        return read_add(parser);
+        return parse_add(parser);
     if (token_is(token, "flush"))
-        return read_flush(parser, token);
+        return parse_flush(parser, token);
     if (parse_definition(parser, token, &status))
         return status;
     return parse_refuse_unexpected(&parser->lexer, PARSE_AT_FILE, token,
@@ -223,12 +223,12 @@ static int read_policy(struct parser *parser, struct policy *policy) {
     int status = 0;
 
     while (status == 0) {
-        const struct token token = lexer_take(&parser->lexer);
+        const struct token token = lexer_consume(&parser->lexer);
 
         if (token.kind == TOKEN_END_OF_TEXT)
             break;
         if (token.kind != TOKEN_LINE_END && token.kind != TOKEN_SEMICOLON)
-            status = read_file_item(parser, &token);
+            status = parse_file_item(parser, &token);
     }
     if (status == 0)
         status = resolve_policy(parser);

@@ -33,7 +33,7 @@ static int mark_number(struct parser *parser, struct bits *bits) {
 /// Parses an optional operator of a mark expression, a sign or a word. Returns true if there was
 /// one.
 static bool mark_op(struct parser *parser, enum token_sign sign, const char *word) {
-    return lexer_take_sign(&parser->lexer, sign) || lexer_take_word(&parser->lexer, word);
+    return lexer_consume_sign(&parser->lexer, sign) || lexer_consume_word(&parser->lexer, word);
 }
 
 static int mark_and(struct parser *parser, struct bits *bits) {
@@ -88,7 +88,7 @@ static bool is_mark_op(const struct token *token) {
 }
 
 /// Parses the part after `meta mark set`.
-static int read_mark_set(struct parser *parser, struct policy_mark_set *set) {
+static int parse_mark_set(struct parser *parser, struct policy_mark_set *set) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &set->map.key;
     struct bits bits = {UINT32_MAX, 0};
@@ -104,7 +104,7 @@ static int read_mark_set(struct parser *parser, struct policy_mark_set *set) {
         status = parse_matches_key(parser, key);
         if (status != 0)
             return status;
-        if (lexer_take_word(&parser->lexer, "map")) {
+        if (lexer_consume_word(&parser->lexer, "map")) {
             set->has_map = true;
             return parse_matches_lookup(parser, &set->map, POLICY_MARK_MAP);
         }
@@ -169,15 +169,15 @@ static bool find_reject(const struct token *token, enum policy_reject_kind *kind
 }
 
 /// Parses the part after `reject`.
-static int read_reject(struct parser *parser, struct policy_reject *reject) {
+static int parse_reject(struct parser *parser, struct policy_reject *reject) {
     struct token token;
     const char *cause;
 
-    if (!lexer_take_word(&parser->lexer, "with")) {
+    if (!lexer_consume_word(&parser->lexer, "with")) {
         *reject = default_reject(parser->tested.family);
         return 0;
     }
-    token = lexer_take(&parser->lexer);
+    token = lexer_consume(&parser->lexer);
     if (!find_reject(&token, &reject->kind))
         return lexer_unexpected(&parser->lexer, &token, "tcp, icmp, icmpv6 or icmpx");
     cause = reject_excluded(parser, reject->kind);
@@ -185,8 +185,8 @@ static int read_reject(struct parser *parser, struct policy_reject *reject) {
         return lexer_wrong(&parser->lexer, &token, "%s", cause);
     if (reject->kind == POLICY_REJECT_TCP_RESET)
         return parse_word(parser, "reset", "reset");
-    lexer_take_word(&parser->lexer, "type");
-    token = lexer_take(&parser->lexer);
+    lexer_consume_word(&parser->lexer, "type");
+    token = lexer_consume(&parser->lexer);
     if (!value_begins(&token))
         return lexer_unexpected(&parser->lexer, &token, "the name of a code");
     cause = value_parse_reject(reject->kind, &token, &reject->code);
@@ -195,7 +195,7 @@ static int read_reject(struct parser *parser, struct policy_reject *reject) {
 
 /// Parses a statement that begins with a field: a match, a vmap, or a new mark. The statement owns
 /// allocated memory, also on failure.
-static int read_field_statement(struct parser *parser, struct policy_statement *statement) {
+static int parse_field_statement(struct parser *parser, struct policy_statement *statement) {
     struct policy_key key;
     int status = parse_matches_key(parser, &key);
     struct token next;
@@ -203,17 +203,17 @@ static int read_field_statement(struct parser *parser, struct policy_statement *
     if (status != 0)
         return status;
     if (key.count == 1 && key.fields[0] == POLICY_META_MARK &&
-        lexer_take_word(&parser->lexer, "set")) {
+        lexer_consume_word(&parser->lexer, "set")) {
         statement->kind = POLICY_MARK_SET;
         statement->mark_set = calloc(1, sizeof *statement->mark_set);
-        return statement->mark_set ? read_mark_set(parser, statement->mark_set)
+        return statement->mark_set ? parse_mark_set(parser, statement->mark_set)
                                    : parse_no_memory(parser);
     }
     next = *lexer_peek(&parser->lexer, 0);
     status = parse_refuse_check(&parser->lexer, PARSE_AT_ASSIGNED, &next);
     if (status != 0)
         return status;
-    statement->kind = lexer_take_word(&parser->lexer, "vmap") ? POLICY_VMAP : POLICY_MATCH;
+    statement->kind = lexer_consume_word(&parser->lexer, "vmap") ? POLICY_VMAP : POLICY_MATCH;
     statement->match = calloc(1, sizeof *statement->match);
     if (!statement->match)
         return parse_no_memory(parser);
@@ -224,8 +224,8 @@ static int read_field_statement(struct parser *parser, struct policy_statement *
 }
 
 /// Parses a verdict, after its token.
-static int read_verdict(struct parser *parser, const struct token *word,
-                        enum policy_verdict verdict, struct policy_statement *statement) {
+static int parse_verdict(struct parser *parser, const struct token *word,
+                         enum policy_verdict verdict, struct policy_statement *statement) {
     statement->kind = POLICY_VERDICT;
     statement->target = calloc(1, sizeof *statement->target);
     if (!statement->target)
@@ -235,17 +235,17 @@ static int read_verdict(struct parser *parser, const struct token *word,
 
 /// Parses a statement into a zeroed struct, which owns allocated memory, also on failure.
 /// - expected: error text if no statement begins here.
-static int read_statement(struct parser *parser, struct policy_statement *statement,
-                          const char *expected) {
+static int parse_statement(struct parser *parser, struct policy_statement *statement,
+                           const char *expected) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     enum policy_verdict verdict;
 
     statement->place = token.place;
     if (parse_matches_begins(&token))
-        return read_field_statement(parser, statement);
-    lexer_take(&parser->lexer);
+        return parse_field_statement(parser, statement);
+    lexer_consume(&parser->lexer);
     if (parse_elements_find_verdict(&token, &verdict))
-        return read_verdict(parser, &token, verdict, statement);
+        return parse_verdict(parser, &token, verdict, statement);
     if (token_is(&token, "counter")) {
         statement->kind = POLICY_COUNTER;
         return parse_count_counter(parser, &statement->counter);
@@ -265,13 +265,13 @@ static int read_statement(struct parser *parser, struct policy_statement *statem
     }
     if (token_is(&token, "reject")) {
         statement->kind = POLICY_REJECT;
-        return read_reject(parser, &statement->reject);
+        return parse_reject(parser, &statement->reject);
     }
     return parse_refuse_unexpected(&parser->lexer, PARSE_AT_STATEMENT, &token, expected);
 }
 
 /// Parses a comment's text. An empty text counts as no comment.
-static int read_comment(struct parser *parser, struct policy_rule *rule) {
+static int parse_comment(struct parser *parser, struct policy_rule *rule) {
     char text[POLICY_NAME_BYTES];
     const int status = parse_string(parser, text);
 
@@ -288,7 +288,7 @@ static bool ends(const struct token *token) {
 }
 
 /// Parses the statements and the comment of a rule.
-static int read_statements(struct parser *parser, struct policy_rule *rule, const char *expected) {
+static int parse_statements(struct parser *parser, struct policy_rule *rule, const char *expected) {
     for (;;) {
         const struct token token = *lexer_peek(&parser->lexer, 0);
         struct policy_statement *statements =
@@ -300,14 +300,14 @@ static int read_statements(struct parser *parser, struct policy_rule *rule, cons
         if (!statements)
             return -ENOMEM;
         rule->statements = statements;
-        status = read_statement(parser, &statements[rule->count++], expected);
+        status = parse_statement(parser, &statements[rule->count++], expected);
         if (status != 0)
             return status;
         if (rule->count > PARSE_STATEMENTS_MAX)
             return lexer_wrong(&parser->lexer, &token, "more than %d statements in a rule",
                                PARSE_STATEMENTS_MAX);
-        if (lexer_take_word(&parser->lexer, "comment"))
-            return read_comment(parser, rule);
+        if (lexer_consume_word(&parser->lexer, "comment"))
+            return parse_comment(parser, rule);
         next = *lexer_peek(&parser->lexer, 0);
         if (ends(&next))
             return 0;
@@ -326,9 +326,9 @@ int parse_rule_read(struct parser *parser, enum policy_family family, struct pol
     int status;
 
     parser->tested = parse_tested(family);
-    status = read_statements(parser, &rule, expected);
+    status = parse_statements(parser, &rule, expected);
     if (status == 0)
-        status = lexer_take_end(&parser->lexer);
+        status = lexer_consume_end(&parser->lexer);
     if (status == 0 && parser->rules >= POLICY_RULES_MAX)
         status = lexer_wrong(&parser->lexer, &first, "more than %d rules", POLICY_RULES_MAX);
     if (status != 0)

@@ -42,9 +42,9 @@ struct parse_shape parse_set_shape(const struct policy_set *set) {
 }
 
 /// Parses the types after `type`.
-static int read_types(struct parser *parser, struct block *block) {
+static int parse_types(struct parser *parser, struct block *block) {
     do {
-        const struct token token = lexer_take(&parser->lexer);
+        const struct token token = lexer_consume(&parser->lexer);
         enum policy_type type;
 
         if (!value_find_type(&token, &type))
@@ -54,12 +54,12 @@ static int read_types(struct parser *parser, struct block *block) {
             return lexer_wrong(&parser->lexer, &token, "more than %d fields in a key",
                                POLICY_KEY_FIELDS_MAX);
         block->set.types[block->fields++] = type;
-    } while (lexer_take_sign(&parser->lexer, SIGN_DOT));
+    } while (lexer_consume_sign(&parser->lexer, SIGN_DOT));
     return 0;
 }
 
 /// Parses the fields after `typeof`.
-static int read_fields(struct parser *parser, struct block *block) {
+static int parse_fields(struct parser *parser, struct block *block) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &block->set.key;
     int status;
@@ -84,30 +84,30 @@ static int read_fields(struct parser *parser, struct block *block) {
 }
 
 /// Parses `: verdict` or `: mark` of a map.
-static int read_maps_to(struct parser *parser, struct policy_set *set) {
+static int parse_maps_to(struct parser *parser, struct policy_set *set) {
     const int status = parse_sign(parser, SIGN_COLON, "\":\" and verdict or mark");
 
     if (status != 0)
         return status;
-    if (lexer_take_word(&parser->lexer, "verdict")) {
+    if (lexer_consume_word(&parser->lexer, "verdict")) {
         set->maps_to = POLICY_VERDICT_MAP;
         return 0;
     }
     if (set->is_typeof)
-        lexer_take_word(&parser->lexer, "meta");
+        lexer_consume_word(&parser->lexer, "meta");
     set->maps_to = POLICY_MARK_MAP;
     return parse_word(parser, "mark", "verdict or mark");
 }
 
 /// Parses the part after `type` or `typeof`.
-static int read_type(struct parser *parser, struct block *block, const struct token *word) {
+static int parse_type(struct parser *parser, struct block *block, const struct token *word) {
     uint32_t bytes = 0;
     int status;
 
     if (block->typed)
         return lexer_wrong(&parser->lexer, word, "given twice");
     block->typed = true;
-    status = token_is(word, "typeof") ? read_fields(parser, block) : read_types(parser, block);
+    status = token_is(word, "typeof") ? parse_fields(parser, block) : parse_types(parser, block);
     if (status != 0)
         return status;
     for (uint32_t i = 0; i < block->fields; i++)
@@ -116,17 +116,17 @@ static int read_type(struct parser *parser, struct block *block, const struct to
         return lexer_wrong(&parser->lexer, word, "a key of more than %d bytes",
                            PARSE_KEY_BYTES_MAX);
     if (block->is_map)
-        status = read_maps_to(parser, &block->set);
-    return status != 0 ? status : lexer_take_end(&parser->lexer);
+        status = parse_maps_to(parser, &block->set);
+    return status != 0 ? status : lexer_consume_end(&parser->lexer);
 }
 
 /// Parses the part after `flags`.
-static int read_flags(struct parser *parser, struct block *block, const struct token *word) {
+static int parse_flags(struct parser *parser, struct block *block, const struct token *word) {
     if (block->has_flags)
         return lexer_wrong(&parser->lexer, word, "given twice");
     block->has_flags = true;
     do {
-        const struct token token = lexer_take(&parser->lexer);
+        const struct token token = lexer_consume(&parser->lexer);
 
         if (token_is(&token, "interval"))
             block->set.interval = true;
@@ -135,22 +135,22 @@ static int read_flags(struct parser *parser, struct block *block, const struct t
         else
             return parse_refuse_unexpected(&parser->lexer, PARSE_AT_SET_FLAG, &token,
                                            "interval or constant");
-    } while (lexer_take_sign(&parser->lexer, SIGN_COMMA));
-    return lexer_take_end(&parser->lexer);
+    } while (lexer_consume_sign(&parser->lexer, SIGN_COMMA));
+    return lexer_consume_end(&parser->lexer);
 }
 
 /// Parses the part after `auto-merge`.
-static int read_auto_merge(struct parser *parser, struct block *block, const struct token *word) {
+static int parse_auto_merge(struct parser *parser, struct block *block, const struct token *word) {
     if (block->set.auto_merge)
         return lexer_wrong(&parser->lexer, word, "given twice");
     if (block->is_map || block->fields > 1)
         return lexer_wrong(&parser->lexer, word, "for sets of one field only");
     block->set.auto_merge = true;
-    return lexer_take_end(&parser->lexer);
+    return lexer_consume_end(&parser->lexer);
 }
 
 /// Parses the part after `elements`.
-static int read_elements(struct parser *parser, struct block *block, const struct token *word) {
+static int parse_elements(struct parser *parser, struct block *block, const struct token *word) {
     const struct parse_shape shape = shape_of(&block->set, block->fields);
     int status;
 
@@ -163,18 +163,18 @@ static int read_elements(struct parser *parser, struct block *block, const struc
                                      &block->range);
     if (status != 0 || lexer_peek(&parser->lexer, 0)->sign == SIGN_BRACE_CLOSE)
         return status; // like nft: `elements = { … } }` needs no END
-    return lexer_take_end(&parser->lexer);
+    return lexer_consume_end(&parser->lexer);
 }
 
 /// Parses the part after `file`.
-static int read_file(struct parser *parser, struct block *block, const struct token *word) {
+static int parse_file(struct parser *parser, struct block *block, const struct token *word) {
     if (block->is_map || block->fields != 1 || block->set.types[0] != POLICY_HOSTNAME)
         return lexer_wrong(&parser->lexer, word, "for sets of type hostname only");
     return parse_listed_read(parser, &block->set.listed);
 }
 
 /// Parses the part after `learn`.
-static int read_learn(struct parser *parser, struct block *block, const struct token *word) {
+static int parse_learned(struct parser *parser, struct block *block, const struct token *word) {
     const struct parse_shape shape = {
         .count = 1,
         .types = {POLICY_HOSTNAME},
@@ -198,11 +198,11 @@ static int read_learn(struct parser *parser, struct block *block, const struct t
         status = parse_elements_read(parser, &shape, &block->set.learned, &ranged, &place);
     else
         status = parse_elements_single(parser, &shape, &block->set.learned);
-    return status != 0 ? status : lexer_take_end(&parser->lexer);
+    return status != 0 ? status : lexer_consume_end(&parser->lexer);
 }
 
 /// Parses an item of a set's block, whose first word was consumed.
-static int read_item(struct parser *parser, struct block *block, const struct token *word) {
+static int parse_item(struct parser *parser, struct block *block, const struct token *word) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
     const bool is_file = token_is(word, "file"), is_learn = token_is(word, "learn");
 
@@ -213,10 +213,10 @@ static int read_item(struct parser *parser, struct block *block, const struct to
             return lexer_wrong(&parser->lexer, word, "given twice");
         block->commented = true;
         status = parse_string(parser, block->set.comment);
-        return status != 0 ? status : lexer_take_end(&parser->lexer);
+        return status != 0 ? status : lexer_consume_end(&parser->lexer);
     }
     if (token_is(word, "type") || token_is(word, "typeof"))
-        return read_type(parser, block, word);
+        return parse_type(parser, block, word);
     if (!is_flags && !is_merge && !is_file && !is_learn && !token_is(word, "elements"))
         return parse_refuse_unexpected(
             &parser->lexer, PARSE_AT_SET, word,
@@ -224,12 +224,12 @@ static int read_item(struct parser *parser, struct block *block, const struct to
     if (!block->typed)
         return lexer_unexpected(&parser->lexer, word, TYPE_FIRST);
     if (is_flags)
-        return read_flags(parser, block, word);
+        return parse_flags(parser, block, word);
     if (is_merge)
-        return read_auto_merge(parser, block, word);
+        return parse_auto_merge(parser, block, word);
     if (is_file)
-        return read_file(parser, block, word);
-    return is_learn ? read_learn(parser, block, word) : read_elements(parser, block, word);
+        return parse_file(parser, block, word);
+    return is_learn ? parse_learned(parser, block, word) : parse_elements(parser, block, word);
 }
 
 /// Returns the failure for an element that needs `flags interval`.
@@ -393,11 +393,11 @@ static int declare(struct parser *parser, uint32_t table, struct block *block) {
 }
 
 /// Parses the items of a block and its `}`, after the `{`.
-static int read_block(struct parser *parser, uint32_t table, struct block *block) {
+static int parse_block(struct parser *parser, uint32_t table, struct block *block) {
     int status;
 
     do {
-        const struct token token = lexer_take(&parser->lexer);
+        const struct token token = lexer_consume(&parser->lexer);
 
         if (token.sign == SIGN_BRACE_CLOSE) {
             status = check(parser, block, &token);
@@ -405,7 +405,7 @@ static int read_block(struct parser *parser, uint32_t table, struct block *block
         }
         status = token.kind == TOKEN_LINE_END || token.kind == TOKEN_SEMICOLON
                      ? 0
-                     : read_item(parser, block, &token);
+                     : parse_item(parser, block, &token);
     } while (status == 0);
     return status;
 }
@@ -421,7 +421,7 @@ int parse_set_block(struct parser *parser, uint32_t table, bool is_map) {
         return status;
     parse_copy(block.set.name, &block.name);
     block.set.place = block.name.place;
-    status = read_block(parser, table, &block);
+    status = parse_block(parser, table, &block);
     policy_free_elements(&block.set.elements);
     policy_free_listed(&block.set.listed);
     policy_free_elements(&block.set.learned);

@@ -81,7 +81,7 @@ void parse_copy(char text[static POLICY_NAME_BYTES], const struct token *token) 
 }
 
 int parse_name(struct parser *parser, const char *expected, struct token *name) {
-    const struct token token = lexer_take(&parser->lexer);
+    const struct token token = lexer_consume(&parser->lexer);
 
     if (token.kind != TOKEN_WORD)
         return lexer_unexpected(&parser->lexer, &token, expected);
@@ -92,7 +92,7 @@ int parse_name(struct parser *parser, const char *expected, struct token *name) 
 }
 
 int parse_string(struct parser *parser, char text[static POLICY_NAME_BYTES]) {
-    const struct token token = lexer_take(&parser->lexer);
+    const struct token token = lexer_consume(&parser->lexer);
     const bool is_word = token.kind == TOKEN_WORD && !token_is_reserved(token.text, token.length);
 
     if (token.kind != TOKEN_STRING && !is_word)
@@ -102,7 +102,7 @@ int parse_string(struct parser *parser, char text[static POLICY_NAME_BYTES]) {
 }
 
 int parse_sign(struct parser *parser, enum token_sign sign, const char *expected) {
-    const struct token token = lexer_take(&parser->lexer);
+    const struct token token = lexer_consume(&parser->lexer);
 
     if (token.sign != sign)
         return lexer_unexpected(&parser->lexer, &token, expected);
@@ -110,7 +110,7 @@ int parse_sign(struct parser *parser, enum token_sign sign, const char *expected
 }
 
 int parse_word(struct parser *parser, const char *word, const char *expected) {
-    const struct token token = lexer_take(&parser->lexer);
+    const struct token token = lexer_consume(&parser->lexer);
 
     if (!token_is(&token, word))
         return lexer_unexpected(&parser->lexer, &token, expected);
@@ -118,7 +118,7 @@ int parse_word(struct parser *parser, const char *word, const char *expected) {
 }
 
 int parse_number(struct parser *parser, struct token *number) {
-    *number = lexer_take(&parser->lexer);
+    *number = lexer_consume(&parser->lexer);
     if (number->kind != TOKEN_NUMBER)
         return lexer_unexpected(&parser->lexer, number, "a number");
     return 0;
@@ -219,7 +219,7 @@ bool parse_definition(struct parser *parser, const struct token *word, int *stat
     if (token_is(word, "define")) {
         *status = directive_define(&parser->lexer);
         if (*status == 0)
-            *status = lexer_take_end(&parser->lexer);
+            *status = lexer_consume_end(&parser->lexer);
         return true;
     }
     if (token_is(word, "include")) {

@@ -94,6 +94,7 @@ int parse_number(struct parser *parser, struct token *number);
 
 /// Parses the part after `define` or `include`. Returns false if the word is neither; otherwise
 /// *status is the result.
+/// - status: out: untouched on false.
 bool parse_definition(struct parser *parser, const struct token *word, int *status);
 
 /// Counts an element of a set. Fails, at the element's first token, if all sets have too many.
@@ -117,6 +118,7 @@ struct parse_tested parse_tested(enum policy_family family);
 bool parse_excludes(uint16_t known, uint16_t needed);
 
 /// Records the protocol that a match implies.
+/// - known: in/out: protocol that is known so far.
 void parse_learn(uint16_t *known, uint16_t told);
 
 #endif

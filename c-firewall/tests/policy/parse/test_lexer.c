@@ -62,13 +62,13 @@ static bool reader_next(struct reader *reader, char line[static LINE_BYTES]) {
         return false;
     }
     while (token_is(lexer_peek(&reader->lexer, 0), "define")) {
-        lexer_take(&reader->lexer);
+        lexer_consume(&reader->lexer);
         if (directive_define(&reader->lexer) != 0) {
             reader_error(reader, line);
             return false;
         }
     }
-    token = lexer_take(&reader->lexer);
+    token = lexer_consume(&reader->lexer);
     if (token.kind == TOKEN_BAD) {
         lexer_unexpected(&reader->lexer, &token, "");
         reader_error(reader, line);
@@ -131,7 +131,7 @@ static void tokens_are_those_of_the_vectors(void **state) {
 /// Reads a text to its end, and counts its tokens. Returns NULL, or the failure's text.
 static const char *read_all(struct lexer *lexer, struct failure *failure, uint32_t *count) {
     for (*count = 0;; ++*count) {
-        const struct token token = lexer_take(lexer);
+        const struct token token = lexer_consume(lexer);
 
         if (token.kind == TOKEN_BAD)
             lexer_unexpected(lexer, &token, "");
@@ -153,29 +153,29 @@ static void two_tokens_can_be_looked_at(void **state) {
                      0);
     assert_true(token_is(lexer_peek(&lexer, 0), "a"));
     assert_int_equal(lexer_peek(&lexer, 1)->kind, TOKEN_LINE_END);
-    assert_true(lexer_take_word(&lexer, "a"));
-    assert_false(lexer_take_sign(&lexer, SIGN_BRACE_OPEN));
-    assert_int_equal(lexer_take_end(&lexer), 0);
+    assert_true(lexer_consume_word(&lexer, "a"));
+    assert_false(lexer_consume_sign(&lexer, SIGN_BRACE_OPEN));
+    assert_int_equal(lexer_consume_end(&lexer), 0);
     assert_int_equal(lexer_peek(&lexer, 1)->kind, TOKEN_LINE_END);
-    assert_true(lexer_take_sign(&lexer, SIGN_BRACE_OPEN));
+    assert_true(lexer_consume_sign(&lexer, SIGN_BRACE_OPEN));
     lexer_braces(&lexer, true);
     assert_int_equal(lexer_peek(&lexer, 1)->sign, SIGN_COLON);
     assert_int_equal(lexer_peek(&lexer, 0)->kind, TOKEN_NUMBER);
-    lexer_take(&lexer);
-    lexer_take(&lexer);
-    lexer_take(&lexer);
+    lexer_consume(&lexer);
+    lexer_consume(&lexer);
+    lexer_consume(&lexer);
     assert_true(token_is(lexer_peek(&lexer, 1), "b"));
-    assert_true(lexer_take_sign(&lexer, SIGN_BRACE_CLOSE));
+    assert_true(lexer_consume_sign(&lexer, SIGN_BRACE_CLOSE));
     lexer_braces(&lexer, false);
     assert_int_equal(lexer_peek(&lexer, 0)->kind, TOKEN_LINE_END);
     assert_true(token_is(lexer_peek(&lexer, 1), "b"));
-    assert_int_equal(lexer_take_end(&lexer), 0);
-    assert_int_equal(lexer_take_end(&lexer), -EINVAL);
+    assert_int_equal(lexer_consume_end(&lexer), 0);
+    assert_int_equal(lexer_consume_end(&lexer), -EINVAL);
     assert_string_equal(failure.text, "t:8:1: found \"b\", expected the end of the line or \";\"");
-    assert_true(lexer_take_word(&lexer, "b"));
-    assert_int_equal(lexer_take_end(&lexer), 0);
-    assert_int_equal(lexer_take(&lexer).kind, TOKEN_END_OF_TEXT);
-    assert_int_equal(lexer_take(&lexer).kind, TOKEN_END_OF_TEXT);
+    assert_true(lexer_consume_word(&lexer, "b"));
+    assert_int_equal(lexer_consume_end(&lexer), 0);
+    assert_int_equal(lexer_consume(&lexer).kind, TOKEN_END_OF_TEXT);
+    assert_int_equal(lexer_consume(&lexer).kind, TOKEN_END_OF_TEXT);
     lexer_close(&lexer);
 }
 
@@ -188,21 +188,21 @@ static void messages_have_their_forms(void **state) {
     (void)state;
     assert_int_equal(lexer_open_text(&lexer, "t", (const uint8_t *)text, sizeof text - 1, &failure),
                      0);
-    token = lexer_take(&lexer);
+    token = lexer_consume(&lexer);
     assert_int_equal(lexer_refuse(&lexer, &token, "leave it to the kernel"), -EINVAL);
     assert_int_equal(failure.code, LOG_EXIT_USAGE);
     assert_string_equal(failure.text,
                         "t:1:1: \"dnat\" is not supported here: leave it to the kernel");
-    token = lexer_take(&lexer);
+    token = lexer_consume(&lexer);
     lexer_wrong(&lexer, &token, "it is %d", 5);
     assert_string_equal(failure.text, "t:1:6: \"a\\x5c\\xc3\\xa9\": it is 5");
-    token = lexer_take(&lexer);
+    token = lexer_consume(&lexer);
     lexer_fail(&lexer, token.place, "a loop of %s", "chains");
     assert_string_equal(failure.text, "t:1:13: a loop of chains");
-    token = lexer_take(&lexer);
+    token = lexer_consume(&lexer);
     lexer_unexpected(&lexer, &token, "a verdict");
     assert_string_equal(failure.text, "t:1:14: found end of line, expected a verdict");
-    token = lexer_take(&lexer);
+    token = lexer_consume(&lexer);
     lexer_unexpected(&lexer, &token, "a verdict");
     assert_string_equal(failure.text, "t:2:1: found end of text, expected a verdict");
     lexer_close(&lexer);
@@ -294,21 +294,21 @@ static void includes_are_read_where_they_stand(void **state) {
     folder_add(&folder, "b.nft", "define x = 1\nb");
     folder_add(&folder, "a.nft", "include \"b.nft\"; a $x");
     assert_int_equal(lexer_open_file(&lexer, folder.files[1], &failure), 0);
-    assert_true(lexer_take_word(&lexer, "include"));
+    assert_true(lexer_consume_word(&lexer, "include"));
     assert_int_equal(directive_include(&lexer), 0);
-    assert_true(lexer_take_word(&lexer, "define"));
+    assert_true(lexer_consume_word(&lexer, "define"));
     assert_int_equal(directive_define(&lexer), 0);
-    assert_int_equal(lexer_take_end(&lexer), 0);
-    token = lexer_take(&lexer);
+    assert_int_equal(lexer_consume_end(&lexer), 0);
+    token = lexer_consume(&lexer);
     assert_true(token_is(&token, "b"));
     assert_int_equal(token.place.file, 1);
     assert_int_equal(token.place.line, 2);
-    assert_int_equal(lexer_take(&lexer).kind, TOKEN_LINE_END);
-    token = lexer_take(&lexer);
+    assert_int_equal(lexer_consume(&lexer).kind, TOKEN_LINE_END);
+    token = lexer_consume(&lexer);
     assert_true(token_is(&token, "a"));
     assert_int_equal(token.place.file, 0);
     assert_int_equal(token.place.column, 18);
-    assert_int_equal(lexer_take(&lexer).number, 1);
+    assert_int_equal(lexer_consume(&lexer).number, 1);
     lexer_take_names(&lexer, &policy);
     lexer_close(&lexer);
     assert_int_equal(policy.file_count, 2);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Fuzzer of `comment::read`: it must never panic, accepted values must lie within their bounds, and a comment must be
+//! Fuzzer of `comment::parse`: it must never panic, accepted values must lie within their bounds, and a comment must be
 //! equal after it is written and parsed again.
 //!
 //! Input: a capture's comment without its prefix `COMMENT_BEGIN`.
@@ -43,7 +43,7 @@ fn written(comment: &Comment) -> String {
 }
 
 fuzz_target!(|input: &[u8]| {
-    let Some(comment) = comment::read(input) else {
+    let Some(comment) = comment::parse(input) else {
         return;
     };
     let facts = &comment.facts;
@@ -54,5 +54,5 @@ fuzz_target!(|input: &[u8]| {
         .ct_state
         .is_none_or(|state| state != 0 && state & !CT_STATES == 0));
     let again = written(&comment);
-    assert_eq!(comment::read(again.as_bytes()), Some(comment), "{again}");
+    assert_eq!(comment::parse(again.as_bytes()), Some(comment), "{again}");
 });

@@ -53,8 +53,8 @@ struct ChainBlock {
 }
 
 /// Parses the hook after `hook`.
-fn read_hook(parser: &mut Parser) -> Result<Hook, Failure> {
-    let token = parser.lexer.take();
+fn parse_hook(parser: &mut Parser) -> Result<Hook, Failure> {
+    let token = parser.lexer.consume();
     let found = HOOKS.iter().find(|(_, name)| parser.lexer.is(&token, name));
     found.map(|(hook, _)| *hook).ok_or_else(|| {
         let expected = "prerouting, input, forward, output or postrouting";
@@ -74,7 +74,7 @@ const PRIORITIES: [(&str, i64, Option<Hook>); 6] = [
 ];
 
 /// Parses a number. Returns the priority from + sign * number. Fails if the priority does not fit 32 bits.
-fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure> {
+fn parse_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure> {
     let (token, number) = parser.number()?;
     let offset = i64::try_from(number)
         .unwrap_or(i64::MAX / 2)
@@ -87,15 +87,15 @@ fn read_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failure
 }
 
 /// Parses the priority after `priority`.
-fn read_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
+fn parse_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
     const EXPECTED: &str = "a number, raw, mangle, dstnat, filter, security or srcnat";
     let token = parser.lexer.peek(0);
     if matches!(token.kind, TokenKind::Number(_)) {
-        return read_offset(parser, 0, 1);
+        return parse_offset(parser, 0, 1);
     }
-    parser.lexer.take();
+    parser.lexer.consume();
     if token.kind == TokenKind::Sign(Sign::Minus) {
-        return read_offset(parser, 0, -1);
+        return parse_offset(parser, 0, -1);
     }
     let found = PRIORITIES
         .iter()
@@ -107,10 +107,10 @@ fn read_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
         let cause = "dstnat is of prerouting only, srcnat of postrouting";
         return Err(parser.lexer.wrong(&token, cause));
     }
-    if parser.lexer.take_sign(Sign::Plus) {
-        read_offset(parser, *number, 1)
-    } else if parser.lexer.take_sign(Sign::Minus) {
-        read_offset(parser, *number, -1)
+    if parser.lexer.consume_sign(Sign::Plus) {
+        parse_offset(parser, *number, 1)
+    } else if parser.lexer.consume_sign(Sign::Minus) {
+        parse_offset(parser, *number, -1)
     } else {
         Ok(*number as i32)
     }
@@ -126,13 +126,13 @@ fn fail_otherwise(lexer: &Lexer, place: Place, word: &Token) -> Failure {
 }
 
 /// Parses the part after `type` in a chain.
-fn read_head(
+fn parse_head(
     parser: &mut Parser,
     table: usize,
     chain: Declared,
     word: &Token,
 ) -> Result<(), Failure> {
-    let token = parser.lexer.take();
+    let token = parser.lexer.consume();
     if !parser.lexer.is(&token, "filter") {
         return Err(unexpected(
             &parser.lexer,
@@ -142,10 +142,10 @@ fn read_head(
         ));
     }
     parser.word("hook", "hook")?;
-    let hook = read_hook(parser)?;
+    let hook = parse_hook(parser)?;
     parser.word("priority", "priority")?;
-    let priority = read_priority(parser, hook)?;
-    parser.lexer.take_end()?;
+    let priority = parse_priority(parser, hook)?;
+    parser.lexer.consume_end()?;
     let known = &mut parser.policy.tables[table].chains[chain.index];
     let same = match known.base {
         Some(base) => base.hook == hook && base.priority == priority,
@@ -167,21 +167,21 @@ fn read_head(
 }
 
 /// Parses the part after `policy` in a chain.
-fn read_policy(
+fn parse_policy(
     parser: &mut Parser,
     table: usize,
     chain: Declared,
     word: &Token,
 ) -> Result<(), Failure> {
-    let policy = if parser.lexer.take_word("accept") {
+    let policy = if parser.lexer.consume_word("accept") {
         Verdict::Accept
-    } else if parser.lexer.take_word("drop") {
+    } else if parser.lexer.consume_word("drop") {
         Verdict::Drop
     } else {
         let token = parser.lexer.peek(0);
         return Err(parser.lexer.unexpected(&token, "accept or drop"));
     };
-    parser.lexer.take_end()?;
+    parser.lexer.consume_end()?;
     let known = &mut parser.policy.tables[table].chains[chain.index];
     if let Some(base) = &mut known.base {
         if chain.before && base.policy != policy {
@@ -193,7 +193,7 @@ fn read_policy(
 }
 
 /// Parses an item of a chain's block.
-fn read_item(
+fn parse_item(
     parser: &mut Parser,
     table: usize,
     chain: Declared,
@@ -201,33 +201,33 @@ fn read_item(
     block: &mut ChainBlock,
 ) -> Result<(), Failure> {
     let token = parser.lexer.peek(0);
-    if parser.lexer.take_word("type") {
-        read_head(parser, table, chain, &token)?;
+    if parser.lexer.consume_word("type") {
+        parse_head(parser, table, chain, &token)?;
         block.head = true;
         return Ok(());
     }
-    if parser.lexer.take_word("policy") {
+    if parser.lexer.consume_word("policy") {
         if block.policy || !block.head {
             let cause = "once, after type, hook and priority";
             return Err(parser.lexer.wrong(&token, cause));
         }
         block.policy = true;
-        return read_policy(parser, table, chain, &token);
+        return parse_policy(parser, table, chain, &token);
     }
-    if parser.lexer.take_word("comment") {
+    if parser.lexer.consume_word("comment") {
         if block.comment {
             return Err(parser.lexer.wrong(&token, "given twice"));
         }
         block.comment = true;
         parser.policy.tables[table].chains[chain.index].comment = parser.string()?;
-        return parser.lexer.take_end();
+        return parser.lexer.consume_end();
     }
     if !with_rules {
         let expected = "type, policy, comment or \"}\"";
         return Err(parser.lexer.unexpected(&token, expected));
     }
     if parser.lexer.is(&token, "define") || parser.lexer.is(&token, "include") {
-        parser.lexer.take();
+        parser.lexer.consume();
         parser.definition(&token)?;
         return Ok(());
     }
@@ -248,13 +248,13 @@ pub fn block(
         let token = parser.lexer.peek(0);
         match token.kind {
             TokenKind::Sign(Sign::BraceClose) => {
-                parser.lexer.take();
+                parser.lexer.consume();
                 return Ok(());
             }
             TokenKind::LineEnd | TokenKind::Semicolon => {
-                parser.lexer.take();
+                parser.lexer.consume();
             }
-            _ => read_item(parser, table, chain, with_rules, &mut block)?,
+            _ => parse_item(parser, table, chain, with_rules, &mut block)?,
         }
     }
 }

@@ -30,8 +30,8 @@ fn sized(parser: &Parser, token: &Token, number: u64, size: u64) -> Result<u64, 
 }
 
 /// Parses a unit: bytes, kbytes or mbytes. Returns the number of bytes that it stands for.
-fn read_size(parser: &mut Parser) -> Result<u64, Failure> {
-    let token = parser.lexer.take();
+fn parse_size(parser: &mut Parser) -> Result<u64, Failure> {
+    let token = parser.lexer.consume();
     let found = match token.kind {
         TokenKind::Word => find_size(parser.lexer.text(&token)),
         _ => None,
@@ -40,9 +40,9 @@ fn read_size(parser: &mut Parser) -> Result<u64, Failure> {
 }
 
 /// Parses a number and its unit. Returns the number's token, and the number of bytes.
-fn read_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
+fn parse_bytes(parser: &mut Parser) -> Result<(Token, u64), Failure> {
     let (token, number) = parser.number()?;
-    let size = read_size(parser)?;
+    let size = parse_size(parser)?;
     let bytes = sized(parser, &token, number, size)?;
     Ok((token, bytes))
 }
@@ -56,9 +56,9 @@ pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
     let next = parser.lexer.peek(0);
     refuse::check(&parser.lexer, Where::Named, &next)?;
     loop {
-        if parser.lexer.take_word("packets") {
+        if parser.lexer.consume_word("packets") {
             counter.packets = parser.number()?.1;
-        } else if parser.lexer.take_word("bytes") {
+        } else if parser.lexer.consume_word("bytes") {
             counter.bytes = parser.number()?.1;
         } else {
             return Ok(counter);
@@ -67,8 +67,8 @@ pub fn counter(parser: &mut Parser) -> Result<Counter, Failure> {
 }
 
 /// Parses a unit of time after a `/`. Returns its length in seconds.
-fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
-    let token = parser.lexer.take();
+fn parse_unit(parser: &mut Parser) -> Result<u64, Failure> {
+    let token = parser.lexer.consume();
     let found = match token.kind {
         TokenKind::Word => value::find_unit(parser.lexer.text(&token)),
         _ => None,
@@ -78,12 +78,12 @@ fn read_unit(parser: &mut Parser) -> Result<u64, Failure> {
 
 /// Parses the units of a rate: `/TIME`, or `UNIT/TIME` such as kbytes/second (one word, unless blanks divide it).
 /// Returns the number of bytes of UNIT (0 = the rate counts packets) and the seconds of TIME.
-fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
+fn parse_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     const EXPECTED: &str = "\"/\", bytes, kbytes or mbytes";
-    if parser.lexer.take_sign(Sign::Slash) {
-        return Ok((0, read_unit(parser)?));
+    if parser.lexer.consume_sign(Sign::Slash) {
+        return Ok((0, parse_unit(parser)?));
     }
-    let token = parser.lexer.take();
+    let token = parser.lexer.consume();
     if token.kind != TokenKind::Word {
         return Err(parser.lexer.unexpected(&token, EXPECTED));
     }
@@ -97,7 +97,7 @@ fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     };
     let Some(rest) = rest else {
         parser.sign(Sign::Slash, "\"/\" and a unit of time")?;
-        return Ok((size, read_unit(parser)?));
+        return Ok((size, parse_unit(parser)?));
     };
     match value::find_unit(rest) {
         Some(seconds) => Ok((size, seconds)),
@@ -106,9 +106,9 @@ fn read_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
 }
 
 /// Parses the part after `burst`: `N packets`, or N and a unit of bytes.
-fn read_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
+fn parse_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
     let (token, burst) = if of_bytes {
-        read_bytes(parser)?
+        parse_bytes(parser)?
     } else {
         let (token, number) = parser.number()?;
         parser.word("packets", "packets")?;
@@ -139,12 +139,12 @@ fn limit_fits(limit: &Limit) -> bool {
 /// Parses the part after `limit`.
 pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
     let next = parser.lexer.peek(0);
-    if !parser.lexer.take_word("rate") {
+    if !parser.lexer.consume_word("rate") {
         return Err(unexpected(&parser.lexer, Where::Named, &next, "rate"));
     }
-    let over = parser.lexer.take_word("over");
+    let over = parser.lexer.consume_word("over");
     let (token, number) = parser.number()?;
-    let (size, unit_s) = read_rate_unit(parser)?;
+    let (size, unit_s) = parse_rate_unit(parser)?;
     let of_bytes = size > 0;
     let mut limit = Limit {
         over,
@@ -153,8 +153,8 @@ pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
         unit_s,
         burst: if of_bytes { 0 } else { LIMIT_BURST_PACKETS },
     };
-    if parser.lexer.take_word("burst") {
-        limit.burst = read_burst(parser, of_bytes)?;
+    if parser.lexer.consume_word("burst") {
+        limit.burst = parse_burst(parser, of_bytes)?;
     }
     if limit.rate == 0 {
         return Err(parser.lexer.wrong(&token, "a rate is at least 1"));
@@ -170,17 +170,17 @@ pub fn limit(parser: &mut Parser) -> Result<Limit, Failure> {
 pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
     let next = parser.lexer.peek(0);
     refuse::check(&parser.lexer, Where::Named, &next)?;
-    let over = parser.lexer.take_word("over");
+    let over = parser.lexer.consume_word("over");
     if !over {
-        parser.lexer.take_word("until");
+        parser.lexer.consume_word("until");
     }
-    let (token, bytes) = read_bytes(parser)?;
+    let (token, bytes) = parse_bytes(parser)?;
     if bytes > i64::MAX as u64 {
         return Err(parser.lexer.wrong(&token, "too many bytes"));
     }
     let mut used = 0;
-    if parser.lexer.take_word("used") {
-        let (token, bytes_used) = read_bytes(parser)?;
+    if parser.lexer.consume_word("used") {
+        let (token, bytes_used) = parse_bytes(parser)?;
         if bytes_used > bytes {
             return Err(parser.lexer.wrong(&token, "more than the quota"));
         }
@@ -190,8 +190,8 @@ pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
 }
 
 /// Parses the part after `level`.
-fn read_level(parser: &mut Parser) -> Result<u8, Failure> {
-    let word = parser.lexer.take();
+fn parse_level(parser: &mut Parser) -> Result<u8, Failure> {
+    let word = parser.lexer.consume();
     let found = value::find_level(word.kind, parser.lexer.text(&word));
     let expected = "emerg, alert, crit, err, warn, notice, info or debug";
     found.ok_or_else(|| parser.lexer.unexpected(&word, expected))
@@ -234,7 +234,7 @@ fn replace_names(parser: &mut Parser, token: &Token, text: &str) -> Result<Strin
 }
 
 /// Parses the prefix of a log.
-fn read_prefix(parser: &mut Parser) -> Result<String, Failure> {
+fn parse_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;
     replace_names(parser, &token, &text)
@@ -246,11 +246,11 @@ pub fn log(parser: &mut Parser) -> Result<Log, Failure> {
     loop {
         let token = parser.lexer.peek(0);
         if parser.lexer.is(&token, "prefix") && prefix.is_none() {
-            parser.lexer.take();
-            prefix = Some(read_prefix(parser)?);
+            parser.lexer.consume();
+            prefix = Some(parse_prefix(parser)?);
         } else if parser.lexer.is(&token, "level") && level.is_none() {
-            parser.lexer.take();
-            level = Some(read_level(parser)?);
+            parser.lexer.consume();
+            level = Some(parse_level(parser)?);
         } else if parser.lexer.is(&token, "prefix") || parser.lexer.is(&token, "level") {
             return Err(parser.lexer.wrong(&token, "given twice"));
         } else {

@@ -52,7 +52,7 @@ fn skip_value(lexer: &mut Lexer) -> Result<usize, Failure> {
 /// Parses the part after `define`: NAME, `=` and the value, up to the line end or `;` outside braces, which is not
 /// consumed. Stores the definition.
 pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
-    let name = lexer.take();
+    let name = lexer.consume();
     let text = lexer.text(&name).to_owned();
     if name.kind != TokenKind::Word || is_reserved(&text) {
         return Err(lexer.unexpected(&name, "a name"));
@@ -61,7 +61,7 @@ pub fn define(lexer: &mut Lexer) -> Result<(), Failure> {
         let place = lexer.place_name(known.place);
         return Err(lexer.wrong(&name, format_args!("already defined at {place}")));
     }
-    let sign = lexer.take();
+    let sign = lexer.consume();
     if sign.kind != TokenKind::Sign(Sign::Assign) {
         return Err(lexer.unexpected(&sign, "\"=\""));
     }
@@ -120,11 +120,11 @@ fn check_include(lexer: &Lexer, path: &Token, source: &Source) -> Result<(), Fai
 /// Parses the part after `include`: STRING END. The next tokens are those of the file; the file's end counts as a line
 /// end.
 pub fn include(lexer: &mut Lexer) -> Result<(), Failure> {
-    let path = lexer.take();
+    let path = lexer.consume();
     if path.kind != TokenKind::String {
         return Err(lexer.unexpected(&path, "the name of a file in quotes"));
     }
-    lexer.take_end()?;
+    lexer.consume_end()?;
     // Only the end of the text can have been read ahead; it comes again after the included text.
     lexer.ahead.clear();
     let name = file_name(lexer, &path)?;

@@ -61,7 +61,7 @@ pub fn is_ordered(kind: Type) -> bool {
 fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
     let text = parser.lexer.text(token);
     let read = match token.kind {
-        TokenKind::String => hostname::read(text),
+        TokenKind::String => hostname::parse(text),
         _ => Err("write the name of a host in quotes"),
     };
     let name = read.map_err(|cause| parser.lexer.wrong(token, cause))?;
@@ -72,7 +72,7 @@ fn hostname(parser: &mut Parser, token: &Token) -> Result<Range, Failure> {
 
 /// Parses one value. Both ends of the range are equal, except for an interface name with a `*`.
 pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
-    let token = parser.lexer.take();
+    let token = parser.lexer.consume();
     let lexer = &parser.lexer;
     if !value::begins(token.kind) {
         return Err(unexpected(lexer, Where::Element, &token, "a value"));
@@ -98,9 +98,9 @@ pub fn value(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
 
 /// Parses flags joined by `|`, in parentheses or not.
 fn flags(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
-    let round = parser.lexer.take_sign(Sign::RoundOpen);
+    let round = parser.lexer.consume_sign(Sign::RoundOpen);
     let mut range = value(parser, kind, bits)?;
-    while parser.lexer.take_sign(Sign::Or) {
+    while parser.lexer.consume_sign(Sign::Or) {
         range.low |= value(parser, kind, bits)?.low;
     }
     range.high = range.low;
@@ -126,14 +126,15 @@ pub fn component(parser: &mut Parser, kind: Type, bits: u8) -> Result<Component,
         ranged: range.low != range.high,
     };
     if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::Minus) && is_ordered(kind) {
-        parser.lexer.take();
+        parser.lexer.consume();
         component.range.high = value(parser, kind, bits)?.high;
         component.ranged = true;
         if component.range.high < component.range.low {
             let cause = "a range that runs backwards";
             return Err(parser.lexer.wrong(&first, cause));
         }
-    } else if matches!(kind, Type::Ipv4Addr | Type::Ipv6Addr) && parser.lexer.take_sign(Sign::Slash)
+    } else if matches!(kind, Type::Ipv4Addr | Type::Ipv6Addr)
+        && parser.lexer.consume_sign(Sign::Slash)
     {
         let (token, length) = parser.number()?;
         component.range = value::prefix(kind, range.low, length)
@@ -188,7 +189,7 @@ fn mapped(parser: &mut Parser, maps_to: MapsTo, elements: &mut Elements) -> Resu
         elements.marks.push(mark.low as u32);
         return Ok(());
     }
-    let token = parser.lexer.take();
+    let token = parser.lexer.consume();
     let Some(verdict) = find_verdict(&parser.lexer, &token) else {
         let expected = "accept, drop, continue, return, jump or goto";
         return Err(parser.lexer.unexpected(&token, expected));
@@ -247,7 +248,7 @@ fn opened(parser: &mut Parser, open: &mut Vec<Place>) -> Result<(), Failure> {
             let cause = format!("more than {BRACE_DEPTH_MAX} braces in one another");
             return Err(parser.lexer.wrong(&token, cause));
         }
-        parser.lexer.take();
+        parser.lexer.consume();
         open.push(token.place);
     }
 }
@@ -259,7 +260,7 @@ fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
         if open.len() == 1 {
             return true;
         }
-        parser.lexer.take();
+        parser.lexer.consume();
         open.pop();
     }
     false
@@ -286,16 +287,16 @@ pub fn read(
         parser.lexer.braces(true);
         let mut last = closed(parser, &mut open);
         if !last {
-            let comma = parser.lexer.take();
+            let comma = parser.lexer.consume();
             if comma.kind != TokenKind::Sign(Sign::Comma) {
                 let expected = "\",\" or \"}\"";
                 return Err(unexpected(&parser.lexer, Where::Element, &comma, expected));
             }
-            while parser.lexer.take_sign(Sign::Comma) {}
+            while parser.lexer.consume_sign(Sign::Comma) {}
             last = closed(parser, &mut open);
         }
         if last {
-            parser.lexer.take();
+            parser.lexer.consume();
         }
         parser.lexer.braces(false);
         if last {

@@ -376,27 +376,27 @@ impl Lexer {
     }
 
     /// Consumes and returns the next token.
-    pub fn take(&mut self) -> Token {
+    pub fn consume(&mut self) -> Token {
         let token = self.peek(0);
         self.ahead.pop_front();
         token
     }
 
     /// Consumes the next token if it is this sign. Returns true if so.
-    pub fn take_sign(&mut self, sign: Sign) -> bool {
+    pub fn consume_sign(&mut self, sign: Sign) -> bool {
         let found = self.peek(0).kind == TokenKind::Sign(sign);
         if found {
-            self.take();
+            self.consume();
         }
         found
     }
 
     /// Consumes the next token if it is this word. Returns true if so.
-    pub fn take_word(&mut self, word: &str) -> bool {
+    pub fn consume_word(&mut self, word: &str) -> bool {
         let token = self.peek(0);
         let found = self.is(&token, word);
         if found {
-            self.take();
+            self.consume();
         }
         found
     }
@@ -417,11 +417,11 @@ impl Lexer {
     }
 
     /// Consumes a line end or `;`, or accepts the end of the text. Fails at another token.
-    pub fn take_end(&mut self) -> Result<(), Failure> {
+    pub fn consume_end(&mut self) -> Result<(), Failure> {
         let token = self.peek(0);
         match token.kind {
             TokenKind::LineEnd | TokenKind::Semicolon => {
-                self.take();
+                self.consume();
                 Ok(())
             }
             TokenKind::EndOfText => Ok(()),

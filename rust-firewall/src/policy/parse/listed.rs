@@ -79,7 +79,7 @@ fn add_id(target: &mut Target, name: &Hostname, wildcard: bool) {
 /// Adds a name. Returns false if the word is not a host name.
 /// - children_too: also adds all names below the name, as a wildcard.
 fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
-    let Ok(name) = hostname::read(word) else {
+    let Ok(name) = hostname::parse(word) else {
         return false;
     };
     if children_too && name.wildcard {
@@ -104,7 +104,7 @@ fn add_host(target: &mut Target, word: &str) -> bool {
 
 /// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. Returns false if the line has
 /// another form.
-fn take_address(target: &mut Target, rest: &str) -> bool {
+fn add_address(target: &mut Target, rest: &str) -> bool {
     let Some((names, address)) = rest.rsplit_once('/') else {
         return false;
     };
@@ -115,7 +115,7 @@ fn take_address(target: &mut Target, rest: &str) -> bool {
 
 /// Adds the name of unbound's `local-zone: "NAME" TYPE`, with all names below it, if the type blocks the name. Returns
 /// false if the type does not.
-fn take_zone(target: &mut Target, rest: &str) -> bool {
+fn add_zone(target: &mut Target, rest: &str) -> bool {
     let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
     let mut words = rest.split(blank).filter(|word| !word.is_empty());
     let (name, kind) = (words.next(), words.next());
@@ -129,7 +129,7 @@ fn take_zone(target: &mut Target, rest: &str) -> bool {
 /// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks the name. Returns
 /// false if the target does not.
 /// - rest: words after the name.
-fn take_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
+fn add_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     let is_before = |word: &&&str| is_number(word) || word.eq_ignore_ascii_case("in");
     let mut words = rest.iter().skip_while(is_before);
@@ -144,7 +144,7 @@ fn take_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
 
 /// Adds the names of a line that is not empty. Returns false if the line has an unknown form, or if a part of it is no
 /// name.
-fn take_line(target: &mut Target, line: &[u8]) -> bool {
+fn add_line(target: &mut Target, line: &[u8]) -> bool {
     let text = std::str::from_utf8(line).ok();
     let Some(text) = text.filter(|text| !text.contains('\0')) else {
         return false;
@@ -154,10 +154,10 @@ fn take_line(target: &mut Target, line: &[u8]) -> bool {
         return add(target, name, true);
     }
     if let Some(rest) = text.strip_prefix("address=/") {
-        return take_address(target, rest);
+        return add_address(target, rest);
     }
     if let Some(rest) = text.strip_prefix("local-zone: ") {
-        return take_zone(target, rest);
+        return add_zone(target, rest);
     }
     let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
     let mut words = text.split(blank).filter(|word| !word.is_empty());
@@ -165,7 +165,7 @@ fn take_line(target: &mut Target, line: &[u8]) -> bool {
     let rest: Vec<&str> = words.collect();
     match (is_address(first), rest.len()) {
         (false, 0) => add(target, first, false),
-        (false, _) => take_record(target, first, &rest),
+        (false, _) => add_record(target, first, &rest),
         (true, 0) => false,
         (true, _) => {
             let taken = rest.iter().filter(|word| add_host(target, word));
@@ -175,14 +175,14 @@ fn take_line(target: &mut Target, line: &[u8]) -> bool {
 }
 
 /// Adds the names in a file's text, and counts the used and the unused lines.
-fn take_text(target: &mut Target, bytes: &[u8]) {
+fn add_text(target: &mut Target, bytes: &[u8]) {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
     let before = target.ids.len();
     for line in bytes.split(|byte| *byte == b'\n') {
         target.file.lines += 1;
         let line = without_comment(line);
-        if line.is_empty() || take_line(target, line) {
+        if line.is_empty() || add_line(target, line) {
             continue;
         }
         target.file.left_out += 1;
@@ -202,7 +202,7 @@ fn as_written(first: &str, name: &str) -> String {
 
 /// Parses the part after `file`: STRING [`with` `parents`] END, and reads the names in the file.
 pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
-    let path = parser.lexer.take();
+    let path = parser.lexer.consume();
     if path.kind != TokenKind::String {
         let expected = "the name of a file in quotes";
         return Err(parser.lexer.unexpected(&path, expected));
@@ -221,7 +221,7 @@ pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
         file: parser.lexer.add_list(name, source.bytes.len()),
         ..ListedFile::default()
     };
-    if parser.lexer.take_word("with") {
+    if parser.lexer.consume_word("with") {
         parser.word("parents", "parents")?;
         file.with_parents = true;
     }
@@ -230,7 +230,7 @@ pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
         ids: &mut listed.ids,
         file: &mut file,
     };
-    take_text(&mut target, &source.bytes);
+    add_text(&mut target, &source.bytes);
     if file.names == 0 && file.left_out > 0 {
         let cause = format!(
             "no line of it is one that is read, the first at line {}: see `file` in GRAMMAR.md",
@@ -239,5 +239,5 @@ pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
         return Err(parser.lexer.wrong(&path, cause));
     }
     listed.files.push(file);
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }

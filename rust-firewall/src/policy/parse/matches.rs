@@ -65,8 +65,8 @@ fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
 }
 
 /// Parses a field.
-fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
-    let first = parser.lexer.take();
+fn parse_field(parser: &mut Parser) -> Result<Field, Failure> {
+    let first = parser.lexer.consume();
     if !begins(&parser.lexer, &first) {
         return Err(unexpected(
             &parser.lexer,
@@ -76,11 +76,11 @@ fn read_field(parser: &mut Parser) -> Result<Field, Failure> {
         ));
     }
     let (mut group, mut second) = match find_group(&parser.lexer, &first) {
-        Some(group) => (group, parser.lexer.take()),
+        Some(group) => (group, parser.lexer.consume()),
         None => (META, first),
     };
     if let Some(longer) = find_longer(&parser.lexer, group, &second) {
-        (group, second) = (longer, parser.lexer.take());
+        (group, second) = (longer, parser.lexer.consume());
     }
     let found = match second.kind {
         TokenKind::Word => find_field(group.word, parser.lexer.text(&second)),
@@ -99,7 +99,7 @@ pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let mut bytes = 0;
     loop {
         let token = parser.lexer.peek(0);
-        let read = read_field(parser)?;
+        let read = parse_field(parser)?;
         let field = parser.family_field(read);
         parser.test_field(&token, field)?;
         if key.fields.len() == KEY_FIELDS_MAX {
@@ -108,7 +108,7 @@ pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
         }
         bytes += usize::from(field_facts(field).bits).div_ceil(32) * 4;
         key.fields.push(field);
-        if !parser.lexer.take_sign(Sign::Dot) {
+        if !parser.lexer.consume_sign(Sign::Dot) {
             break;
         }
     }
@@ -150,7 +150,7 @@ pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
 
 /// Parses `@NAME`. The set of this name is found later (resolve).
 fn named(parser: &mut Parser) -> Result<Right, Failure> {
-    parser.lexer.take();
+    parser.lexer.consume();
     let token = parser.name("the name of a set or map")?;
     let set = parser.set_places.len() as u32;
     parser.set_places.push(token.place);
@@ -188,7 +188,7 @@ pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, F
 /// Parses further flags, each after a `,`. Returns all flags, with `first`.
 fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<u128, Failure> {
     let mut all = first;
-    while parser.lexer.take_sign(Sign::Comma) {
+    while parser.lexer.consume_sign(Sign::Comma) {
         all |= elements::value(parser, kind, bits)?.low;
     }
     Ok(all)
@@ -207,7 +207,7 @@ fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
 }
 
 /// Parses the mask after `field &`: one value, or flags in parentheses.
-fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure> {
+fn parse_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure> {
     let maskable = matches!(
         kind,
         Type::TcpFlag
@@ -217,7 +217,7 @@ fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure>
             | Type::Ipv6Addr
             | Type::InetService
     );
-    let sign = parser.lexer.take();
+    let sign = parser.lexer.consume();
     if !maskable {
         let cause = "a mask is for tcp flags, marks, addresses, ports, lengths and the like";
         return Err(parser.lexer.wrong(&sign, cause));
@@ -234,8 +234,8 @@ fn read_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure>
 /// Parses `& MASK` after a field, the comparison, and its operand.
 fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
-    let mask = read_mask(parser, facts.kind, facts.bits)?;
-    let sign = parser.lexer.take();
+    let mask = parse_mask(parser, facts.kind, facts.bits)?;
+    let sign = parser.lexer.consume();
     let op = match find_op(&parser.lexer, &sign) {
         Some(op @ (Op::Eq | Op::Ne)) => op,
         _ => {
@@ -262,7 +262,7 @@ fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
 fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let range = flag_list(parser, facts.kind, facts.bits)?;
-    if facts.kind == Type::TcpFlag && parser.lexer.take_sign(Sign::Slash) {
+    if facts.kind == Type::TcpFlag && parser.lexer.consume_sign(Sign::Slash) {
         let first = elements::value(parser, facts.kind, facts.bits)?.low;
         let mask = more_flags(parser, facts.kind, facts.bits, first)?;
         return Ok(Match {
@@ -396,7 +396,7 @@ pub fn compared(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     }
     let op = find_op(&parser.lexer, &first);
     if op.is_some() {
-        parser.lexer.take();
+        parser.lexer.consume();
     }
     if let Some(op @ (Op::Lt | Op::Gt | Op::Le | Op::Ge)) = op {
         return ordered(parser, key, op, &first);

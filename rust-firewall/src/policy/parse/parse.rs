@@ -22,7 +22,7 @@ use crate::policy::token::{Sign, Token, TokenKind};
 use crate::policy::{family_name, Family, Policy, Table, FAMILIES};
 
 /// Parses the part after `flush`.
-fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
+fn parse_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
     let next = parser.lexer.peek(0);
     refuse::check(&parser.lexer, Where::Flush, &next)?;
     parser.word("ruleset", "ruleset")?;
@@ -30,17 +30,17 @@ fn read_flush(parser: &mut Parser, word: &Token) -> Result<(), Failure> {
         return Err(parser.lexer.wrong(word, "only before the first table"));
     }
     parser.policy.flush = true;
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses an optional family. If there is none, the family is ip.
-fn read_family(parser: &mut Parser) -> Result<Family, Failure> {
+fn parse_family(parser: &mut Parser) -> Result<Family, Failure> {
     let token = parser.lexer.peek(0);
     let found = FAMILIES
         .iter()
         .find(|(_, name)| parser.lexer.is(&token, name));
     if let Some((family, _)) = found {
-        parser.lexer.take();
+        parser.lexer.consume();
         return Ok(*family);
     }
     if ["bridge", "arp", "netdev"]
@@ -54,7 +54,7 @@ fn read_family(parser: &mut Parser) -> Result<Family, Failure> {
 
 /// Parses the family and name of a table, and declares the table if it is new.
 fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
-    let family = read_family(parser)?;
+    let family = parse_family(parser)?;
     let token = parser.name("the name of a table")?;
     let name = parser.lexer.text(&token).to_owned();
     let key = (family_name(family), name.clone());
@@ -76,7 +76,7 @@ fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
 
 /// Parses the family and name of a table that was declared before. Returns the table's index.
 fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
-    let family = read_family(parser)?;
+    let family = parse_family(parser)?;
     let token = parser.name("the name of a table")?;
     let key = (family_name(family), parser.lexer.text(&token).to_owned());
     match parser.tables.get(&key) {
@@ -89,7 +89,7 @@ fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
 }
 
 /// Parses an item of a table's block, whose first token was consumed.
-fn read_table_item(
+fn parse_table_item(
     parser: &mut Parser,
     table: usize,
     token: &Token,
@@ -115,24 +115,24 @@ fn read_table_item(
         let expected = "chain, set, map, comment, define, include or \"}\"";
         return Err(unexpected(&parser.lexer, Where::Table, token, expected));
     }
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses the part after `table`.
-fn read_table(parser: &mut Parser) -> Result<(), Failure> {
+fn parse_table(parser: &mut Parser) -> Result<(), Failure> {
     let table = declare_table(parser)?;
     let mut commented = false;
-    if parser.lexer.take_sign(Sign::BraceOpen) {
+    if parser.lexer.consume_sign(Sign::BraceOpen) {
         loop {
-            let token = parser.lexer.take();
+            let token = parser.lexer.consume();
             match token.kind {
                 TokenKind::Sign(Sign::BraceClose) => break,
                 TokenKind::LineEnd | TokenKind::Semicolon => {}
-                _ => read_table_item(parser, table, &token, &mut commented)?,
+                _ => parse_table_item(parser, table, &token, &mut commented)?,
             }
         }
     }
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses the part after `add rule`.
@@ -151,15 +151,15 @@ fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
 fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
     let table = find_table(parser)?;
     let chain = chain::declare(parser, table)?;
-    if parser.lexer.take_sign(Sign::BraceOpen) {
+    if parser.lexer.consume_sign(Sign::BraceOpen) {
         chain::block(parser, table, chain, false)?;
     }
     Ok(())
 }
 
 /// Parses the part after `add`.
-fn read_add(parser: &mut Parser) -> Result<(), Failure> {
-    let token = parser.lexer.take();
+fn parse_add(parser: &mut Parser) -> Result<(), Failure> {
+    let token = parser.lexer.consume();
     if parser.lexer.is(&token, "table") {
         declare_table(parser)?;
     } else if parser.lexer.is(&token, "chain") {
@@ -179,17 +179,17 @@ fn read_add(parser: &mut Parser) -> Result<(), Failure> {
         let expected = "table, chain, rule, set, map or element";
         return Err(unexpected(&parser.lexer, Where::Add, &token, expected));
     }
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses an item of a file outside tables, after its first token.
-fn read_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
+fn parse_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
     if parser.lexer.is(token, "table") {
-        read_table(parser)
+        parse_table(parser)
     } else if parser.lexer.is(token, "add") {
-        read_add(parser)
+        parse_add(parser)
     } else if parser.lexer.is(token, "flush") {
-        read_flush(parser, token)
+        parse_flush(parser, token)
     } else if !parser.definition(token)? {
         let expected = "table, define, include, flush or add";
         Err(unexpected(&parser.lexer, Where::File, token, expected))
@@ -202,11 +202,11 @@ fn read_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
 fn read_policy(lexer: Lexer) -> Result<Policy, Failure> {
     let mut parser = Parser::new(lexer);
     loop {
-        let token = parser.lexer.take();
+        let token = parser.lexer.consume();
         match token.kind {
             TokenKind::EndOfText => break,
             TokenKind::LineEnd | TokenKind::Semicolon => {}
-            _ => read_file_item(&mut parser, &token)?,
+            _ => parse_file_item(&mut parser, &token)?,
         }
     }
     resolve::policy(&mut parser)?;

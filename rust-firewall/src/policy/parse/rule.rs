@@ -39,7 +39,7 @@ fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
 
 /// Parses an optional operator of a mark expression, a sign or a word. Returns true if there was one.
 fn mark_op(parser: &mut Parser, sign: Sign, word: &str) -> bool {
-    parser.lexer.take_sign(sign) || parser.lexer.take_word(word)
+    parser.lexer.consume_sign(sign) || parser.lexer.consume_word(word)
 }
 
 fn mark_and(parser: &mut Parser, mut bits: Bits) -> Result<Bits, Failure> {
@@ -81,7 +81,7 @@ fn is_mark_op(parser: &Parser, token: &Token) -> bool {
 }
 
 /// Parses the part after `meta mark set`.
-fn read_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
+fn parse_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
     let token = parser.lexer.peek(0);
     if matches!(token.kind, TokenKind::Number(_)) {
         let Bits { keep, toggle } = mark_number(parser)?;
@@ -97,7 +97,7 @@ fn read_mark_set(parser: &mut Parser) -> Result<MarkSet, Failure> {
         ));
     }
     let key = matches::key(parser)?;
-    if parser.lexer.take_word("map") {
+    if parser.lexer.consume_word("map") {
         let map = matches::lookup(parser, key, MapsTo::MarkMap)?;
         return Ok(MarkSet::Map(map));
     }
@@ -167,11 +167,11 @@ fn find_reject(lexer: &Lexer, token: &Token) -> Option<RejectKind> {
 }
 
 /// Parses the part after `reject`.
-fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
-    if !parser.lexer.take_word("with") {
+fn parse_reject(parser: &mut Parser) -> Result<Reject, Failure> {
+    if !parser.lexer.consume_word("with") {
         return Ok(default_reject(parser.tested.family));
     }
-    let token = parser.lexer.take();
+    let token = parser.lexer.consume();
     let Some(kind) = find_reject(&parser.lexer, &token) else {
         let expected = "tcp, icmp, icmpv6 or icmpx";
         return Err(parser.lexer.unexpected(&token, expected));
@@ -183,8 +183,8 @@ fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
         parser.word("reset", "reset")?;
         return Ok(Reject { kind, code: 0 });
     }
-    parser.lexer.take_word("type");
-    let token = parser.lexer.take();
+    parser.lexer.consume_word("type");
+    let token = parser.lexer.consume();
     if !value::begins(token.kind) {
         return Err(parser.lexer.unexpected(&token, "the name of a code"));
     }
@@ -195,15 +195,15 @@ fn read_reject(parser: &mut Parser) -> Result<Reject, Failure> {
 }
 
 /// Parses a statement that begins with a field: a match, a vmap, or a new mark.
-fn read_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
+fn parse_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
     let key = matches::key(parser)?;
     let next = parser.lexer.peek(0);
-    if key.fields == [Field::MetaMark] && parser.lexer.take_word("set") {
-        let set = read_mark_set(parser)?;
+    if key.fields == [Field::MetaMark] && parser.lexer.consume_word("set") {
+        let set = parse_mark_set(parser)?;
         return Ok(StatementKind::MarkSet(Box::new(set)));
     }
     refuse::check(&parser.lexer, Where::Assigned, &next)?;
-    if parser.lexer.take_word("vmap") {
+    if parser.lexer.consume_word("vmap") {
         let found = matches::lookup(parser, key, MapsTo::VerdictMap)?;
         return Ok(StatementKind::Vmap(Box::new(found)));
     }
@@ -212,7 +212,7 @@ fn read_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> {
 }
 
 /// Parses a verdict, after its token.
-fn read_verdict(
+fn parse_verdict(
     parser: &mut Parser,
     word: &Token,
     verdict: Verdict,
@@ -223,16 +223,16 @@ fn read_verdict(
 
 /// Parses a statement.
 /// - expected: error text if no statement begins here.
-fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Failure> {
+fn parse_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Failure> {
     let token = parser.lexer.peek(0);
     let place = token.place;
     if matches::begins(&parser.lexer, &token) {
-        let kind = read_field_statement(parser)?;
+        let kind = parse_field_statement(parser)?;
         return Ok(Statement { place, kind });
     }
-    parser.lexer.take();
+    parser.lexer.consume();
     let kind = if let Some(verdict) = find_verdict(&parser.lexer, &token) {
-        read_verdict(parser, &token, verdict)?
+        parse_verdict(parser, &token, verdict)?
     } else if parser.lexer.is(&token, "counter") {
         StatementKind::Counter(count::counter(parser)?)
     } else if parser.lexer.is(&token, "limit") {
@@ -242,7 +242,7 @@ fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Fail
     } else if parser.lexer.is(&token, "log") {
         StatementKind::Log(Box::new(count::log(parser)?))
     } else if parser.lexer.is(&token, "reject") {
-        StatementKind::Reject(read_reject(parser)?)
+        StatementKind::Reject(parse_reject(parser)?)
     } else {
         return Err(unexpected(
             &parser.lexer,
@@ -255,7 +255,7 @@ fn read_statement(parser: &mut Parser, expected: &str) -> Result<Statement, Fail
 }
 
 /// Parses a comment's text. An empty text counts as no comment.
-fn read_comment(parser: &mut Parser) -> Result<Option<String>, Failure> {
+fn parse_comment(parser: &mut Parser) -> Result<Option<String>, Failure> {
     let text = parser.string()?;
     Ok(if text.is_empty() { None } else { Some(text) })
 }
@@ -269,11 +269,11 @@ fn ends(token: &Token) -> bool {
 }
 
 /// Parses the statements and the comment of a rule.
-fn read_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Result<(), Failure> {
+fn parse_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Result<(), Failure> {
     let mut expected = expected;
     loop {
         let token = parser.lexer.peek(0);
-        let statement = read_statement(parser, expected)?;
+        let statement = parse_statement(parser, expected)?;
         if rule.statements.len() == STATEMENTS_MAX {
             let cause = format!("more than {STATEMENTS_MAX} statements in a rule");
             return Err(parser.lexer.wrong(&token, cause));
@@ -283,8 +283,8 @@ fn read_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Resu
             StatementKind::Verdict(_) | StatementKind::Reject(_)
         );
         rule.statements.push(statement);
-        if parser.lexer.take_word("comment") {
-            rule.comment = read_comment(parser)?;
+        if parser.lexer.consume_word("comment") {
+            rule.comment = parse_comment(parser)?;
             return Ok(());
         }
         let next = parser.lexer.peek(0);
@@ -313,8 +313,8 @@ pub fn read(
         statements: Vec::new(),
     };
     parser.tested = tested(parser.policy.tables[table].family);
-    read_statements(parser, &mut rule, expected)?;
-    parser.lexer.take_end()?;
+    parse_statements(parser, &mut rule, expected)?;
+    parser.lexer.consume_end()?;
     if parser.rules >= RULES_MAX {
         let cause = format!("more than {RULES_MAX} rules");
         return Err(parser.lexer.wrong(&first, cause));

@@ -62,9 +62,9 @@ pub fn shape(set: &Set) -> Shape {
 }
 
 /// Parses the types after `type`.
-fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
+fn parse_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     loop {
-        let token = parser.lexer.take();
+        let token = parser.lexer.consume();
         let found = value::find_type(token.kind, parser.lexer.text(&token));
         let Some(kind) = found else {
             let expected = "a type such as ipv4_addr or inet_service";
@@ -75,14 +75,14 @@ fn read_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
             return Err(parser.lexer.wrong(&token, cause));
         }
         block.types.push(kind);
-        if !parser.lexer.take_sign(Sign::Dot) {
+        if !parser.lexer.consume_sign(Sign::Dot) {
             return Ok(());
         }
     }
 }
 
 /// Parses the fields after `typeof`.
-fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
+fn parse_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     let first = parser.lexer.peek(0);
     parser.tested = tested(Family::Inet);
     parser.tested.is_typeof = true;
@@ -104,29 +104,29 @@ fn read_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
 }
 
 /// Parses `: verdict` or `: mark` of a map.
-fn read_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure> {
+fn parse_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure> {
     let expected = "\":\" and verdict or mark";
     parser.sign(Sign::Colon, expected)?;
-    if parser.lexer.take_word("verdict") {
+    if parser.lexer.consume_word("verdict") {
         return Ok(MapsTo::VerdictMap);
     }
     if is_typeof {
-        parser.lexer.take_word("meta");
+        parser.lexer.consume_word("meta");
     }
     parser.word("mark", "verdict or mark")?;
     Ok(MapsTo::MarkMap)
 }
 
 /// Parses the part after `type` or `typeof`.
-fn read_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+fn parse_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     let is_typeof = parser.lexer.is(word, "typeof");
     if block.maps_to.is_some() {
         return Err(parser.lexer.wrong(word, "given twice"));
     }
     if is_typeof {
-        read_fields(parser, block)?;
+        parse_fields(parser, block)?;
     } else {
-        read_types(parser, block)?;
+        parse_types(parser, block)?;
     }
     let bytes: usize = block
         .types
@@ -138,21 +138,21 @@ fn read_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(),
         return Err(parser.lexer.wrong(word, cause));
     }
     block.maps_to = Some(if block.is_map {
-        read_maps_to(parser, is_typeof)?
+        parse_maps_to(parser, is_typeof)?
     } else {
         MapsTo::Set
     });
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses the part after `flags`.
-fn read_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+fn parse_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.flags {
         return Err(parser.lexer.wrong(word, "given twice"));
     }
     block.flags = true;
     loop {
-        let token = parser.lexer.take();
+        let token = parser.lexer.consume();
         if parser.lexer.is(&token, "interval") {
             block.interval = true;
         } else if parser.lexer.is(&token, "constant") {
@@ -161,14 +161,14 @@ fn read_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
             let expected = "interval or constant";
             return Err(unexpected(&parser.lexer, Where::SetFlag, &token, expected));
         }
-        if !parser.lexer.take_sign(Sign::Comma) {
-            return parser.lexer.take_end();
+        if !parser.lexer.consume_sign(Sign::Comma) {
+            return parser.lexer.consume_end();
         }
     }
 }
 
 /// Parses the part after `auto-merge`.
-fn read_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+fn parse_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.auto_merge {
         return Err(parser.lexer.wrong(word, "given twice"));
     }
@@ -176,11 +176,11 @@ fn read_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Resu
         return Err(parser.lexer.wrong(word, "for sets of one field only"));
     }
     block.auto_merge = true;
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses the part after `elements`.
-fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+fn parse_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.elements.is_some() {
         return Err(parser.lexer.wrong(word, "given twice"));
     }
@@ -193,11 +193,11 @@ fn read_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result
     if parser.lexer.peek(0).kind == TokenKind::Sign(Sign::BraceClose) {
         return Ok(()); // like nft: `elements = { … } }` needs no END
     }
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses the part after `file`.
-fn read_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+fn parse_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.is_map || block.types != [Type::Hostname] {
         let cause = "for sets of type hostname only";
         return Err(parser.lexer.wrong(word, cause));
@@ -206,7 +206,7 @@ fn read_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(),
 }
 
 /// Parses the part after `learn`.
-fn read_learn(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+fn parse_learned(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.learned.count() > 0 {
         return Err(parser.lexer.wrong(word, "given twice"));
     }
@@ -226,20 +226,20 @@ fn read_learn(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
     } else {
         elements::single(parser, &shape, &mut block.learned)?;
     }
-    parser.lexer.take_end()
+    parser.lexer.consume_end()
 }
 
 /// Parses an item of a set's block, whose first word was consumed.
-fn read_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
+fn parse_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if parser.lexer.is(word, "comment") {
         if block.comment.is_some() {
             return Err(parser.lexer.wrong(word, "given twice"));
         }
         block.comment = Some(parser.string()?);
-        return parser.lexer.take_end();
+        return parser.lexer.consume_end();
     }
     if parser.lexer.is(word, "type") || parser.lexer.is(word, "typeof") {
-        return read_type(parser, block, word);
+        return parse_type(parser, block, word);
     }
     let known = ["flags", "auto-merge", "file", "learn", "elements"];
     if !known.iter().any(|known| parser.lexer.is(word, known)) {
@@ -250,15 +250,15 @@ fn read_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(),
         return Err(parser.lexer.unexpected(word, TYPE_FIRST));
     }
     if parser.lexer.is(word, "flags") {
-        read_flags(parser, block, word)
+        parse_flags(parser, block, word)
     } else if parser.lexer.is(word, "auto-merge") {
-        read_auto_merge(parser, block, word)
+        parse_auto_merge(parser, block, word)
     } else if parser.lexer.is(word, "file") {
-        read_file(parser, block, word)
+        parse_file(parser, block, word)
     } else if parser.lexer.is(word, "learn") {
-        read_learn(parser, block, word)
+        parse_learned(parser, block, word)
     } else {
-        read_elements(parser, block, word)
+        parse_elements(parser, block, word)
     }
 }
 
@@ -377,16 +377,16 @@ fn declare(parser: &mut Parser, table: usize, block: Block) -> Result<(), Failur
 }
 
 /// Parses the items of a block and its `}`, after the `{`.
-fn read_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(), Failure> {
+fn parse_block(parser: &mut Parser, table: usize, mut block: Block) -> Result<(), Failure> {
     loop {
-        let token = parser.lexer.take();
+        let token = parser.lexer.consume();
         match token.kind {
             TokenKind::LineEnd | TokenKind::Semicolon => {}
             TokenKind::Sign(Sign::BraceClose) => {
                 check(parser, &block, &token)?;
                 return declare(parser, table, block);
             }
-            _ => read_item(parser, &mut block, &token)?,
+            _ => parse_item(parser, &mut block, &token)?,
         }
     }
 }
@@ -416,7 +416,7 @@ pub fn block(parser: &mut Parser, table: usize, is_map: bool) -> Result<(), Fail
         ranged: None,
     };
     parser.sign(Sign::BraceOpen, "\"{\"")?;
-    read_block(parser, table, block)
+    parse_block(parser, table, block)
 }
 
 /// Parses NAME `{` elements `}` after `add element` and its table.

@@ -82,7 +82,7 @@ impl Parser {
 
     /// Parses a name: a word that is not reserved.
     pub fn name(&mut self, expected: &str) -> Result<Token, Failure> {
-        let token = self.lexer.take();
+        let token = self.lexer.consume();
         if token.kind != TokenKind::Word {
             return Err(self.lexer.unexpected(&token, expected));
         }
@@ -96,7 +96,7 @@ impl Parser {
 
     /// Parses a string, or a word that is not reserved.
     pub fn string(&mut self) -> Result<String, Failure> {
-        let token = self.lexer.take();
+        let token = self.lexer.consume();
         let is_word = token.kind == TokenKind::Word && !is_reserved(self.lexer.text(&token));
         if token.kind != TokenKind::String && !is_word {
             return Err(self.lexer.unexpected(&token, "a text in quotes"));
@@ -106,7 +106,7 @@ impl Parser {
 
     /// Consumes the next token. Fails if it is not this sign.
     pub fn sign(&mut self, sign: Sign, expected: &str) -> Result<Token, Failure> {
-        let token = self.lexer.take();
+        let token = self.lexer.consume();
         if token.kind != TokenKind::Sign(sign) {
             return Err(self.lexer.unexpected(&token, expected));
         }
@@ -115,7 +115,7 @@ impl Parser {
 
     /// Consumes the next token. Fails if it is not this word.
     pub fn word(&mut self, word: &str, expected: &str) -> Result<(), Failure> {
-        let token = self.lexer.take();
+        let token = self.lexer.consume();
         if !self.lexer.is(&token, word) {
             return Err(self.lexer.unexpected(&token, expected));
         }
@@ -124,7 +124,7 @@ impl Parser {
 
     /// Parses a number.
     pub fn number(&mut self) -> Result<(Token, u64), Failure> {
-        let token = self.lexer.take();
+        let token = self.lexer.consume();
         match token.kind {
             TokenKind::Number(number) => Ok((token, number)),
             _ => Err(self.lexer.unexpected(&token, "a number")),
@@ -203,7 +203,7 @@ impl Parser {
     pub fn definition(&mut self, word: &Token) -> Result<bool, Failure> {
         if self.lexer.is(word, "define") {
             directive::define(&mut self.lexer)?;
-            self.lexer.take_end()?;
+            self.lexer.consume_end()?;
         } else if self.lexer.is(word, "include") {
             directive::include(&mut self.lexer)?;
         } else {
@@ -253,6 +253,7 @@ pub fn excludes(known: u16, needed: u16) -> bool {
 }
 
 /// Records the protocol that a match implies.
+/// - known: in/out: protocol that is known so far.
 pub fn learn(known: &mut u16, told: u16) {
     if told != TESTED_ANY {
         *known = if excludes(*known, told) {

@@ -60,7 +60,7 @@ fn a_question_is_answered_once() {
     let (query, told) = (bytes_of(4000, false), bytes_of(4000, true));
     let (query, told) = (parsed(&query), parsed(&told));
     let right = message(7, true);
-    assert!(!asked::take(&mut asked, &told, &right, &at(1)));
+    assert!(!asked::remove(&mut asked, &told, &right, &at(1)));
     asked::note(&mut asked, &query, &message(7, false), &at(1));
     asked::note(&mut asked, &query, &message(7, false), &at(2)); // the client sends its query again
     let mut others = [right; 4];
@@ -69,13 +69,13 @@ fn a_question_is_answered_once() {
     others[2].class = 3;
     others[3].host.bytes[0] = b'b';
     for other in &others {
-        assert!(!asked::take(&mut asked, &told, other, &at(3)));
+        assert!(!asked::remove(&mut asked, &told, other, &at(3)));
     }
-    assert!(!asked::take(&mut asked, &query, &right, &at(3)));
+    assert!(!asked::remove(&mut asked, &query, &right, &at(3)));
     let other = bytes_of(4001, true);
-    assert!(!asked::take(&mut asked, &parsed(&other), &right, &at(3)));
-    assert!(asked::take(&mut asked, &told, &right, &at(3)));
-    assert!(!asked::take(&mut asked, &told, &right, &at(3)));
+    assert!(!asked::remove(&mut asked, &parsed(&other), &right, &at(3)));
+    assert!(asked::remove(&mut asked, &told, &right, &at(3)));
+    assert!(!asked::remove(&mut asked, &told, &right, &at(3)));
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn a_question_waits_for_ten_seconds() {
         asked::note(&mut asked, &query, &message(7, false), &at(SECOND_NS));
         let now_ns = SECOND_NS + seconds * SECOND_NS;
         assert_eq!(
-            asked::take(&mut asked, &told, &message(7, true), &at(now_ns)),
+            asked::remove(&mut asked, &told, &message(7, true), &at(now_ns)),
             expected
         );
     }
@@ -118,7 +118,7 @@ fn an_answer_comes_from_where_its_question_went() {
     ];
     for (asks, tells, expected) in cases {
         asked::note(&mut asked, &query, &message(7, false), &by(asks));
-        let is_taken = asked::take(&mut asked, &told, &message(7, true), &by(tells));
+        let is_taken = asked::remove(&mut asked, &told, &message(7, true), &by(tells));
         assert_eq!(is_taken, expected, "{asks:?} {tells:?}");
     }
 }
@@ -137,7 +137,7 @@ fn the_oldest_questions_make_room() {
     }
     let mut left = 0;
     for id in 0..QUESTIONS {
-        let is_there = asked::take(&mut asked, &parsed(&told), &message(id, true), &at(1));
+        let is_there = asked::remove(&mut asked, &parsed(&told), &message(id, true), &at(1));
         assert!(is_there || id < QUESTIONS - NEWEST, "{id}");
         left += usize::from(is_there);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 
 mod asked;
+mod checksum;
 mod follow;
 mod many;
 mod openers;

@@ -37,7 +37,7 @@ fn play(random: &mut Random, pool: &mut rust_firewall::connection::Pool, reach: 
             bytes[spoiled as usize] ^= 1;
         }
         let is_known = there[(start + spoiled) as usize];
-        let put = stream::put(&mut stream, pool, start, &bytes);
+        let put = stream::insert(&mut stream, pool, start, &bytes);
         assert_eq!(put == StreamPut::Conflict, is_other && is_known);
         if put == StreamPut::Conflict || is_other {
             is_over = put == StreamPut::Conflict;
@@ -76,13 +76,13 @@ fn an_empty_pool_is_told_and_blocks_come_back() {
     let mut stream = stream::make(0);
     let bytes = vec![7; 3 * BLOCK_BYTES];
     assert_eq!(
-        stream::put(&mut stream, &mut pool, 0, &bytes),
+        stream::insert(&mut stream, &mut pool, 0, &bytes),
         StreamPut::Pool
     );
     stream::release(&mut stream, &mut pool);
     let mut stream = stream::make(0);
     assert_eq!(
-        stream::put(&mut stream, &mut pool, 0, &bytes[..2048]),
+        stream::insert(&mut stream, &mut pool, 0, &bytes[..2048]),
         StreamPut::Kept
     );
     assert_eq!(stream::prefix(&stream), 2048);

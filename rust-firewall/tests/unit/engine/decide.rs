@@ -13,7 +13,7 @@ use rust_firewall::engine::types::{
 };
 use rust_firewall::packet::verdict::{self, Verdict};
 use rust_firewall::packet::{self, Packet, PacketStatus, STATUSES};
-use rust_firewall::policy::{Field, Verdict as Leads};
+use rust_firewall::policy::{Field, Verdict as RuleVerdict};
 
 /// Table before the tested table, so that the tested sets and chains do not have the first numbers.
 const BEFORE: &str = "table inet before { set first { type ipv4_addr; elements = { 9.9.9.9 }; }; \
@@ -378,11 +378,11 @@ fn a_walk_tells_how_far_each_rule_came() {
             (3, 6, 1, 0, DecideWhy::Held),
         ]
     );
-    let verdicts: Vec<Option<Leads>> = notes.steps.iter().map(|step| step.verdict).collect();
-    assert_eq!(verdicts[0], Some(Leads::Jump));
-    assert_eq!(verdicts[2], Some(Leads::Return));
+    let verdicts: Vec<Option<RuleVerdict>> = notes.steps.iter().map(|step| step.verdict).collect();
+    assert_eq!(verdicts[0], Some(RuleVerdict::Jump));
+    assert_eq!(verdicts[2], Some(RuleVerdict::Return));
     assert_eq!(verdicts[5], None);
-    assert_eq!(verdicts[10], Some(Leads::Accept));
+    assert_eq!(verdicts[10], Some(RuleVerdict::Accept));
     assert_eq!(notes.steps[5].missing, Some(Field::UdpDport));
     assert_eq!(notes.steps[6].values_count, 1);
     assert_eq!(notes.steps[6].values[0], 0x0a09_0001);

@@ -40,7 +40,7 @@ impl Made {
     }
 
     fn put(&mut self, line: &[u8]) {
-        assert!(events::sink::put(&mut self.lines, line));
+        assert!(events::sink::append(&mut self.lines, line));
     }
 
     fn flush(&mut self) {
@@ -131,7 +131,7 @@ fn a_full_pipe_is_waited_for_and_then_counted() {
         .open(&path)
         .unwrap();
     let mut lines = 0;
-    while events::sink::put(&mut made.lines, LINE) {
+    while events::sink::append(&mut made.lines, LINE) {
         lines += 1;
         if lines % 1024 == 0 {
             made.flush();

@@ -2,7 +2,7 @@
 //! Tests the parsing of packets' comments in captures.
 
 use crate::support::lines::{lines, unescape};
-use rust_firewall::explain::comment::{read, Comment};
+use rust_firewall::explain::comment::{parse, Comment};
 use rust_firewall::packet::verdict;
 use rust_firewall::policy::HOOKS;
 
@@ -38,7 +38,7 @@ fn comments_are_those_of_the_vectors() {
     let mut count = 0;
     for line in lines("comments.txt").iter().filter(|line| !line.is_empty()) {
         let (text, expected) = line.split_once(" -> ").expect("COMMENT -> WHAT");
-        let comment = read(&unescape(text));
+        let comment = parse(&unescape(text));
         let said = comment.map_or("damaged".to_owned(), |comment| printed(&comment));
         assert_eq!(said, expected, "{line}");
         count += 1;

@@ -169,8 +169,8 @@ fn second(memory: &HandoverMemory) -> OwnedFd {
 fn what_is_sealed_comes_over_and_stays() {
     let mut memory = handover::memory::make().expect("memory");
     handover::memory::reserve(&mut memory, 200_008).expect("room");
-    handover::memory::put(&mut memory, &vec![7; 200_000]).expect("room");
-    handover::memory::put_number(&mut memory, 0x0807_0605_0403_0201).expect("room");
+    handover::memory::append(&mut memory, &vec![7; 200_000]).expect("room");
+    handover::memory::append_number(&mut memory, 0x0807_0605_0403_0201).expect("room");
     handover::memory::seal(&mut memory).expect("a seal");
     let sealed = handover::memory::open(second(&memory), 200_008).expect("sealed memory");
     let read = handover::memory::read(&sealed).expect("bytes");
@@ -186,7 +186,7 @@ fn what_is_sealed_comes_over_and_stays() {
 fn what_is_not_sealed_or_too_large_is_refused() {
     let refused = |fd: OwnedFd| handover::memory::open(fd, 8).err();
     let mut memory = handover::memory::make().expect("memory");
-    handover::memory::put_number(&mut memory, 1).expect("room");
+    handover::memory::append_number(&mut memory, 1).expect("room");
     assert_eq!(refused(second(&memory)), Some(Errno::EPROTO));
     handover::memory::seal(&mut memory).expect("a seal");
     assert_eq!(refused(second(&memory)), None);

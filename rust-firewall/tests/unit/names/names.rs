@@ -72,11 +72,11 @@ fn read_slowly(bytes: &[u8]) -> usize {
         if client::waits(&names, &progress, &bytes[end - 1..end], end as u32) {
             let (mut start, mut again) = (NamesProgress::default(), Names::default());
             waited += 1;
-            let state = client::read(&bytes[..end], false, &mut scratch, &mut start, &mut again);
+            let state = client::parse(&bytes[..end], false, &mut scratch, &mut start, &mut again);
             assert_eq!(state, NamesState::Undecided);
             assert_eq!(again.protocol, names.protocol);
         } else {
-            client::read(
+            client::parse(
                 &bytes[..end],
                 false,
                 &mut scratch,
@@ -137,8 +137,8 @@ fn read_second(bytes: &[u8], begin: usize, segment: usize) -> NamesState {
     let mut state = NamesState::Undecided;
     for end in (begin..bytes.len()).step_by(segment).chain([bytes.len()]) {
         let (mut start, mut whole, mut names) = Default::default();
-        let anew = record::read_second(&bytes[..end], &mut scratch, &mut start, &mut whole);
-        state = record::read_second(&bytes[..end], &mut scratch, &mut progress, &mut names);
+        let anew = record::parse_second(&bytes[..end], &mut scratch, &mut start, &mut whole);
+        state = record::parse_second(&bytes[..end], &mut scratch, &mut progress, &mut names);
         assert_eq!(state, anew, "{segment}: {end}");
         if state != NamesState::Undecided {
             assert_eq!(names, whole);

@@ -40,7 +40,7 @@ fn run(kernel: u32, first_id: u32, last_id: u32, count: u32) -> VerdictRun {
         first_id,
         last_id,
         count,
-        gap: false,
+        ..VerdictRun::default()
     }
 }
 

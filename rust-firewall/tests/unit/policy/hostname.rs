@@ -11,7 +11,7 @@ const NAMES: u32 = 100_000;
 const WORDS: u32 = 200_000;
 
 fn read(text: &str) -> Result<String, &'static str> {
-    let name = hostname::read(text)?;
+    let name = hostname::parse(text)?;
     let bytes = String::from_utf8_lossy(&name.bytes[..name.length]).into_owned();
     Ok(if name.wildcard {
         format!("*.{bytes}")

@@ -39,7 +39,7 @@ fn check_token(line: &str, left: &str, expected: Result<&str, &str>) {
     let kind = type_of(name);
     let bits = bits.parse().unwrap_or(value::bits(kind));
     let mut lexer = Lexer::open_text("t", text.as_bytes()).expect("a text");
-    let token = lexer.take();
+    let token = lexer.consume();
     assert_eq!(lexer.peek(0).kind, TokenKind::EndOfText, "{line}");
     let found = value::parse(kind, bits, token.kind, lexer.text(&token));
     match expected {

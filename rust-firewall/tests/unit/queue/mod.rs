@@ -5,4 +5,5 @@ mod proc;
 #[allow(clippy::module_inception)]
 mod queue;
 mod raw;
+mod restate;
 mod socket;

@@ -3,3 +3,4 @@
 mod contract;
 mod queue_rules;
 mod report;
+mod reverse_path;

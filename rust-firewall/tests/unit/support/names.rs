@@ -187,7 +187,7 @@ fn datagram(bytes: &[u8]) -> String {
         packets.push(packet(bytes, &header, &mut keys, &mut crypto));
         at = header.end;
     }
-    hello::read(&crypto.bytes[..crypto.end], NamesProtocol::Quic, &mut names);
+    hello::parse(&crypto.bytes[..crypto.end], NamesProtocol::Quic, &mut names);
     format!(
         "{{\"packets\":[{}],\"names\":{}}}",
         packets.join(","),
@@ -206,7 +206,7 @@ fn message(bytes: &[u8]) -> String {
     };
     assert!(offset <= bytes.len(), "the question ends elsewhere");
     let is_read =
-        read.is_answer && answer::asks_address(&read) && answer::read(bytes, offset, &mut read);
+        read.is_answer && answer::asks_address(&read) && answer::parse(bytes, offset, &mut read);
     assert!(is_read || read.count == 0, "addresses of nothing");
     let told = SHOWN.min(read.count as usize);
     let addresses = read.addresses.iter().take(told);
@@ -230,7 +230,7 @@ fn request(bytes: &[u8], progress: &mut NamesProgress) -> String {
     let (mut body, mut names) = (NamesBody::default(), Names::default());
     names.state = http::begins(bytes, progress);
     if names.state == NamesState::Known {
-        http::read(bytes, false, progress, &mut body, &mut names);
+        http::parse(bytes, false, progress, &mut body, &mut names);
     }
     assert!(body.header_bytes as usize <= bytes.len());
     match names.state == NamesState::Known && names.protocol == NamesProtocol::Http {
@@ -292,10 +292,10 @@ fn ask_from(what: &str, bytes: &[u8], progress: &mut NamesProgress) -> String {
             }
         }
         "hello" => {
-            hello::read(bytes, NamesProtocol::Tls, &mut names);
+            hello::parse(bytes, NamesProtocol::Tls, &mut names);
         }
         "client" => {
-            client::read(bytes, whole, &mut scratch, progress, &mut names);
+            client::parse(bytes, whole, &mut scratch, progress, &mut names);
         }
         "query" => {
             dns::query(bytes, &mut names);

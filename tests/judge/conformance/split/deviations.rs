@@ -12,7 +12,7 @@ use twinwall_judge::field::TCP;
 use crate::cell::Way;
 use crate::compare::Fate;
 use crate::deviations::{self, Case};
-use crate::expected;
+use crate::expected::{self, Expected};
 
 use super::sequence::Act;
 
@@ -26,6 +26,8 @@ pub struct Differing<'a> {
     pub is_lost: bool,
     /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
+    /// True if the split policy queues no packet of its connection, and an earlier packet of the connection was sent.
+    pub is_unasked: bool,
 }
 
 /// Effect of a deviation on the packets after it.
@@ -35,6 +37,15 @@ pub enum After {
     Same,
     /// The packet is left out, and so is the rest of its connection.
     LeftOut,
+    /// The same, if both sides treat the packet alike when it is sent alone.
+    LeftOutIfAlike,
+    /// The same, if the packet alone has the same result on both sides once the whole policy treats unknown names
+    /// otherwise.
+    LeftOutIfUnknown,
+    /// The same, if both sides treat the packet alike without the bytes after its IP header.
+    LeftOutIfAbsent,
+    /// No effect, if the host answers the packet alike without a policy.
+    SameIfOwn,
 }
 
 pub struct Deviation {
@@ -45,22 +56,41 @@ pub struct Deviation {
     pub met: u64,
 }
 
+impl Deviation {
+    /// Returns true if a packet is recognised.
+    /// - is_certain: true for deviations that need no run with the packet alone, false for the others.
+    fn is_met(&self, case: &Differing, is_certain: bool) -> bool {
+        matches!(self.after, After::Same | After::LeftOut) == is_certain && (self.recognise)(case)
+    }
+}
+
 /// Names of the deviations that may appear as different counters although no packet differs.
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
+pub const AUTHENTICATED: &str = "behind-authentication";
 /// Name of the deviation that appears only as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
+
+/// Name of the deviation that appears only as different counters, although no packet was left out.
+const MARKED: &str = "marked-by-a-name";
+const KEY: &str = "key-with-a-name";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 9] = [
+const RECOGNISERS: [Recogniser; 13] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
+    (
+        "unasked-connection",
+        unasked_connection,
+        After::LeftOutIfAlike,
+    ),
+    (AUTHENTICATED, behind_authentication, After::LeftOut),
     ("answers-in-own-chains", answers_in_own_chains, After::Same),
-    ("own-errors", own_errors, After::Same),
+    ("own-errors", own_errors, After::SameIfOwn),
     (
         "no-route-from-loopback",
         no_route_from_loopback,
@@ -68,6 +98,8 @@ const RECOGNISERS: [Recogniser; 9] = [
     ),
     ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
     (BOTH_WAYS, |_| false, After::LeftOut),
+    (MARKED, |_| false, After::Same),
+    (KEY, key_with_a_name, After::LeftOutIfUnknown),
 ];
 
 fn number_of_the_reset(case: &Differing) -> bool {
@@ -87,7 +119,6 @@ fn number_of_the_reset(case: &Differing) -> bool {
 fn own_errors(case: &Differing) -> bool {
     let is_known = |answer| case.whole.answers.contains(answer);
     case.whole.passed == case.split.passed
-        && !case.policy.contains("reject")
         && case
             .whole
             .answers
@@ -130,6 +161,28 @@ fn no_connection(case: &Differing) -> bool {
         && case.split.is_stopped()
         && case.split.passed.iter().all(is_within)
         && case.split.answers.is_empty()
+}
+
+fn unasked_connection(case: &Differing) -> bool {
+    let is_within = |hook| case.split.passed.contains(hook);
+    case.is_unasked
+        && case.whole.is_stopped()
+        && case.whole.answers.is_empty()
+        && case.whole.passed.iter().all(is_within)
+}
+
+fn has_name(rule: &str) -> bool {
+    ["tls ", "http ", "dns "]
+        .iter()
+        .any(|word| rule.contains(word))
+}
+
+fn key_with_a_name(case: &Differing) -> bool {
+    has_key(case.policy)
+}
+
+fn behind_authentication(case: &Differing) -> bool {
+    deviations::is_authenticated(&case.act.shot.bytes)
 }
 
 fn answers_in_own_chains(case: &Differing) -> bool {
@@ -188,6 +241,36 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
     Ok(RECOGNISERS.map(deviation).into())
 }
 
+fn marks_by_name(policy: &str) -> bool {
+    policy.lines().any(|rule| {
+        let value = rule.split_once("mark set ").map_or("", |(_, value)| value);
+        has_name(value) && value.contains(" map ")
+    })
+}
+
+fn has_key(policy: &str) -> bool {
+    policy
+        .lines()
+        .any(|rule| has_name(rule) && rule.contains(" . "))
+}
+
+/// Returns true if the sides may count packets with unknown names differently. Limits and quotas would then decide
+/// packets.
+pub fn counts_vary(policy: &str) -> bool {
+    marks_by_name(policy) || has_key(policy)
+}
+
+/// Counts the deviation that explains different counters under a policy. Returns true if there is such a deviation.
+pub fn excuse_counts(own: &mut [Deviation], policy: &str) -> bool {
+    let name = match marks_by_name(policy) {
+        true => MARKED,
+        false => KEY,
+    };
+    let is_excused = counts_vary(policy);
+    count(own, name, usize::from(is_excused));
+    is_excused
+}
+
 /// Adds packets to the count of a deviation.
 pub fn count(own: &mut [Deviation], name: &str, packets: usize) {
     for deviation in own.iter_mut().filter(|one| one.name == name) {
@@ -202,7 +285,7 @@ pub fn excuse(
     of_kernel: &mut [deviations::Deviation],
     case: &Differing,
 ) -> Option<After> {
-    if let Some(found) = own.iter_mut().find(|one| (one.recognise)(case)) {
+    if let Some(found) = own.iter_mut().find(|one| one.is_met(case, true)) {
         found.met += 1;
         return Some(found.after);
     }
@@ -212,11 +295,17 @@ pub fn excuse(
         copy_bytes: None,
     };
     for place in deviations::met(of_kernel, &same) {
+        if of_kernel[place].expected == Expected::Absent {
+            of_kernel[place].met += 1;
+            return Some(After::LeftOutIfAbsent);
+        }
         let whole = std::slice::from_ref(case.whole);
         if expected::holds(of_kernel[place].expected, case.split, whole, false) {
             of_kernel[place].met += 1;
             return Some(After::LeftOut);
         }
     }
-    None
+    let found = own.iter_mut().find(|one| one.is_met(case, false))?;
+    found.met += 1;
+    Some(found.after)
 }

@@ -25,17 +25,22 @@ use crate::options::Options;
 use deviations::{After, Deviation, Differing};
 use sequence::{acts, Act};
 use side::{Case, Kind, Report, Side, IPTABLES, KERNEL, NAMES};
+use uncounted::{authenticated, denied, lost, stopped, unasked};
 
+mod alone;
 mod deviations;
 mod policies;
 mod sequence;
 mod side;
+mod uncounted;
 
 const JUDGE: &str = "certify-split";
 /// Number of the corpus's policies to which names are added.
 const FROM_CORPUS: usize = 10;
 /// Number of disagreements after which the search ends.
 const DISAGREEMENTS_MAX: u64 = 5;
+/// The kernel's error for a path of more than 16 chains. Unknown names are tried in one more chain.
+const TOO_DEEP: &str = "Too many links";
 /// Number of connections on each way (path through the cell), for each ten single packets.
 const CONNECTIONS: usize = 3;
 
@@ -49,8 +54,20 @@ enum Finding {
     Wrong(String),
 }
 
+/// Comparison of differences with the deviations.
+#[derive(Default)]
+struct Excused {
+    /// Numbers of the packets to leave out.
+    left_out: BTreeSet<u32>,
+    /// Packets that are sent alone, by number, with the expected results.
+    alone: BTreeMap<u32, After>,
+    /// The first difference that is not expected.
+    wrong: Option<String>,
+}
+
 struct Sitting {
     sides: Vec<Side>,
+    queue: stage::Queue,
     own: Vec<Deviation>,
     of_kernel: Vec<of_kernel::Deviation>,
     folder: PathBuf,
@@ -74,10 +91,12 @@ fn sides() -> anyhow::Result<Vec<Side>> {
 
 /// Judges all policies that the options select. Returns true if there is no disagreement.
 pub fn sit(options: &Options) -> anyhow::Result<bool> {
-    let folder = root().join("build/certify-split");
+    // Several judges may run at the same time.
+    let folder = root().join(format!("build/certify-split/{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut sitting = Sitting {
         sides: sides()?,
+        queue: options.queue,
         own: deviations::read()?,
         of_kernel: of_kernel::read()?,
         folder,
@@ -93,6 +112,7 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
         part += 1;
     }
     sitting.tell(options);
+    fs::remove_dir_all(&sitting.folder)?;
     Ok(sitting.disagreements == 0)
 }
 
@@ -139,7 +159,8 @@ impl Sitting {
             return Ok(());
         }
         self.kept()?;
-        let shipped = policies::of_folder(policies::SHIPPED)?;
+        let mut shipped = policies::of_folder(policies::SHIPPED)?;
+        shipped.extend(policies::of_folder(policies::HOSTS)?);
         for path in &shipped {
             self.file(path, &mut random, options)?;
         }
@@ -252,7 +273,7 @@ impl Sitting {
     /// policy uses), or the reason of the refusal.
     fn split(&self, policy: &Path) -> anyhow::Result<Result<u32, String>> {
         let options = stage::Options {
-            queue: stage::Queue::Iptables,
+            queue: self.queue,
             ..stage::Options::default()
         };
         let source = stage::file(policy.to_str().context("a path that is no text")?)?;
@@ -262,7 +283,7 @@ impl Sitting {
         };
         let parts = self.folder.join("parts");
         fs::create_dir_all(&parts)?;
-        let iptables = split.iptables.context("rules of iptables")?;
+        let iptables = split.iptables.unwrap_or_default();
         for (name, text) in [
             (KERNEL, split.kernel),
             (NAMES, split.daemon),
@@ -307,6 +328,7 @@ impl Sitting {
             hooks: &scanned.hooks,
             parts: &parts,
             mask,
+            unknown: side::DEFAULT,
         };
         let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
         let mut acts = acts.to_vec();
@@ -317,36 +339,48 @@ impl Sitting {
             let shots: Vec<Shot> = acts.iter().map(|act| act.shot.clone()).collect();
             let reports = match self.run(&case, &shots)? {
                 Ok(reports) => reports,
+                Err(refused) if refused.contains(TOO_DEEP) => {
+                    return Ok(Finding::NotSplit(TOO_DEEP.to_owned()))
+                }
                 Err(refused) => return Ok(Finding::Refused(refused)),
             };
             let outcomes: Vec<_> = reports.iter().map(|one| one.outcome.clone()).collect();
             let found = differences(&names, &outcomes, &shots);
-            let (left_out, wrong) = self.excuse(&case, &acts, &reports, &found);
-            if left_out.is_empty() {
-                if let Some(wrong) = wrong {
+            let excused = self.excuse(&case, &acts, &reports, &found);
+            let is_doubtful = |act: &&Act| excused.alone.contains_key(&act.shot.number);
+            for act in acts.iter().filter(is_doubtful) {
+                let after = excused.alone[&act.shot.number];
+                let answers = fate(&outcomes[2], act.shot.number).answers;
+                if let Some(wrong) = self.alone(&case, &act.shot, after, &answers)? {
+                    return Ok(Finding::Wrong(wrong));
+                }
+            }
+            if excused.left_out.is_empty() {
+                if let Some(wrong) = excused.wrong {
                     return Ok(Finding::Wrong(wrong));
                 }
                 self.tally.add(&outcomes[0], &shots);
                 return Ok(Finding::Agreed);
             }
-            acts.retain(|act| !left_out.contains(&act.shot.number));
+            acts.retain(|act| !excused.left_out.contains(&act.shot.number));
         }
     }
 
-    /// Returns the numbers of the packets to leave out, and the first difference that is not expected.
+    /// Compares differences with the deviations.
     fn excuse(
         &mut self,
         case: &Case,
         acts: &[Act],
         reports: &[Report],
         found: &[Difference],
-    ) -> (BTreeSet<u32>, Option<String>) {
+    ) -> Excused {
         let differ: BTreeMap<u32, &Difference> = found
             .iter()
             .filter_map(|one| Some((one.number?, one)))
             .collect();
-        let (mut left_out, mut denied) = (BTreeSet::new(), BTreeSet::new());
-        let (mut ended, mut wrong) = (BTreeSet::new(), None);
+        let unasked = unasked(acts, reports);
+        let (mut excused, mut denied) = (Excused::default(), BTreeSet::new());
+        let mut ended = BTreeSet::new();
         for act in acts {
             let number = act.shot.number;
             let fates: Vec<_> = reports
@@ -354,7 +388,7 @@ impl Sitting {
                 .map(|one| fate(&one.outcome, number))
                 .collect();
             if act.connection.is_some_and(|one| ended.contains(&one)) {
-                left_out.insert(number);
+                excused.left_out.insert(number);
                 continue;
             }
             if let Some(difference) = differ.get(&number) {
@@ -366,38 +400,43 @@ impl Sitting {
                     split: &fates[2],
                     is_lost: reports[2].lost.contains(&number),
                     is_denied: act.connection.is_some_and(|one| denied.contains(&one)),
+                    is_unasked: unasked.contains(&number),
                 };
-                let excused = match alike {
+                let after = match alike {
                     true => deviations::excuse(&mut self.own, &mut self.of_kernel, &differing),
                     false => None,
                 };
-                match excused {
+                match after {
                     Some(After::Same) => {}
-                    Some(After::LeftOut) => {
-                        left_out.insert(number);
-                        ended.extend(act.connection);
+                    Some(After::SameIfOwn) => {
+                        excused.alone.insert(number, After::SameIfOwn);
                     }
-                    None => wrong = wrong.or(Some(difference.text.clone())),
+                    Some(after) => {
+                        excused.left_out.insert(number);
+                        ended.extend(act.connection);
+                        if after != After::LeftOut {
+                            excused.alone.insert(number, after);
+                        }
+                    }
+                    None => excused.wrong = excused.wrong.or(Some(difference.text.clone())),
                 }
             }
             if fates[0].is_stopped() && fates[2].is_stopped() {
                 denied.extend(act.connection);
             }
         }
-        if !left_out.is_empty() {
-            return (left_out, wrong);
+        if !excused.left_out.is_empty() {
+            return excused;
         }
-        match wrong {
-            None => self.excuse_counters(case, acts, reports, found),
-            Some(_)
-                if ["limit ", "quota "]
-                    .iter()
-                    .any(|word| case.text.contains(word)) =>
-            {
-                (self.uncounted(acts, reports), wrong)
-            }
-            Some(_) => (left_out, wrong),
+        let has_limits = ["limit ", "quota "]
+            .iter()
+            .any(|word| case.text.contains(word));
+        match excused.wrong {
+            None => return self.excuse_counters(case, acts, reports, found),
+            Some(_) if has_limits => excused.left_out = self.uncounted(acts, reports),
+            Some(_) => {}
         }
+        excused
     }
 
     /// Packets that one side counts and the other does not, by a deviation, as far as they were not left out yet. A limit or
@@ -406,6 +445,7 @@ impl Sitting {
         let all = [
             (deviations::NO_CONNECTION, lost(acts, reports)),
             (deviations::DENIED, denied(acts, reports)),
+            (deviations::AUTHENTICATED, authenticated(acts)),
             (deviations::BOTH_WAYS, stopped(acts, reports)),
         ];
         let first = all.into_iter().find(|(_, uncounted)| !uncounted.is_empty());
@@ -433,24 +473,27 @@ impl Sitting {
         numbers
     }
 
-    /// Returns the packets to leave out and the first unexpected difference, like `excuse`, if only counters differ.
+    /// Compares differences with the deviations, like `excuse`, if only counters differ.
     fn excuse_counters(
         &mut self,
         case: &Case,
         acts: &[Act],
         reports: &[Report],
         found: &[Difference],
-    ) -> (BTreeSet<u32>, Option<String>) {
+    ) -> Excused {
         let counters: Vec<_> = found.iter().filter(|one| one.number.is_none()).collect();
         let Some(first) = counters.first() else {
-            return (BTreeSet::new(), None);
+            return Excused::default();
         };
-        let mut uncounted = self.uncounted(acts, reports);
-        if uncounted.is_empty() {
-            uncounted = self.read_otherwise(case.text, acts);
+        let mut excused = Excused {
+            left_out: self.uncounted(acts, reports),
+            ..Excused::default()
+        };
+        if excused.left_out.is_empty() {
+            excused.left_out = self.read_otherwise(case.text, acts);
         }
-        if !uncounted.is_empty() {
-            return (uncounted, None);
+        if !excused.left_out.is_empty() {
+            return excused;
         }
         let rules = &reports[0].outcome.counter_rules;
         let sees_own = |one: &&Difference| {
@@ -458,8 +501,10 @@ impl Sitting {
             rule.is_some_and(|rule| of_kernel::sees_own(case.policy, case.text, rule))
         };
         let own = counters.iter().all(sees_own);
-        let is_expected = of_kernel::counts_own(&mut self.of_kernel, case.text, own);
-        (BTreeSet::new(), (!is_expected).then(|| first.text.clone()))
+        let is_expected = of_kernel::counts_own(&mut self.of_kernel, case.text, own)
+            || deviations::excuse_counts(&mut self.own, case.text);
+        excused.wrong = (!is_expected).then(|| first.text.clone());
+        excused
     }
 
     /// Returns true if there still is a disagreement; false after the time `end`.
@@ -496,45 +541,6 @@ impl Sitting {
         println!("  kept as {}", path.display());
         Ok(())
     }
-}
-
-/// Returns the packets without a connection that are dropped before they reach the split policy, which doesn't count
-/// them.
-fn lost(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
-    let is_lost = |number: &u32| {
-        reports[2].lost.contains(number) && fate(&reports[2].outcome, *number).is_stopped()
-    };
-    let numbers = acts.iter().map(|act| act.shot.number);
-    numbers.filter(is_lost).collect()
-}
-
-/// Returns the packets that follow a packet of their connection that was stopped on both sides. A twin drops them
-/// without evaluating rules.
-fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
-    let (mut later, mut denied) = (BTreeSet::new(), BTreeSet::new());
-    for act in acts {
-        let Some(connection) = act.connection else {
-            continue;
-        };
-        let number = act.shot.number;
-        let is_stopped = |side: usize| fate(&reports[side].outcome, number).is_stopped();
-        if denied.contains(&connection) {
-            later.insert(number);
-        } else if is_stopped(0) && is_stopped(2) {
-            denied.insert(connection);
-        }
-    }
-    later
-}
-
-/// Returns the packets that were stopped on both sides.
-fn stopped(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
-    let is_stopped = |number: &u32| {
-        let mut sides = [0, 2].into_iter();
-        sides.all(|side| fate(&reports[side].outcome, *number).is_stopped())
-    };
-    let numbers = acts.iter().map(|act| act.shot.number);
-    numbers.filter(is_stopped).collect()
 }
 
 fn sequence(random: &mut Random, scanned: &Scanned, options: &Options) -> Vec<Act> {

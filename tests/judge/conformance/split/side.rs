@@ -26,6 +26,8 @@ pub const NAMES: &str = "names.nft";
 pub const IPTABLES: &str = "iptables.rules";
 /// Prefix of logged packets that belong to no connection.
 const LOST: &str = "lost";
+/// Prefix of logged packets that the split policy queues for their names.
+const ASKED: &str = "asked";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -43,7 +45,31 @@ pub struct Case<'a> {
     pub parts: &'a Path,
     /// Bits of marks that the split policy uses.
     pub mask: u32,
+    /// Treatment of unknown names by the whole policy.
+    pub unknown: Unknown,
 }
+
+/// Treatment of unknown names: values of `--fail` and `--undecided`. Twins get no other `--fail`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unknown {
+    fail: &'static str,
+    undecided: &'static str,
+}
+
+pub const DEFAULT: Unknown = Unknown {
+    fail: "crash=closed",
+    undecided: "accept",
+};
+/// Packets pass if they pass with any name.
+pub const OPEN: Unknown = Unknown {
+    fail: "crash=closed,unknown=open",
+    undecided: "accept",
+};
+/// A rule that reads an unknown name drops the packet.
+pub const STRICT: Unknown = Unknown {
+    fail: "crash=closed",
+    undecided: "drop",
+};
 
 /// Outcome of a run on one side.
 #[derive(Default)]
@@ -51,6 +77,8 @@ pub struct Report {
     pub outcome: Outcome,
     /// Numbers of the packets that conntrack assigns to no connection.
     pub lost: BTreeSet<u32>,
+    /// Numbers of the packets that the split policy queues for their names.
+    pub asked: BTreeSet<u32>,
 }
 
 pub struct Side {
@@ -95,6 +123,16 @@ fn with_answers(hooks: &[Hook]) -> Vec<Hook> {
     all.into_iter().collect()
 }
 
+/// Changes the kernel's text of a split policy: it also logs the packets to be queued for their names, and keeps the
+/// judge's chains.
+fn observed(kernel: &str) -> String {
+    let queue = "\tchain stage-queue {\n";
+    let logged = format!("{queue}\t\tlog prefix \"{ASKED}\" group {GROUP}\n");
+    kernel
+        .replace(queue, &logged)
+        .replacen("flush ruleset", "", 1)
+}
+
 fn file(folder: &Path, name: &str) -> anyhow::Result<String> {
     let path = folder.join(name);
     std::fs::read_to_string(&path).with_context(|| path.display().to_string())
@@ -121,6 +159,9 @@ impl Side {
         let at = || format!("{name} with {}", case.policy.display());
         self.cell.nft("flush ruleset\n").with_context(at)?;
         self.cell.namespace.enter(forget_connections)?;
+        // Hooks of the same priority are called in the reverse order of their registration: before any other rules
+        // that use conntrack, the last chain comes after conntrack's hook, which confirms connections.
+        self.cell.nft(&late_chains()).with_context(at)?;
         match self.kind {
             Kind::Whole => self.run_whole(case, shots),
             Kind::Split => self.run_split(case, shots),
@@ -128,15 +169,25 @@ impl Side {
         .with_context(at)
     }
 
-    fn run_whole(&self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
+    /// Sends a packet without a policy. Returns its results.
+    pub fn run_bare(&self, shot: &Shot) -> anyhow::Result<Report> {
+        self.cell.nft("flush ruleset\n")?;
+        self.cell.namespace.enter(forget_connections)?;
         self.cell.nft(&late_chains())?;
+        let shots = std::slice::from_ref(shot);
+        Ok(report(shots, &self.cell.observe(shots)?, 0))
+    }
+
+    fn run_whole(&self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
         let is_tracked = is_tracked(case.text);
         self.cell
             .queue_hooks(&with_answers(case.hooks), is_tracked, "mangle")?;
         let policy = case.policy.to_str().context("a path that is no text")?;
         let states = ["--conntrack", "mark"];
         let more = if is_tracked { &states[..] } else { &[] };
-        let arguments = [&["--policy", policy][..], more].concat();
+        let Unknown { fail, undecided } = case.unknown;
+        let unknown = ["--fail", fail, "--undecided", undecided];
+        let arguments = [&["--policy", policy][..], &unknown, more].concat();
         let mut mask = case.mask;
         if is_tracked {
             mask |= STATE_BITS;
@@ -145,10 +196,11 @@ impl Side {
     }
 
     fn run_split(&self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
-        if let Err(error) = self.cell.nft(&file(case.parts, KERNEL)?) {
+        let kernel = observed(&file(case.parts, KERNEL)?);
+        if let Err(error) = self.cell.nft(&kernel) {
             return Ok(Err(Refused(format!("{error:#}"))));
         }
-        self.cell.nft(&late_chains())?;
+        // Empty with nft's queue.
         let rules = file(case.parts, IPTABLES)?;
         for tool in ["iptables-restore", "ip6tables-restore"] {
             self.cell.namespace.feed(tool, &["--noflush"], &rules)?;
@@ -156,7 +208,7 @@ impl Side {
         let names = case.parts.join(NAMES);
         let names = names.to_str().context("a path that is no text")?;
         let mask = format!("{:#010x}", case.mask);
-        let arguments = ["--policy", names, "--stage", &mask];
+        let arguments = ["--policy", names, "--stage", &mask, "--fail", DEFAULT.fail];
         let namespace = &self.cell.namespace;
         self.observe(&arguments, shots, case.mask, |_| {
             let counted = namespace.enter(|| ruleset::counters(&FOREIGN_TABLES))?;
@@ -180,7 +232,6 @@ impl Side {
             ["--queue", "0"],
             ["--user", "root"],
             ["--deadline", "0"],
-            ["--fail", "crash=closed"],
         ];
         let own = own.concat();
         let arguments = [arguments, &own].concat();
@@ -213,6 +264,8 @@ fn report(shots: &[Shot], seen: &[Seen], mask: u32) -> Report {
         for logged in seen.logged.iter().filter(|one| normal(&one.packet) == own) {
             if logged.prefix == LOST.as_bytes() {
                 report.lost.insert(shot.number);
+            } else if logged.prefix == ASKED.as_bytes() {
+                report.asked.insert(shot.number);
             } else if let Some(hook) = Hook::from_number(logged.hook) {
                 let passed = report.outcome.passed.entry(shot.number).or_default();
                 passed.push((hook, logged.mark & !mask));

@@ -46,6 +46,14 @@ impl Generator<'_> {
     }
 
     pub(super) fn value(&mut self, field: Field) -> u128 {
+        let bits = match field.kind() {
+            Kind::Mark => u128::from(self.profile.mark_bits),
+            _ => u128::MAX,
+        };
+        self.any_value(field) & bits
+    }
+
+    fn any_value(&mut self, field: Field) -> u128 {
         let interfaces = self.profile.interfaces;
         if self.random.percent(92)
             || matches!(

@@ -24,6 +24,8 @@ pub struct Profile {
     /// Percentage of rules that begin, and that end, with a counter.
     pub counters: u32,
     pub interfaces: &'static [&'static str],
+    /// Bits of the values of marks.
+    pub mark_bits: u32,
 }
 
 impl Profile {
@@ -37,6 +39,7 @@ impl Profile {
             reject: true,
             counters: 50,
             interfaces: &["in0", "fwd0", "out0", "eth0", "lo", "wlan10"],
+            mark_bits: u32::MAX,
         }
     }
 }

@@ -14,6 +14,7 @@ use super::setting::Setting::{self, QuinnV4, QuinnV6};
 use super::ways::{halves, whole, Datagram, Opening, LATE_TIME};
 use super::{all_completed, none_completed, patience, tried, Scene, Tried, QUIC_PORT};
 use crate::evasion::datagrams;
+use crate::evasion::net::{Net, Sees};
 use crate::evasion::{By, ALLOWED, DENIED};
 use crate::names::ends::{Hello, QuicClient};
 
@@ -127,7 +128,7 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
 
 /// Checks that no way to send the denied name passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(by.net()?, setting)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, false)?;
     none_completed(&tried)?;
@@ -137,7 +138,10 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
 
 /// Checks that all ways to send the denied name reach the server without a firewall.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
-    all_completed(&try_all(&Scene::new(setting)?, true)?)
+    all_completed(&try_all(
+        &Scene::new(Net::new(Sees::Both)?, setting)?,
+        true,
+    )?)
 }
 
 pub fn cases() -> [Case; 2] {

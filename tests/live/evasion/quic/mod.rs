@@ -10,6 +10,7 @@ use testbed::frames::Link;
 use twinwall_judge::quic as packet;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
+mod again;
 pub mod answered;
 mod over_ipv6;
 pub mod segments;
@@ -28,19 +29,21 @@ use super::tried::{self, all_completed, most_completed, none_completed, patience
 use super::wire::{self, UDP};
 use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names::ends::{self, Heard, Hello, Identity, QUIC_PORT};
-use crate::names::programs::{self, Server, Told};
+use crate::names::programs::{self, First, Server, Told};
 
 /// Difference between the two ports of a client that uses two.
 const OTHER_PORT: u16 = 20_000;
 /// Port of the server that validates each client by a Retry packet.
 const RETRY_PORT: u16 = 4433;
+/// Port of the server that requests another hello; only aioquic does.
+const AGAIN_PORT: u16 = 4434;
 
 pub const ALLOW_LIST: &str = r#"
 table inet filter {
 	chain forward {
 		type filter hook forward priority 0; policy accept;
-		udp dport { 443, 4433 } tls sni != "*.amused.example" drop
-		udp dport { 443, 4433 } tls sni missing drop
+		udp dport { 443, 4433, 4434 } tls sni != "*.amused.example" drop
+		udp dport { 443, 4433, 4434 } tls sni missing drop
 	}
 }
 "#;
@@ -124,7 +127,7 @@ pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
     Ok([&[0, 0][..], &port, &length, &[0, 0], &data].concat())
 }
 
-/// Network with a QUIC server with Retry and a QUIC server without Retry, and the names that the servers received.
+/// Network with a QUIC server with Retry, one without, and one that requests another hello (aioquic only), and the names that the servers received.
 struct Scene {
     setting: Setting,
     net: Net,
@@ -134,18 +137,24 @@ struct Scene {
 }
 
 impl Scene {
-    fn new(setting: Setting) -> anyhow::Result<Scene> {
+    fn new(net: Net, setting: Setting) -> anyhow::Result<Scene> {
         if setting.is_aioquic() {
             programs::file(programs::AIOQUIC)?;
         }
-        let net = Net::new(Sees::Both)?;
         let identity = Identity::new(&[ALLOWED, DENIED])?;
         let told = Told::default();
         let mut servers = Vec::new();
-        for (port, retry) in [(QUIC_PORT, false), (RETRY_PORT, true)] {
-            match setting.is_aioquic() {
-                true => servers.push(programs::serve_quic(&net, port, retry, &told)?),
-                false => ends::serve_quic(&net, &identity, port, retry, &told.hellos)?,
+        let kinds = [
+            (QUIC_PORT, First::Plain),
+            (RETRY_PORT, First::Retry),
+            (AGAIN_PORT, First::Again),
+        ];
+        for (port, first) in kinds {
+            if setting.is_aioquic() {
+                servers.push(programs::serve_quic(&net, port, first, &told)?);
+            } else if first != First::Again {
+                let is_retry = first == First::Retry;
+                ends::serve_quic(&net, &identity, port, is_retry, &told.hellos)?;
             }
         }
         Ok(Scene {
@@ -286,7 +295,11 @@ fn try_all(
         .filter_map(|(way, opening)| Some((way, opening, (way.steps)(opening)?)))
         .collect();
     let mut tried = tried::try_all(&scene.net, &jobs, |link, (way, opening, steps)| {
-        let to = if way.retried { RETRY_PORT } else { QUIC_PORT };
+        let to = match way {
+            Way { retried: true, .. } => RETRY_PORT,
+            Way { again: true, .. } => AGAIN_PORT,
+            _ => QUIC_PORT,
+        };
         Tried::new(way.name, opening.what, answered, |port| {
             let ports = (port, to);
             let client = Client { scene, link, ports };
@@ -299,7 +312,7 @@ fn try_all(
 
 /// Checks that no way to hide a denied name passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(by.net()?, setting)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
@@ -310,7 +323,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
 
 /// Checks that a client with another name passes.
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(by.net()?, setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
@@ -322,7 +335,7 @@ pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
 /// Checks without a firewall that the ways marked honest (as of a plain client) reach the server, and more than half of
 /// the others.
 fn nobody(setting: Setting) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(Net::new(Sees::Both)?, setting)?;
     all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |way| way.honest)?)?;
     most_completed(&try_all(&scene, (DENIED, ALLOWED), false, |way| {
         !way.honest

@@ -12,6 +12,7 @@ use super::ways::{halves, whole, Datagram, Opening};
 use super::{all_completed, none_completed, patience, Tried};
 use super::{tried, Scene, ALLOW_LIST, QUIC_PORT};
 use crate::evasion::datagrams;
+use crate::evasion::net::{Net, Sees};
 use crate::evasion::{By, ALLOWED, BLOCK_LIST, DENIED};
 
 const ROWS: &[Row] = &[
@@ -142,7 +143,7 @@ fn try_all(
 
 /// Checks that no way to hide a denied hello passes the firewall.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
-    let scene = Scene::new(setting)?;
+    let scene = Scene::new(by.net()?, setting)?;
     let running = by.start(&scene.net, text)?;
     let tried = try_all(&scene, (DENIED, ALLOWED), false, |_| true)?;
     none_completed(&tried)?;
@@ -152,7 +153,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
 
 /// Checks that a plain client passes whose kernel splits packets in the same way.
 pub fn honest(by: By) -> anyhow::Result<()> {
-    let scene = Scene::new(QuinnV4)?;
+    let scene = Scene::new(by.net()?, QuinnV4)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(&scene.net, text)?;
         all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
@@ -164,7 +165,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
 /// Checks that all ways to hide a hello reach the server without a firewall.
 fn nobody() -> anyhow::Result<()> {
     for setting in [QuinnV4, QuinnV6] {
-        let scene = Scene::new(setting)?;
+        let scene = Scene::new(Net::new(Sees::Both)?, setting)?;
         all_completed(&try_all(&scene, (DENIED, ALLOWED), true, |_| true)?)?;
     }
     Ok(())

@@ -3,6 +3,7 @@
 
 use std::net::IpAddr;
 
+use super::again::AGAIN;
 use super::over_ipv6::OVER_IPV6;
 use super::packet::{DRAFT_29, DRAFT_34, VERSION_1, VERSION_2};
 use super::versions::OF_TWO_VERSIONS;
@@ -104,10 +105,11 @@ impl Setting {
             Version::V4 => &[],
             Version::V6 => OVER_IPV6,
         };
-        let of_server: &'static [Way] = match self.is_aioquic() {
-            true => OF_TWO_VERSIONS,
-            false => &[],
+        let of_server: [&'static [Way]; 2] = match self.is_aioquic() {
+            true => [OF_TWO_VERSIONS, AGAIN],
+            false => [&[]; 2],
         };
+        let of_server = of_server.into_iter().flatten();
         WAYS.iter().chain(of_version).chain(of_server)
     }
 }

@@ -68,6 +68,8 @@ pub struct Way {
     pub honest: bool,
     /// True if the way uses the server that validates each client by Retry.
     pub retried: bool,
+    /// True if the way uses the server that requests another hello.
+    pub again: bool,
     pub steps: fn(&Opening) -> Option<Vec<Step>>,
 }
 
@@ -232,6 +234,7 @@ pub const fn honest(name: &'static str, steps: fn(&Opening) -> Option<Vec<Step>>
         name,
         honest: true,
         retried: false,
+        again: false,
         steps,
     }
 }

@@ -42,10 +42,10 @@ fn read_lines(text: &[u8], braces: bool) -> Vec<String> {
 fn read_into(text: &[u8], braces: bool, told: &mut Vec<String>) -> Result<(), Failure> {
     let mut lexer = Lexer::open_text("t", text)?;
     loop {
-        while lexer.take_word("define") {
+        while lexer.consume_word("define") {
             directive::define(&mut lexer)?;
         }
-        let token = lexer.take();
+        let token = lexer.consume();
         match token.kind {
             TokenKind::Bad => return Err(lexer.unexpected(&token, "")),
             TokenKind::Sign(Sign::BraceOpen) if braces => lexer.braces(true),
@@ -95,7 +95,7 @@ fn tokens_are_those_of_the_vectors() {
 fn read_all(lexer: Result<Lexer, Failure>) -> (u32, String) {
     let mut count = 0;
     let failure = lexer.and_then(|mut lexer| loop {
-        let token = lexer.take();
+        let token = lexer.consume();
         if token.kind == TokenKind::Bad {
             break Err(lexer.unexpected(&token, ""));
         }
@@ -123,59 +123,59 @@ fn two_tokens_can_be_looked_at() {
     let first = lexer.peek(0);
     assert!(lexer.is(&first, "a"));
     assert_eq!(lexer.peek(1).kind, TokenKind::LineEnd);
-    assert!(lexer.take_word("a"));
-    assert!(!lexer.take_sign(Sign::BraceOpen));
-    assert_eq!(lexer.take_end(), Ok(()));
+    assert!(lexer.consume_word("a"));
+    assert!(!lexer.consume_sign(Sign::BraceOpen));
+    assert_eq!(lexer.consume_end(), Ok(()));
     assert_eq!(lexer.peek(1).kind, TokenKind::LineEnd);
-    assert!(lexer.take_sign(Sign::BraceOpen));
+    assert!(lexer.consume_sign(Sign::BraceOpen));
     lexer.braces(true);
     assert_eq!(lexer.peek(1).kind, TokenKind::Sign(Sign::Colon));
     assert_eq!(lexer.peek(0).kind, TokenKind::Number(1));
-    lexer.take();
-    lexer.take();
-    lexer.take();
+    lexer.consume();
+    lexer.consume();
+    lexer.consume();
     let second = lexer.peek(1);
     assert!(lexer.is(&second, "b"));
-    assert!(lexer.take_sign(Sign::BraceClose));
+    assert!(lexer.consume_sign(Sign::BraceClose));
     lexer.braces(false);
     assert_eq!(lexer.peek(0).kind, TokenKind::LineEnd);
     let second = lexer.peek(1);
     assert!(lexer.is(&second, "b"));
-    assert_eq!(lexer.take_end(), Ok(()));
-    let failure = lexer.take_end().expect_err("no end");
+    assert_eq!(lexer.consume_end(), Ok(()));
+    let failure = lexer.consume_end().expect_err("no end");
     assert_eq!(
         failure.text,
         "t:8:1: found \"b\", expected the end of the line or \";\""
     );
-    assert!(lexer.take_word("b"));
-    assert_eq!(lexer.take_end(), Ok(()));
-    assert_eq!(lexer.take().kind, TokenKind::EndOfText);
-    assert_eq!(lexer.take().kind, TokenKind::EndOfText);
+    assert!(lexer.consume_word("b"));
+    assert_eq!(lexer.consume_end(), Ok(()));
+    assert_eq!(lexer.consume().kind, TokenKind::EndOfText);
+    assert_eq!(lexer.consume().kind, TokenKind::EndOfText);
 }
 
 #[test]
 fn messages_have_their_forms() {
     let mut lexer = Lexer::open_text("t", "dnat \"a\\é\" x\n".as_bytes()).expect("a text");
-    let token = lexer.take();
+    let token = lexer.consume();
     let failure = lexer.refuse(&token, "leave it to the kernel");
     assert_eq!(failure.code, LogExit::Usage);
     assert_eq!(
         failure.text,
         "t:1:1: \"dnat\" is not supported here: leave it to the kernel"
     );
-    let token = lexer.take();
+    let token = lexer.consume();
     let failure = lexer.wrong(&token, format_args!("it is {}", 5));
     assert_eq!(failure.text, "t:1:6: \"a\\x5c\\xc3\\xa9\": it is 5");
-    let token = lexer.take();
+    let token = lexer.consume();
     let failure = lexer.fail(token.place, "a loop of chains");
     assert_eq!(failure.text, "t:1:13: a loop of chains");
-    let token = lexer.take();
+    let token = lexer.consume();
     let failure = lexer.unexpected(&token, "a verdict");
     assert_eq!(
         failure.text,
         "t:1:14: found end of line, expected a verdict"
     );
-    let token = lexer.take();
+    let token = lexer.consume();
     let failure = lexer.unexpected(&token, "a verdict");
     assert_eq!(failure.text, "t:2:1: found end of text, expected a verdict");
 }
@@ -233,19 +233,19 @@ fn includes_are_read_where_they_stand() {
     folder.add("b.nft", "define x = 1\nb");
     let path = folder.add("a.nft", "include \"b.nft\"; a $x");
     let mut lexer = Lexer::open_file(&path).expect("a file");
-    assert!(lexer.take_word("include"));
+    assert!(lexer.consume_word("include"));
     assert_eq!(directive::include(&mut lexer), Ok(()));
-    assert!(lexer.take_word("define"));
+    assert!(lexer.consume_word("define"));
     assert_eq!(directive::define(&mut lexer), Ok(()));
-    assert_eq!(lexer.take_end(), Ok(()));
-    let token = lexer.take();
+    assert_eq!(lexer.consume_end(), Ok(()));
+    let token = lexer.consume();
     assert!(lexer.is(&token, "b"));
     assert_eq!((token.place.file, token.place.line), (1, 2));
-    assert_eq!(lexer.take().kind, TokenKind::LineEnd);
-    let token = lexer.take();
+    assert_eq!(lexer.consume().kind, TokenKind::LineEnd);
+    let token = lexer.consume();
     assert!(lexer.is(&token, "a"));
     assert_eq!((token.place.file, token.place.column), (0, 18));
-    assert_eq!(lexer.take().kind, TokenKind::Number(1));
+    assert_eq!(lexer.consume().kind, TokenKind::Number(1));
     assert_eq!(lexer.take_names(), [path, folder.file("b.nft")]);
     // An absolute path stays unchanged. A file may be included again after its end.
     let absolute = folder.add("b2.nft", "b\n");

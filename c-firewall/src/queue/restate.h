@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Verdict that gives a packet back to the kernel, with a correct checksum. The kernel replaces the
+// packet's bytes (nfqnl_mangle), and forgets the checksum that it was to write itself, at an offset
+// that the packet's sender has chosen.
+#ifndef QUEUE_RESTATE_H
+#define QUEUE_RESTATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "queue/types.h"
+
+/// Writes the verdict message of a packet that the kernel gets back.
+/// - payload: the packet's bytes.
+/// - buffer: out: QUEUE_RESTATED_BYTES.
+/// - Returns the number of bytes written; 0 if the packet is too long, or its checksum is not
+///   within it.
+size_t queue_restate_build(uint16_t number, const struct verdict_run *run, const uint8_t *payload,
+                           uint32_t payload_bytes, uint8_t *buffer);
+
+/// Sends the verdict of a packet that the kernel gets back, also for backends whose library can't
+/// build the message. The packet must be one of the last receive call.
+/// - Returns the number of runs that were sent, or -errno.
+int queue_restate_verdict(struct queue *queue, const struct verdict_run *run);
+
+#endif

@@ -1,0 +1,3 @@
+module twinwall/tests/ends/go-http
+
+go 1.24

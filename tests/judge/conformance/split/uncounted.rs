@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Packets that one side may count and the other not, and packets of connections that the split policy never queues.
+
+use std::collections::BTreeSet;
+
+use crate::compare::fate;
+use crate::deviations::is_authenticated;
+
+use super::sequence::Act;
+use super::side::Report;
+
+/// Returns the packets without a connection that are dropped before they reach the split policy, which doesn't count
+/// them.
+pub fn lost(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let is_lost = |number: &u32| {
+        reports[2].lost.contains(number) && fate(&reports[2].outcome, *number).is_stopped()
+    };
+    let numbers = acts.iter().map(|act| act.shot.number);
+    numbers.filter(is_lost).collect()
+}
+
+/// Returns the packets that follow a packet of their connection that was stopped on both sides. A twin drops them
+/// without evaluating rules.
+pub fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let (mut later, mut denied) = (BTreeSet::new(), BTreeSet::new());
+    for act in acts {
+        let Some(connection) = act.connection else {
+            continue;
+        };
+        let number = act.shot.number;
+        let is_stopped = |side: usize| fate(&reports[side].outcome, number).is_stopped();
+        if denied.contains(&connection) {
+            later.insert(number);
+        } else if is_stopped(0) && is_stopped(2) {
+            denied.insert(connection);
+        }
+    }
+    later
+}
+
+/// Returns the packets with an authentication header.
+pub fn authenticated(acts: &[Act]) -> BTreeSet<u32> {
+    let is_it = |act: &&Act| is_authenticated(&act.shot.bytes);
+    acts.iter()
+        .filter(is_it)
+        .map(|act| act.shot.number)
+        .collect()
+}
+
+/// Returns the packets that were stopped on both sides.
+pub fn stopped(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let is_stopped = |number: &u32| {
+        let mut sides = [0, 2].into_iter();
+        sides.all(|side| fate(&reports[side].outcome, *number).is_stopped())
+    };
+    let numbers = acts.iter().map(|act| act.shot.number);
+    numbers.filter(is_stopped).collect()
+}
+
+/// Returns the packets of connections of which the split policy queues no packet, without the first packet of each.
+pub fn unasked(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let is_asked = |act: &&Act| reports[2].asked.contains(&act.shot.number);
+    let asked: BTreeSet<u32> = acts
+        .iter()
+        .filter(is_asked)
+        .filter_map(|act| act.connection)
+        .collect();
+    let mut begun = BTreeSet::new();
+    let is_unasked = |act: &&Act| {
+        let unasked = act.connection.filter(|one| !asked.contains(one));
+        unasked.is_some_and(|one| !begun.insert(one))
+    };
+    acts.iter()
+        .filter(is_unasked)
+        .map(|act| act.shot.number)
+        .collect()
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! An answer of DNS over TCP that contains another answer, at the start of a segment: a set learns no address from the
+//! inner one, whose bytes may be those of a client's own text.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+
+use anyhow::ensure;
+use testbed::wait::PATIENCE;
+use twinwall_tests::case::{for_each_twin, Case, Row};
+
+use super::forged::{
+    answer, both_versions, is_reached, message, Over, A, AAAA, ANSWER, IN, LEARNED, QUERY, TTL,
+};
+use super::net::{Net, Sees};
+use super::queries::PORT;
+use super::wire::Version;
+use super::{By, ALLOWED};
+
+const TXT: u16 = 16;
+
+const LEARNING: &str = r#"
+table inet filter {
+	set cdn { type ipv4_addr; learn dns "*.cdn.example"; }
+	set cdn6 { type ipv6_addr; learn dns "*.cdn.example"; }
+	chain forward {
+		type filter hook forward priority 0; policy drop;
+		tcp dport 53 accept
+		tcp sport 53 accept
+		tcp sport 80 accept
+		tcp dport 80 ip daddr @cdn accept
+		tcp dport 80 ip6 daddr @cdn6 accept
+	}
+}
+"#;
+
+const ROWS: &[Row] = &[("answer-within-another-over-tcp", 60, |twin| {
+    hold(By::Twin(twin))
+})];
+
+pub fn cases() -> Vec<Case> {
+    for_each_twin(ROWS)
+}
+
+/// Returns a message preceded by its length (RFC 1035, section 4.2.2).
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&(message.len() as u16).to_be_bytes()[..], message].concat()
+}
+
+/// Returns the two parts of an answer with a text that contains another answer. The second part begins with that.
+fn outer(inner: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let words = [0xc00c, TXT, IN].map(u16::to_be_bytes).concat();
+    let inner = framed(inner);
+    let length = (1 + inner.len() as u16).to_be_bytes();
+    let text = [&[inner.len() as u8][..], &inner].concat();
+    let record = [&words[..], &TTL.to_be_bytes(), &length, &text].concat();
+    let mut first = framed(&message(ALLOWED, ANSWER, TXT, &record));
+    let second = first.split_off(first.len() - inner.len());
+    (first, second)
+}
+
+/// Sends bytes from one end of a connection to the other, in a segment that arrives before this returns.
+fn pass(from: &mut TcpStream, to: &mut TcpStream, bytes: &[u8]) -> anyhow::Result<()> {
+    from.write_all(bytes)?;
+    to.set_read_timeout(Some(PATIENCE))?;
+    to.read_exact(&mut vec![0; bytes.len()])?;
+    Ok(())
+}
+
+fn hold_over(net: &Net, over: &Over) -> anyhow::Result<()> {
+    let at = SocketAddr::from((over.server, PORT));
+    let listener = net.server.enter(|| TcpListener::bind(at))?;
+    let mut client = net
+        .client
+        .enter(|| TcpStream::connect_timeout(&at, PATIENCE))?;
+    let (mut server, _) = listener.accept()?;
+    let kind = if over.version == Version::V4 { A } else { AAAA };
+    let true_answer = answer(over);
+    let (first, second) = outer(&true_answer);
+    let asked = [(ALLOWED, TXT), (LEARNED, kind)];
+    let [other, learned] = asked.map(|(host, kind)| framed(&message(host, QUERY, kind, &[])));
+    pass(&mut client, &mut server, &other)?;
+    pass(&mut server, &mut client, &first)?;
+    pass(&mut client, &mut server, &learned)?;
+    pass(&mut server, &mut client, &second)?;
+    ensure!(
+        !is_reached(net, over.server)?,
+        "{}: learned from an answer within another",
+        over.name
+    );
+    pass(&mut server, &mut client, &framed(&true_answer))?;
+    ensure!(
+        is_reached(net, over.server)?,
+        "{}: not learned from the answer after it",
+        over.name
+    );
+    Ok(())
+}
+
+/// Checks both IP versions.
+pub fn hold(by: By) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    for over in both_versions() {
+        ensure!(is_reached(&net, over.server)?, "{}: no server", over.name);
+    }
+    let running = by.start(&net, LEARNING)?;
+    for over in both_versions() {
+        hold_over(&net, &over)?;
+    }
+    running.finish()
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Waves: a push that is killed between two of them, and hosts that wait for theirs.
+
+use std::process::Stdio;
+
+use anyhow::{ensure, Context};
+use serde_json::Value;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::fleet::{policy, Place, Plan, Row, Running, CHANNEL};
+
+pub const ROWS: &[Row] = &[("a-killed-push-is-continued", 60, a_killed_push_is_continued)];
+
+const HOSTS: usize = 4;
+
+/// Returns how often the agents have written their reports since their start, by host.
+fn reports(place: &Place) -> anyhow::Result<Vec<u64>> {
+    let get = ["get", "--prefix", "twinwall/hosts/", "-w", "json"];
+    let (_, said) = place.etcdctl("out/operator.login", &get)?;
+    let read: Value = serde_json::from_str(&said).with_context(|| said.clone())?;
+    let all = read["kvs"].as_array().context(said)?;
+    Ok(all
+        .iter()
+        .map(|one| one["version"].as_u64().unwrap_or(0))
+        .collect())
+}
+
+/// Kills a push in its first wave, and continues it by another command. Agents read the store at their watch's events
+/// only, and those that a wave does not reach do nothing for it.
+fn a_killed_push_is_continued() -> anyhow::Result<()> {
+    let place = Place::with(Plan {
+        hosts: HOSTS,
+        look: 3600,
+        ..Plan::default()
+    })?;
+    place.push_well(&policy(7777))?;
+    let before = reports(&place)?;
+    let path = place.folder.write("policy.nft", policy(8888))?;
+    let [key, login] = ["out/fleet.key", "out/operator.login"].map(|name| place.folder.file(name));
+    let push = ["push", CHANNEL, &path, "--sign", &key, "--login", &login];
+    let mut command = place.command(&push);
+    command.args(["--waves", "1%,100%", "--observe", "3", "--confirm", "60"]);
+    let mut pushing = Running(
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?,
+    );
+    until("the canary to apply the policy", PATIENCE, || {
+        ensure!(pushing.0.try_wait()?.is_none(), "the push has ended");
+        let phases = (0..HOSTS).map(|number| place.state(number)["phase"].clone());
+        Ok(phases.into_iter().any(|phase| phase == "pending"))
+    })?;
+    drop(pushing);
+    place.wait_for("confirmed", 1)?;
+    ensure!(
+        place.count("waiting")? == HOSTS - 1,
+        "{:#?}",
+        place.status()?
+    );
+    let after = reports(&place)?;
+    let idle = before
+        .iter()
+        .zip(&after)
+        .filter(|(before, after)| before == after);
+    ensure!(idle.count() == HOSTS - 1, "{before:?} {after:?}");
+
+    let options = ["advance", CHANNEL, "--sign", &key];
+    let (code, said) = place.fleet(&options)?;
+    ensure!(code == Some(0) && said.contains("wave 2"), "{said}");
+    ensure!(said.contains("generation 2 is everywhere\n"), "{said}");
+    place.all_have("udp dport 8888")?;
+    // Nothing is left to do.
+    let (code, said) = place.fleet(&options)?;
+    ensure!(code == Some(0) && !said.contains("wave"), "{said}");
+    Ok(())
+}

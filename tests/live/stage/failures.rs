@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! The failure contract in the stage: a firewall that is killed, stopped or flooded, with rules with and without a
+//! bypass; and packets whose names are not known or can't be read.
+
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{ensure, Context};
+use stage::{Options, Undecided};
+use testbed::proc;
+use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
+use twinwall_tests::case::Row;
+
+use super::ends::{Ends, NAMELESS};
+use super::{split, start, Stage};
+use crate::evasion::net::{Net, Sees, SERVER};
+use crate::evasion::{hello, ALLOWED};
+
+pub const ROWS: &[Row] = &[
+    ("killed", 120, |twin| check(twin, Failure::Killed, KILLED)),
+    ("stopped", 120, |twin| {
+        check(twin, Failure::Stopped, STOPPED)
+    }),
+    ("full-queue", 120, |twin| check(twin, Failure::Full, FULL)),
+    ("undecided", 120, undecided),
+    ("unknown-open", 120, unknown),
+];
+
+/// Ports with a rule of names, and without one.
+const ASKED: u16 = 8443;
+const FREE: u16 = 8444;
+const POLICY: &str = r#"
+table inet filter {
+	chain forward {
+		type filter hook forward priority 0; policy accept;
+		th dport 8443 tls sni "www.denied.example" drop
+	}
+}
+"#;
+
+/// Number of datagrams, and of those that wait in the queue.
+const COUNT: usize = 40;
+const QUEUE: usize = 16;
+/// Time in which no datagram arrives: longer than the guard's deadline.
+const ABSENT: Duration = Duration::from_millis(1_500);
+const DEADLINE: [&str; 2] = ["--deadline", "500"];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failure {
+    /// SIGKILL.
+    Killed,
+    /// SIGSTOP: the guard answers the waiting packets.
+    Stopped,
+    /// More packets than the queue holds, while nobody answers.
+    Full,
+}
+
+/// Options, and the number of COUNT datagrams that arrive.
+struct Expected {
+    bypass: bool,
+    undecided: Undecided,
+    fail: &'static str,
+    arrive: usize,
+}
+
+const fn expected(
+    bypass: bool,
+    undecided: Undecided,
+    fail: &'static str,
+    arrive: usize,
+) -> Expected {
+    Expected {
+        bypass,
+        undecided,
+        fail,
+        arrive,
+    }
+}
+
+const KILLED: &[Expected] = &[
+    expected(false, Undecided::Accept, "closed", 0),
+    expected(false, Undecided::Accept, "crash=open", 0),
+    expected(true, Undecided::Accept, "closed", COUNT),
+    expected(true, Undecided::Accept, "crash=open", COUNT),
+    expected(true, Undecided::Drop, "closed", 0),
+];
+const STOPPED: &[Expected] = &[
+    expected(false, Undecided::Accept, "closed", 0),
+    expected(false, Undecided::Accept, "stall=open", 0),
+    expected(true, Undecided::Accept, "closed", 0),
+    expected(true, Undecided::Accept, "stall=open", COUNT),
+    expected(true, Undecided::Drop, "stall=open", 0),
+];
+const FULL: &[Expected] = &[
+    expected(false, Undecided::Accept, "overload=open", 0),
+    expected(true, Undecided::Accept, "closed", 0),
+    expected(true, Undecided::Accept, "overload=open", COUNT - QUEUE),
+    expected(true, Undecided::Drop, "overload=open", 0),
+];
+
+/// Sockets of a client and a server, between which a datagram has passed.
+struct Datagrams {
+    client: UdpSocket,
+    server: UdpSocket,
+}
+
+impl Datagrams {
+    fn new(net: &Net, port: u16) -> anyhow::Result<Datagrams> {
+        let address = SocketAddr::from((SERVER, port));
+        let server = net.server.enter(|| UdpSocket::bind(address))?;
+        let client = net.client.enter(|| UdpSocket::bind("0.0.0.0:0"))?;
+        client.connect(address)?;
+        Ok(Datagrams { client, server })
+    }
+
+    /// Makes conntrack confirm the connection: of several packets of a new connection in a queue it drops all but one.
+    fn open(&self) -> anyhow::Result<()> {
+        self.client.send(b"first")?;
+        self.server.set_read_timeout(Some(PATIENCE))?;
+        self.server.recv(&mut [0; 16]).map(drop)?;
+        Ok(())
+    }
+
+    /// Returns true if a datagram arrives.
+    fn is_open(&self) -> anyhow::Result<bool> {
+        self.client.send(b"again")?;
+        self.server.set_read_timeout(Some(ABSENT))?;
+        Ok(self.server.recv(&mut [0; 16]).is_ok())
+    }
+
+    /// Sends datagrams. Returns how many arrive; waits for `wanted` and then until none arrives.
+    fn pass(&self, wanted: usize) -> anyhow::Result<usize> {
+        for _ in 0..COUNT {
+            self.client.send(b"datagram")?;
+        }
+        let mut arrived = 0;
+        loop {
+            let patience = if arrived < wanted { PATIENCE } else { ABSENT };
+            self.server.set_read_timeout(Some(patience))?;
+            match self.server.recv(&mut [0; 16]) {
+                Ok(_) => arrived += 1,
+                Err(_) => return Ok(arrived),
+            }
+        }
+    }
+}
+
+fn check(twin: Twin, failure: Failure, all: &[Expected]) -> anyhow::Result<()> {
+    for one in all {
+        let how = format!(
+            "{failure:?}, bypass {}, {:?}, {}",
+            one.bypass, one.undecided, one.fail
+        );
+        check_one(twin, failure, one).context(how)?;
+    }
+    Ok(())
+}
+
+/// Checks one row: datagrams with a rule of names, connections that are settled, and packets without such a rule.
+fn check_one(twin: Twin, failure: Failure, one: &Expected) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    let options = Options {
+        bypass: one.bypass,
+        undecided: one.undecided,
+        ..Options::default()
+    };
+    let length = QUEUE.to_string();
+    let mut more = vec!["--fail", one.fail];
+    match failure {
+        Failure::Killed => {}
+        Failure::Stopped => more.extend(DEADLINE),
+        Failure::Full => more.extend(["--queue-length", &length, "--deadline", "0"]),
+    }
+    let [asked, free] = [Datagrams::new(&net, ASKED)?, Datagrams::new(&net, FREE)?];
+    let mut settled = None;
+    let stage = Stage::start_split(&net, twin, split(POLICY, options)?, &more)?;
+    asked.open()?;
+    // Otherwise no connection opens, since a SYN has no name.
+    if one.undecided == Undecided::Accept {
+        let mut ends = Ends::new(&net, ASKED)?;
+        ends.exchange(NAMELESS)?;
+        ends.exchange(b"settled")?;
+        settled = Some(ends);
+    }
+    let Stage {
+        mut firewall,
+        folder,
+        ..
+    } = stage;
+    let pid = firewall.pid;
+    match failure {
+        Failure::Killed => {
+            proc::signal(pid, libc::SIGKILL);
+            until(
+                "the firewall ends",
+                PATIENCE,
+                || Ok(!firewall.is_running()?),
+            )?;
+        }
+        Failure::Stopped | Failure::Full => proc::stop(pid)?,
+    }
+    let arrived = asked.pass(one.arrive)?;
+    ensure!(
+        arrived == one.arrive,
+        "{arrived} of {COUNT} datagrams arrived"
+    );
+    ensure!(
+        free.pass(COUNT)? == COUNT,
+        "packets without a rule of names"
+    );
+    if let Some(mut ends) = settled {
+        ends.exchange(b"goes on").context("a settled connection")?;
+    }
+    if failure != Failure::Killed {
+        proc::signal(pid, libc::SIGCONT);
+        until("the firewall answers again", PATIENCE, || asked.is_open())?;
+        firewall.end_by(libc::SIGTERM)?;
+    }
+    drop(folder);
+    Ok(())
+}
+
+/// Checks --undecided: packets before the name.
+fn undecided(twin: Twin) -> anyhow::Result<()> {
+    for undecided in [Undecided::Accept, Undecided::Drop] {
+        let net = Net::new(Sees::Both)?;
+        let options = Options {
+            undecided,
+            ..Options::default()
+        };
+        let stage = Stage::start_split(&net, twin, split(POLICY, options)?, &[])?;
+        match undecided {
+            Undecided::Accept => {
+                let mut ends = Ends::new(&net, ASKED)?;
+                let half = &hello::tls(ALLOWED, 0).bytes[..100];
+                ensure!(ends.brings(half)?, "half a hello does not pass");
+            }
+            Undecided::Drop => {
+                let server = SocketAddr::from((SERVER, 443));
+                let other = net
+                    .client
+                    .enter(|| TcpStream::connect_timeout(&server, PATIENCE));
+                ensure!(other.is_ok(), "a connection without a rule of names");
+                let asked = SocketAddr::from((SERVER, ASKED));
+                let _listener = net.server.enter(|| TcpListener::bind(asked))?;
+                let opened = net
+                    .client
+                    .enter(|| TcpStream::connect_timeout(&asked, Duration::from_secs(1)));
+                ensure!(opened.is_err(), "a connection without a name opens");
+            }
+        }
+        stage.end()?;
+    }
+    Ok(())
+}
+
+/// Checks --fail unknown: the second half of a hello whose first half the firewall has not seen.
+fn unknown(twin: Twin) -> anyhow::Result<()> {
+    for unknown_open in [false, true] {
+        let net = Net::new(Sees::Both)?;
+        let options = Options {
+            unknown_open,
+            ..Options::default()
+        };
+        let stage = Stage::start_split(&net, twin, split(POLICY, options)?, &[])?;
+        let mut ends = Ends::new(&net, ASKED)?;
+        let bytes = hello::tls(ALLOWED, 0).bytes;
+        ensure!(ends.brings(&bytes[..100])?, "half a hello does not pass");
+        let Stage {
+            firewall,
+            folder,
+            mask,
+        } = stage;
+        firewall.end_by(libc::SIGTERM)?;
+        let firewall = start(&net, &folder, twin, &mask, &[])?;
+        let passes = ends.brings(&bytes[100..])?;
+        ensure!(passes == unknown_open, "{unknown_open}: passes {passes}");
+        firewall.end_by(libc::SIGTERM)?;
+    }
+    Ok(())
+}
