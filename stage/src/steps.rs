@@ -52,6 +52,9 @@ const BOUNDS: [&str; 2] = ["limit", "quota"];
 /// Words in an element of a map that don't belong to its key.
 const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
+/// Key and value of each element of a map.
+type Elements = Vec<(String, Vec<String>)>;
+
 /// Parser of one rule.
 struct Reader<'a> {
     ways: &'a Ways<'a>,
@@ -130,7 +133,7 @@ impl Reader<'_> {
     }
 
     /// Returns key and value of each element of a map. None: an element is not understood.
-    fn elements(&self, ranges: Vec<Range<usize>>) -> Option<Vec<(String, Vec<String>)>> {
+    fn elements(&self, ranges: Vec<Range<usize>>) -> Option<Elements> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let mut all = Vec::new();
         for range in ranges {
@@ -155,7 +158,7 @@ impl Reader<'_> {
 
     /// Returns the key of a lookup in a map, and the elements. None: it is not understood.
     /// - range: tokens from the key's first word to `map` or `vmap`.
-    fn looked_up_in(&self, range: &Range<usize>) -> Option<(String, Vec<(String, Vec<String>)>)> {
+    fn looked_up_in(&self, range: &Range<usize>) -> Option<(String, Elements)> {
         let tokens = self.ways.tokens;
         let map = tokens.get(range.end + 1);
         let ranges = match map.strip_prefix('@') {

@@ -13,16 +13,16 @@ enum {
 /// Returns a sum that is equal, modulo 0xffff, to the sum of the big-endian 16-bit words; a final
 /// odd byte is padded with 0.
 static uint64_t sum(const uint8_t *bytes, uint32_t length) {
-    uint64_t total = 0;
+    uint64_t all = 0;
     uint32_t at = 0;
 
     for (; length - at >= 4; at += 4) {
-        total += (uint32_t)bytes[at] << 24 | (uint32_t)bytes[at + 1] << 16 |
-                 (uint32_t)bytes[at + 2] << 8 | bytes[at + 3];
+        all += (uint32_t)bytes[at] << 24 | (uint32_t)bytes[at + 1] << 16 |
+               (uint32_t)bytes[at + 2] << 8 | bytes[at + 3];
     }
     for (uint32_t shift = 24; at < length; at++, shift -= 8)
-        total += (uint64_t)bytes[at] << shift;
-    return total;
+        all += (uint64_t)bytes[at] << shift;
+    return all;
 }
 
 /// Returns the sum of all words that a packet's checksum covers, including the checksum itself.
@@ -73,16 +73,15 @@ bool checksum_correct(const struct packet *packet, uint32_t *place, uint16_t *ch
     const uint32_t within = is_udp ? UDP_PLACE : TCP_PLACE;
     const uint8_t *ends = packet_addresses(packet);
     const uint8_t *bytes = packet->bytes + packet->l4_offset;
-    uint16_t present;
+    uint16_t present, others;
     uint32_t size;
 
     if (!ends || !covered(packet, &size) || size < within + 2)
         return false;
     present = (uint16_t)(bytes[within] << 8 | bytes[within + 1]);
     *place = packet->l4_offset + within;
-    *checksum = (uint16_t)~fold(total(packet, ends, bytes, size) + (uint16_t)~present);
-    if (is_udp && *checksum == 0)
-        *checksum = 0xffff;
+    others = fold(total(packet, ends, bytes, size) + (uint16_t)~present);
+    *checksum = is_udp && others == 0xffff ? others : (uint16_t)~others;
     if (is_udp && present == 0)
         *checksum = 0;
     return true;
