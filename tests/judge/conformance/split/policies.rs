@@ -226,7 +226,8 @@ fn add(random: &mut Random, table: &mut Table) -> bool {
         let rules = &mut *chains[chain];
         let at = random.below(rules.len());
         if random.percent(20) {
-            let statements = vec![statement(*random.pick(&MAPS))];
+            let map: &&str = random.pick(&MAPS);
+            let statements = vec![statement(map)];
             rules.insert(
                 at,
                 Rule {
