@@ -283,7 +283,7 @@ mod tests {
             exclude: &exclude,
             ..Wanted::default()
         });
-        assert!(error.unwrap_err().text.contains("no target is left"));
+        assert!(error.unwrap_err().text.contains("no named target is left"));
         assert!(read(&Wanted::default())
             .unwrap_err()
             .text
