@@ -182,7 +182,8 @@ fn key_with_a_name(case: &Differing) -> bool {
 }
 
 fn behind_authentication(case: &Differing) -> bool {
-    deviations::is_authenticated(&case.act.shot.bytes)
+    let is_dropped = case.split.is_stopped() || case.whole.passed == case.split.passed;
+    is_dropped && deviations::is_authenticated(&case.act.shot.bytes)
 }
 
 fn answers_in_own_chains(case: &Differing) -> bool {
