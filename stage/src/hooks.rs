@@ -35,9 +35,9 @@ pub struct Hook {
 
 impl Hook {
     /// Returns the line that the kernel's text has in place of a line: one that matches all packets, if there is one.
-    fn written(&self, line: String) -> String {
+    pub fn written<'a>(&self, line: &'a str) -> &'a str {
         match self.lines.contains(TRANSPORT) {
-            true => TRANSPORT.to_owned(),
+            true => TRANSPORT,
             false => line,
         }
     }
@@ -257,7 +257,7 @@ pub fn of_rule(
     let shares = Finder { ways, options }.shares(rule).unwrap_or_default();
     let lines = |share: Share| {
         let hook = &tables[&share.table][share.hook];
-        let line = move |line: String| (share.hook, hook.written(line));
+        let line = move |line: String| (share.hook, hook.written(&line).to_owned());
         share.lines.into_iter().map(line)
     };
     shares.into_iter().flat_map(lines).collect()

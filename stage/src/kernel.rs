@@ -144,19 +144,15 @@ impl Kernel<'_> {
         if name == "output" {
             let _ = writeln!(text, "\t\t{} ct state related accept", resets_of(family));
         }
-        let lines: Vec<&str> = match hook.lines.contains(TRANSPORT) {
-            true => vec![TRANSPORT],
-            false => hook.lines.iter().map(String::as_str).collect(),
-        };
+        let lines = hook.lines.iter().map(|line| hook.written(line));
+        let lines: BTreeSet<&str> = lines.collect();
         for line in &lines {
             let _ = writeln!(text, "\t\t{line} goto stage-ask");
         }
         // A later fragment whose header names an extension header has no `meta l4proto`, but may belong to TCP or UDP.
-        // Conntrack leaves malformed fragments only.
-        if lines
-            .iter()
-            .any(|line| line.contains(TRANSPORT) || line.contains(AUTHENTICATED))
-        {
+        // Conntrack leaves malformed fragments only. Like packets that end before their ports, they may be of DNS.
+        let is_any = |line: &&str| line.contains(TRANSPORT) || line.contains(AUTHENTICATED);
+        if self.asks_questions() || lines.iter().any(is_any) {
             text.push_str("\t\tmeta l4proto >= 0 accept\n\t\tgoto stage-lost\n");
         }
         text.push_str("\t}\n");

@@ -178,6 +178,9 @@ fn packets_that_end_before_their_ports_are_lost() {
         lines[chain + 1..chain + 3],
         ["th dport >= 0 return", "goto stage-lost"]
     );
+    // Those whose protocol the kernel can't see, too.
+    let unseen = at("meta l4proto >= 0 accept");
+    assert_eq!(lines[unseen + 1], "goto stage-lost");
     assert!(!in_forward("tls sni @b drop")
         .unwrap()
         .kernel
