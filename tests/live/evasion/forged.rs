@@ -34,14 +34,15 @@ pub const LEARNED: &str = "www.cdn.example";
 /// Port from which the client asks for it.
 const LEARNER: u16 = 4_000;
 
-const LEARNING: &str = r#"
+/// Policy that learns from DNS over UDP and TCP.
+pub const LEARNING: &str = r#"
 table inet filter {
 	set cdn { type ipv4_addr; learn dns "*.cdn.example"; }
 	set cdn6 { type ipv6_addr; learn dns "*.cdn.example"; }
 	chain forward {
 		type filter hook forward priority 0; policy drop;
-		udp dport 53 accept
-		udp sport 53 accept
+		th dport 53 accept
+		th sport 53 accept
 		tcp sport 80 accept
 		tcp dport 80 ip daddr @cdn accept
 		tcp dport 80 ip6 daddr @cdn6 accept

@@ -10,7 +10,8 @@ use testbed::wait::PATIENCE;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::forged::{
-    answer, both_versions, is_reached, message, Over, A, AAAA, ANSWER, IN, LEARNED, QUERY, TTL,
+    answer, both_versions, is_reached, message, Over, A, AAAA, ANSWER, IN, LEARNED, LEARNING,
+    QUERY, TTL,
 };
 use super::net::{Net, Sees};
 use super::queries::PORT;
@@ -18,21 +19,6 @@ use super::wire::Version;
 use super::{By, ALLOWED};
 
 const TXT: u16 = 16;
-
-const LEARNING: &str = r#"
-table inet filter {
-	set cdn { type ipv4_addr; learn dns "*.cdn.example"; }
-	set cdn6 { type ipv6_addr; learn dns "*.cdn.example"; }
-	chain forward {
-		type filter hook forward priority 0; policy drop;
-		tcp dport 53 accept
-		tcp sport 53 accept
-		tcp sport 80 accept
-		tcp dport 80 ip daddr @cdn accept
-		tcp dport 80 ip6 daddr @cdn6 accept
-	}
-}
-"#;
 
 const ROWS: &[Row] = &[("answer-within-another-over-tcp", 60, |twin| {
     hold(By::Twin(twin))
