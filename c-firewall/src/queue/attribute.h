@@ -26,6 +26,7 @@ struct queue_extras {
 int queue_check_attributes(const uint8_t *bytes, struct queue_extras *extras);
 
 /// Parses the connection's mark in the value of an NFQA_CT. The mark is 0 if there is no CTA_MARK.
+/// - mark: out: the mark.
 /// - Returns 0, or -EBADMSG with *mark untouched if a nested attribute exceeds the value, or
 ///   CTA_MARK is not 4 bytes long.
 int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark);

@@ -49,6 +49,7 @@ int queue_proc_parse_figures(const char *text, uint16_t number, struct queue_fig
 
 /// Finds the inode of the NETLINK_NETFILTER socket with a netlink port in the text of
 /// QUEUE_PROC_NETLINK.
+/// - inode: out: the inode.
 /// - Returns 0, or -ENOENT with *inode untouched if the socket is not listed.
 int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode);
 

@@ -34,6 +34,7 @@ enum {
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
 
 /// Adds an amount to a counter that only the calling thread writes.
+/// - counter: in/out: the counter.
 static inline void stats_add(uint64_t *counter, uint64_t amount) {
     __atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + amount,
                      __ATOMIC_RELAXED);
