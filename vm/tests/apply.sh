@@ -34,13 +34,14 @@ rules() {
     nft list ruleset | sed -E 's/packets [0-9]+ bytes [0-9]+/packets N bytes N/'
 }
 
+# goes_back SECONDS
 goes_back() {
-    local before
+    local before decided=0
     before=$(rules)
-    fwctl apply --confirm 60 /run/apply/other.nft
-    denies other.example denied.example || return 1
+    fwctl apply --confirm "$1" /run/apply/other.nft
+    denies other.example denied.example || decided=1
     patiently denies denied.example other.example
-    patiently same "$before" rules
+    patiently same "$before" rules && [ $decided = 0 ]
 }
 
 # Prints the rules without what differs between generations: each boot loads a new one.
@@ -56,7 +57,7 @@ check unit-runs systemctl is-active $unit
 check decides denies denied.example other.example
 check confirms fwctl confirm
 check status says "connections: .* settled" fwctl status
-check goes-back goes_back
+check goes-back within_a_confirm goes_back
 check reverts-by-a-unit says "not confirmed in time" fwctl history
 check a-dead-firewall-comes-back systemctl kill --signal KILL --kill-whom main $unit
 check decides-again patiently denies denied.example other.example

@@ -23,11 +23,13 @@ long_session() {
     timeout 5 ip netns exec client ssh -S "$held" root@192.0.2.1 "$1"
 }
 
+# heals SECONDS
 heals() {
-    long_session 'fwctl apply --confirm 40 /run/apply/mistake.nft' || true
+    local is_cut=1
+    long_session "fwctl apply --confirm $1 /run/apply/mistake.nft" || true
     patiently says "dport 2222" rules || return 1
-    not long_session true && not session true || return 1
-    patiently session true && patiently long_session true
+    not long_session true && not session true && is_cut=0
+    patiently session true && patiently long_session true && [ $is_cut = 0 ]
 }
 
 # Simulates a restart for apply: no rule, no unit, another boot id.
@@ -45,7 +47,7 @@ check applies fwctl apply --now
 good=$(rules)
 ip netns exec client ssh "${ssh_options[@]}" -M -S "$held" -f -N root@192.0.2.1
 check session-runs long_session true
-check a-mistake-heals heals
+check a-mistake-heals within_a_confirm heals
 check rules-are-as-before same "$good" rules
 check says-why says "reverted: not confirmed in time" fwctl history
 check pending fwctl apply --confirm 600 /run/apply/other.nft
