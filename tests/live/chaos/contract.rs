@@ -271,7 +271,6 @@ fn in_the_stage(twin: Twin) -> anyhow::Result<()> {
         "names.nft",
         "table inet names { chain classes { meta mark set 0x90000 accept; }; }\n",
     )?;
-    let names = names.to_string_lossy();
     restore(&namespace, "iptables", &rule("--queue-bypass"))?;
     let arguments = [
         "--policy",
