@@ -3,10 +3,11 @@
 //! text is loaded, with `Too many links`; `nft -c` accepts it.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::kernel::Kernel;
 use crate::token::{self, Tokens};
-use crate::tree::{self, Tree};
+use crate::tree::{self, Set, Tree};
 use crate::Refusal;
 
 /// Maximum number of chains in a path, with the base chain (NFT_JUMP_STACK_SIZE of the kernel).
@@ -20,31 +21,35 @@ struct Graph {
     longest: HashMap<usize, Option<(usize, Option<usize>)>>,
 }
 
+/// Returns the chains that tokens of a table lead to.
+fn targets(tokens: &Tokens, tree: &Tree, table: usize, range: &Range<usize>) -> Vec<usize> {
+    let jumps = range
+        .clone()
+        .filter(|at| ["jump", "goto"].contains(&tokens.get(*at)));
+    let target = |at: usize| {
+        let (name, unnamed) = (tokens.get(at + 1), tree::unnamed(at + 1));
+        let mut chains = tree.chains.iter();
+        chains
+            .position(|chain| chain.table == table && (chain.name == name || chain.name == unnamed))
+    };
+    jumps.filter_map(target).collect()
+}
+
 impl Graph {
     fn new(tokens: &Tokens) -> Graph {
         let tree = tree::read(tokens);
-        let mut numbers = HashMap::new();
-        for (number, chain) in tree.chains.iter().enumerate() {
-            numbers.insert((chain.table, chain.name.as_str()), number);
-        }
+        let of_set = |set: &Set| targets(tokens, &tree, set.table, &set.inner);
+        let of_sets: Vec<Vec<usize>> = tree.sets.iter().map(of_set).collect();
         let mut leads = vec![Vec::new(); tree.chains.len()];
         for rule in &tree.rules {
             let table = tree.chains[rule.chain].table;
+            let own = targets(tokens, &tree, table, &rule.tokens);
+            leads[rule.chain].extend(own);
             let words = rule.tokens.clone().map(|at| tokens.get(at));
-            let maps: Vec<&str> = words.filter_map(|word| word.strip_prefix('@')).collect();
-            let is_used =
-                |set: &&tree::Set| set.table == table && maps.contains(&set.name.as_str());
-            let sets = tree.sets.iter().filter(is_used);
-            for range in sets.map(|set| &set.inner).chain([&rule.tokens]) {
-                let jumps = range
-                    .clone()
-                    .filter(|at| ["jump", "goto"].contains(&tokens.get(*at)));
-                let targets = jumps.filter_map(|at| {
-                    let unnamed = tree::unnamed(at + 1);
-                    let found = numbers.get(&(table, tokens.get(at + 1)));
-                    found.or(numbers.get(&(table, unnamed.as_str()))).copied()
-                });
-                leads[rule.chain].extend(targets);
+            for name in words.filter_map(|word| word.strip_prefix('@')) {
+                let sets = tree.sets.iter().zip(&of_sets);
+                let used = sets.filter(|(set, _)| set.table == table && set.name == name);
+                leads[rule.chain].extend(used.flat_map(|(_, targets)| targets));
             }
         }
         Graph {
