@@ -164,7 +164,7 @@ mod tests {
         // One chain tries the rule, and one copy of each chain tries the chains to which it leads.
         assert!(of_depth(8, 7, jump).is_ok());
         let refusal = of_depth(8, 8, jump).unwrap_err();
-        let want = "p.nft:28: a path of 17 chains, 8 up to this rule and 9 that try unknown names or reset both ends; \
+        let want = "p.nft:27: a path of 17 chains, 8 up to this rule and 9 that try unknown names or reset both ends; \
             the kernel allows 16: write fewer chains that lead to this rule, or to which it leads";
         assert_eq!(refusal.to_string(), want);
         let accept = "tls sni \"a.example\" accept";
