@@ -10,8 +10,8 @@ use crate::source::{Source, Table};
 use crate::state::{Generation, Outcome, Pending};
 use crate::store::{Host, Store, KERNEL, LEARNED, NAMES, POLICY, UNDO};
 use crate::{
-    clock, confirm, conntrack, expectations, learned, lists, marks, nft, queue_rules, swap, timer,
-    undo,
+    clock, confirm, conntrack, expectations, flows, learned, lists, marks, nft, queue_rules, swap,
+    timer, undo,
 };
 
 /// Parameters of an application of a policy (`fwctl apply`).
@@ -40,6 +40,22 @@ fn refuse_foreign(tables: &[Table], ours: &[Table], present: &Present) -> Result
             "table {table} exists and another program made it: give the policy's table another name, or: nft delete table {table}"
         ))),
         None => Ok(()),
+    }
+}
+
+/// Returns warnings about other tables that take connections past the policy, into flowtables. Fails instead if they are
+/// not allowed (`Wanted::allows_flowtables`).
+/// - affected: tables that the transaction replaces or removes.
+fn check_flows(parts: &Parts, wanted: &Wanted, affected: &[Table]) -> Result<Vec<String>> {
+    if !parts.is_forwarding {
+        return Ok(Vec::new());
+    }
+    let flows = flows::of_others(affected)?;
+    match flows.first() {
+        Some(flow) if !wanted.allows_flowtables => Err(policy(format_args!(
+            "{flow}; or allow it by FLOWTABLES=allow in twinwall.conf"
+        ))),
+        _ => Ok(flows.iter().map(ToString::to_string).collect()),
     }
 }
 
@@ -201,6 +217,7 @@ pub fn run(host: Host, request: &Request) -> Result<Applied> {
     let affected = affected(&store, &source);
     let mut present = Present::read(&affected)?;
     refuse_foreign(&source.tables, &store.state.tables(), &present)?;
+    let flows = check_flows(&parts, &request.wanted, &affected)?;
     let transactions = transactions(&affected, &parts, &mut present, &store.state.learned())?;
     expectations::check(&source.text, &request.wanted.expect)?;
     prepare(&mut store, request, &source, &parts, &transactions)?;
@@ -214,6 +231,7 @@ pub fn run(host: Host, request: &Request) -> Result<Applied> {
             .into_iter()
             .flat_map(|list| list.warnings)
             .chain(parts.warnings)
+            .chain(flows)
             .collect(),
     })
 }

@@ -21,6 +21,8 @@ pub struct Wanted {
     pub split: Options,
     /// The firewall's options for the evaluation of expectations.
     pub expect: expect::Settings,
+    /// True if a policy with names is loaded although other tables take connections past it, into flowtables.
+    pub allows_flowtables: bool,
 }
 
 /// Texts and data of one generation of a policy: for the kernel, and for the firewall.
@@ -34,6 +36,9 @@ pub struct Parts {
     pub naming: Option<(String, Naming)>,
     /// Warnings for the user: "FILE:LINE: …".
     pub warnings: Vec<String>,
+    /// True if packets of forwarded connections are queued for the firewall. A flowtable takes such connections past the
+    /// policy.
+    pub is_forwarding: bool,
 }
 
 impl From<stage::Refusal> for Failure {
@@ -85,6 +90,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
         name: format!("fwctl split {}", source.file.display()),
         naming: Some((split.daemon, naming)),
         warnings: split.warnings.iter().map(ToString::to_string).collect(),
+        is_forwarding: split.is_forwarding,
     })
 }
 
@@ -98,6 +104,7 @@ pub fn parts(source: &Source, wanted: &Wanted, state: &State) -> Result<Parts> {
             name: source.file.display().to_string(),
             naming: None,
             warnings: Vec::new(),
+            is_forwarding: false,
         });
     }
     let parts = split(source, wanted, number)?;

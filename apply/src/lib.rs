@@ -23,6 +23,7 @@ pub mod conntrack;
 pub mod expectations;
 pub mod failure;
 pub mod firewall;
+pub mod flows;
 pub mod guard;
 pub mod kernel;
 pub mod learned;

@@ -97,6 +97,12 @@ pub fn outline(table: &Table) -> Result<Option<String>> {
     listed(&["-t", "list", "table", &table.family, &table.name])
 }
 
+/// Returns the text of all tables in the kernel, with the handles of rules, without the elements of sets.
+pub fn outlines() -> Result<String> {
+    let text = listed(&["--handle", "-t", "list", "ruleset"])?;
+    Ok(text.unwrap_or_default())
+}
+
 /// Returns the text of a set in the kernel, with its elements. None if it does not exist.
 pub fn set(table: &Table, name: &str) -> Result<Option<String>> {
     listed(&["list", "set", &table.family, &table.name, name])

@@ -59,6 +59,19 @@ fn check(split: &Split) -> Result<(), Failure> {
     }
 }
 
+/// Warns of other tables that take connections past the policy, into flowtables.
+fn warn_of_flows(policy: &Path, split: &Split) -> Result<(), Failure> {
+    if !split.is_forwarding {
+        return Ok(());
+    }
+    // Without the policy's tables, since its text replaces them.
+    let own = apply::source::read(policy).map_or_else(|_| Vec::new(), |source| source.tables);
+    for flow in apply::flows::of_others(&own)? {
+        tell("warning", flow.to_string());
+    }
+    Ok(())
+}
+
 fn write(folder: &Path, split: &Split) -> Result<(), Failure> {
     let stage = format!("{}\n", split.stage);
     let files = [
@@ -200,6 +213,7 @@ pub fn run(arguments: &Arguments, asked: &arguments::Split) -> Result<Exit, Fail
     }
     if asked.check {
         check(&split)?;
+        warn_of_flows(Path::new(&asked.policy), &split)?;
     }
     if let Some(folder) = &asked.write {
         write(folder, &split)?;

@@ -9,6 +9,7 @@
 mod boxes;
 mod class;
 mod daemon;
+mod depth;
 mod explain;
 mod hooks;
 mod kernel;
@@ -189,6 +190,8 @@ pub struct Split {
     pub rules: Vec<SplitRule>,
     pub learned: Vec<LearnedSet>,
     pub warnings: Vec<Warning>,
+    /// True if packets of forwarded connections are queued: packets of a flowtable skip these chains.
+    pub is_forwarding: bool,
     /// Mask of the used mark bits.
     pub mask: u32,
     /// Mask and value of the marks of connections whose packets are no longer queued.
@@ -243,14 +246,16 @@ fn find_layout(
         let taken = taken(source, tokens, &uses, options);
         let reason =
             format!("{count} classes of names need {needed} free bits of marks in a row: {taken}");
-        Refusal::at(
-            tokens,
-            at,
-            reason,
-            "use fewer bits of marks, or ask for fewer sets of names",
-        )
+        let cure = match options.marks {
+            u32::MAX => "use fewer bits of marks, or ask for fewer sets of names",
+            _ => "allow more bits (--marks, MARKS= of twinwall.conf), use fewer, or ask for fewer sets of names",
+        };
+        Refusal::at(tokens, at, reason, cure)
     })
 }
+
+/// Hooks that packets of a flowtable skip.
+const FORWARDING: [&str; 2] = ["prerouting", "forward"];
 
 fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<Split, Refusal> {
     let tree = tree::read(tokens);
@@ -295,8 +300,13 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         trials: &trials,
     };
     let queued = hooks::queued(&tables);
+    let mut hooks = queued.iter().copied().chain(learns.hooks());
+    let is_forwarding = hooks.any(|hook| FORWARDING.contains(&hook));
+    drop(hooks);
+    let text = kernel.text();
+    depth::check(&kernel, &text)?;
     Ok(Split {
-        kernel: kernel.text(),
+        kernel: text,
         iptables: (options.queue == Queue::Iptables).then(|| kernel.iptables()),
         daemon: daemon::policy(&Daemon {
             classes: &classes,
@@ -311,6 +321,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
         rules: explain::rules(source, &kernel),
         learned: learns.list(tokens, &tree),
         warnings: warning::find(source, &ways, &names),
+        is_forwarding,
         mask: layout.mask(),
         settled: layout.final_in(options.generation),
         generations: layout.generations(),

@@ -130,6 +130,15 @@ impl Kernel<'_> {
         !self.rejects().is_empty()
     }
 
+    /// Returns the rule of a rejection; an index in `Tree::rules`.
+    /// - number: number of the rejection's chain, from 1.
+    pub fn rule_of_reject(&self, number: usize) -> Option<usize> {
+        let rejects = self.rejects();
+        rejects
+            .get(number.checked_sub(1)?)
+            .map(|reject| reject.rule)
+    }
+
     fn table_of(&self, reject: &Reject) -> usize {
         let tree = self.ways.tree;
         tree.chains[tree.rules[reject.rule].chain].table

@@ -320,7 +320,7 @@ fn a_refusal_for_marks_has_all_rules_that_use_bits() {
     };
     let refusal = split_text(rules, &options).unwrap_err();
     let want = "p.nft:8: 2 classes of names need 5 free bits of marks in a row: --marks is 0xff0003f8, \
-        p.nft:8 uses 0xff000000, p.nft:9 uses 0x3f0: use fewer bits of marks, or ask for fewer sets of names";
+        p.nft:8 uses 0xff000000, p.nft:9 uses 0x3f0: allow more bits (--marks, MARKS= of twinwall.conf), use fewer, or ask for fewer sets of names";
     assert_eq!(refusal.to_string(), want);
 }
 

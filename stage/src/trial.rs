@@ -282,6 +282,17 @@ impl<'a> Trials<'a> {
         }
     }
 
+    /// Returns the rule that begins the trial in a chain; an index in `Tree::rules`.
+    /// - number: number of the chain, from 1.
+    pub fn rule(&self, number: usize) -> Option<usize> {
+        let numbers = self.numbers.borrow();
+        let of_number = |(trial, place): (&Trial, &usize)| match trial {
+            Trial::Rule(rule, _) if place + 1 == number => Some(*rule),
+            _ => None,
+        };
+        numbers.iter().find_map(of_number)
+    }
+
     /// Returns the edit that inserts a further rule after a rule, by which packets leave the chain. None: no packet
     /// leaves the chain there.
     pub fn behind(&self, rule: usize) -> Option<Edit> {

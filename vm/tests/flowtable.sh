@@ -67,5 +67,28 @@ check the-flow-ends ends third
 exec {line}>&-
 kill "$server" "$client"
 fwctl unapply
+
+# A flowtable of another table, which takes connections past the policy.
+nft -f - <<'NFT'
+table inet other {
+	flowtable past { hook ingress priority 0; devices = { veth0, veth2 }; }
+	chain forward {
+		type filter hook forward priority 10; policy accept;
+		ct state established flow add @past
+	}
+}
+NFT
+sed -i '/fast/d' /run/flow/policy.nft
+conf=/etc/twinwall/twinwall.conf
+cp "$conf" /run/flow/conf
+check warns-at-split says 'table inet other, chain forward: flow add @past' fwctl split --check /run/flow/policy.nft
+check refuses-flows-of-others says 'nft delete rule inet other forward handle [0-9]' fwctl apply --now /run/flow/policy.nft
+check loads-nothing not nft list table inet host
+echo FLOWTABLES=allow >>"$conf"
+check allows-them says 'warning: .*flow add @past' fwctl apply --now /run/flow/policy.nft
+check the-doctor-knows says 'puts connections into a flowtable' fwctl doctor
+cp /run/flow/conf "$conf"
+fwctl unapply
+nft delete table inet other
 ip netns delete server
 rm -r /run/flow

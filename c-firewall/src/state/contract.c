@@ -7,13 +7,24 @@
 
 #define FIGURES_FILE "/proc/net/netfilter/nfnetlink_queue"
 
+/// Returns the further effect of the kernel's rules on a packet that passes without a class
+/// (--stage).
+/// - is_open: true if the packet passes.
+static const char *without_class(const struct options *options, bool is_open) {
+    return is_open && options->stage != 0
+               ? "; then dropped by the kernel's rules, unless split with --bypass or "
+                 "--unknown-open"
+               : "";
+}
+
 static void put_overload(FILE *out, const struct options *options,
                          const struct contract_facts *facts) {
     const bool open = options->fail_open[OPTIONS_OVERLOAD];
 
-    fprintf(out, "%s if the socket's %u bytes are full, %s if %u packets wait",
+    fprintf(out, "%s if the socket's %u bytes are full, %s if %u packets wait%s",
             open ? "passes unseen: counted as unseen" : "dropped: counted as user drop",
-            facts->receive_buffer, open ? "by nobody" : "as queue full", options->queue_length);
+            facts->receive_buffer, open ? "by nobody" : "as queue full", options->queue_length,
+            without_class(options, open));
 }
 
 static const char *accepted_or_dropped(const struct options *options,
@@ -30,18 +41,22 @@ static void put_stall(FILE *out, const struct options *options,
     else if (!facts->guard)
         fputs("waits for ever: the guard has ended", out);
     else
-        fprintf(out, "%s by the guard when none was answered for %u ms",
-                accepted_or_dropped(options, OPTIONS_STALL), options->deadline_ms);
+        fprintf(out, "%s by the guard when none was answered for %u ms%s",
+                accepted_or_dropped(options, OPTIONS_STALL), options->deadline_ms,
+                without_class(options, options->fail_open[OPTIONS_STALL]));
 }
 
 /// Writes the effect of the queue rules while no process owns the queue.
-static void put_rules(FILE *out, const struct queue_rules *queue_rules) {
+static void put_rules(FILE *out, const struct options *options,
+                      const struct queue_rules *queue_rules) {
     const char *const unknown = queue_rules->unknown;
 
     if (queue_rules->plain && queue_rules->bypass)
         fputs("rules with a bypass let packets pass, others drop them", out);
     else if (queue_rules->plain)
         fputs("the rules drop packets: they have no bypass", out);
+    else if (queue_rules->bypass && options->stage != 0)
+        fputs("names are not known yet: the rules have a bypass", out);
     else if (queue_rules->bypass)
         fputs("packets pass: the rules have a bypass", out);
     else if (*unknown)
@@ -56,37 +71,52 @@ static void put_crash(FILE *out, const struct options *options,
                       const struct queue_rules *queue_rules, const struct contract_facts *facts) {
     if (options->fail_open[OPTIONS_CRASH]) {
         if (facts->guard) {
-            fputs("the guard accepts everything until SIGTERM or the next start", out);
+            fprintf(out, "the guard accepts everything until SIGTERM or the next start%s",
+                    without_class(options, true));
             return;
         }
         fputs("the guard has ended: ", out);
     }
     fputs("waiting packets are dropped, then ", out);
-    put_rules(out, queue_rules);
+    put_rules(out, options, queue_rules);
 }
 
 static void put_malformed(FILE *out, const struct options *options) {
     if (options->malformed_by_policy)
         fputs("the policy decides: --malformed policy", out);
     else
-        fprintf(out, "%s, counted by reason, as far as the first %u bytes show",
-                accepted_or_dropped(options, OPTIONS_MALFORMED), options->copy_bytes);
+        fprintf(out, "%s, counted by reason, as far as the first %u bytes show%s",
+                accepted_or_dropped(options, OPTIONS_MALFORMED), options->copy_bytes,
+                without_class(options, options->fail_open[OPTIONS_MALFORMED]));
 }
 
 static void put_truncated(FILE *out, const struct options *options) {
-    fprintf(out, "%s, counted as truncated%s", accepted_or_dropped(options, OPTIONS_TRUNCATED),
-            options->policy ? " or undecidable" : "");
+    fprintf(out, "%s, counted as truncated%s%s", accepted_or_dropped(options, OPTIONS_TRUNCATED),
+            options->policy ? " or undecidable" : "",
+            without_class(options, options->fail_open[OPTIONS_TRUNCATED]));
 }
 
 static void put_unknown(FILE *out, const struct options *options) {
+    const uint32_t bytes = options->undecided_bytes;
+
     if (!options->policy) {
         fputs("never: there is no policy", out);
+        return;
+    }
+    // --fail unknown and the verdict of --undecided have no effect here: the kernel's rules decide
+    // as they were split.
+    if (options->stage != 0) {
+        fprintf(out,
+                "dropped at the kernel's first rule that reads it, as beyond %u undecided bytes "
+                "each way, unless split with --unknown-open; before these bytes as split with "
+                "--undecided",
+                bytes);
         return;
     }
     fprintf(out, "%s at the first rule that reads it",
             accepted_or_dropped(options, OPTIONS_UNKNOWN));
     if (options->undecided_verdict == VERDICT_ACCEPT)
-        fprintf(out, ", as beyond %u undecided bytes each way", options->undecided_bytes);
+        fprintf(out, ", as beyond %u undecided bytes each way", bytes);
 }
 
 static void put_really(FILE *out, enum options_situation situation, const struct options *options,

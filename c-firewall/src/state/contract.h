@@ -13,7 +13,7 @@
 #include "state/queue_rules.h"
 
 enum {
-    CONTRACT_REALLY_BYTES = 192, // maximum size of the text of an effect, with its final NUL
+    CONTRACT_REALLY_BYTES = 256, // maximum size of the text of an effect, with its final NUL
 };
 
 struct contract_row {

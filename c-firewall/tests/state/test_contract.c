@@ -2,6 +2,7 @@
 #include "state/contract.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "test.h"
 
@@ -114,6 +115,36 @@ static void a_crash_leaves_it_to_the_rules(void **state) {
         assert_row(&options, &cases[i].queue_rules, &facts, OPTIONS_CRASH, cases[i].expected);
 }
 
+/// The kernel's rules decide packets that pass the firewall without a class (--stage).
+static void the_stage_leaves_it_to_the_split_rules(void **state) {
+    static const char then[] =
+        "; then dropped by the kernel's rules, unless split with --bypass or --unknown-open";
+    static const char unreadable[] =
+        "dropped at the kernel's first rule that reads it, as beyond 8192 undecided bytes each "
+        "way, unless split with --unknown-open; before these bytes as split with --undecided";
+    const struct queue_rules plain = {.plain = true}, bypass = {.bypass = true};
+    struct options closed = make_options(), open;
+    struct contract contract;
+
+    (void)state;
+    closed.policy = "web.nft";
+    closed.stage = 0xffff0000;
+    open = closed;
+    for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
+        open.fail_open[i] = true;
+    contract_make(&closed, &plain, &facts, &contract);
+    for (int i = OPTIONS_OVERLOAD; i < OPTIONS_UNKNOWN; i++)
+        assert_null(strstr(contract.rows[i].really, "split"));
+    contract_make(&open, &plain, &facts, &contract);
+    for (int i = OPTIONS_OVERLOAD; i < OPTIONS_UNKNOWN; i++)
+        assert_string_equal(strstr(contract.rows[i].really, "; then"), then);
+    assert_row(&closed, &plain, &facts, OPTIONS_UNKNOWN, unreadable);
+    assert_row(&open, &plain, &facts, OPTIONS_UNKNOWN, unreadable);
+    assert_row(&closed, &bypass, &facts, OPTIONS_CRASH,
+               "waiting packets are dropped, then names are not known yet: the rules have a "
+               "bypass");
+}
+
 static void it_is_a_table_and_an_array(void **state) {
     struct contract contract = {0};
     char *text = NULL;
@@ -150,6 +181,7 @@ int main(void) {
         cmocka_unit_test(open_accepts),
         cmocka_unit_test(what_can_not_be_had_is_told),
         cmocka_unit_test(a_crash_leaves_it_to_the_rules),
+        cmocka_unit_test(the_stage_leaves_it_to_the_split_rules),
         cmocka_unit_test(it_is_a_table_and_an_array),
     };
 

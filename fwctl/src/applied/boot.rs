@@ -74,7 +74,9 @@ fn load_file(state: &State, place: &StatePlace, policy: &Path) -> Result<bool, F
     if !is_of_file(state, policy) {
         return Ok(false);
     }
-    let wanted = settings(place)?.wanted()?;
+    let mut wanted = settings(place)?.wanted()?;
+    // Without the policy the host would be less protected.
+    wanted.allows_flowtables = true;
     let applied = apply_source(place, read(state, place, policy)?, wanted, None)?;
     output::line(&format!(
         "generation {} is applied: {}",

@@ -23,7 +23,12 @@ pub struct Config {
     options: Vec<String>,
     /// Mark bits that may be used when a policy with names is split.
     marks: Option<u32>,
+    /// True if other tables may take connections past a policy with names, into flowtables.
+    allows_flowtables: bool,
 }
+
+/// Keys of the configuration file, for messages.
+const KEYS: &str = "OPTIONS=, FIREWALL=, MARKS= or FLOWTABLES=";
 
 fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, text)
@@ -36,7 +41,7 @@ fn read_line(config: &mut Config, line: &str) -> Result<(), String> {
         return Ok(());
     }
     let Some((key, value)) = line.split_once('=') else {
-        return Err("no KEY=VALUE: write OPTIONS=, FIREWALL= or MARKS=".to_owned());
+        return Err(format!("no KEY=VALUE: write {KEYS}"));
     };
     if value.contains(['"', '\'', '\\']) {
         return Err("quotes and \\ are not taken: write words without blanks".to_owned());
@@ -51,11 +56,11 @@ fn read_line(config: &mut Config, line: &str) -> Result<(), String> {
             }
         }
         "MARKS" => config.marks = Some(mask(value).map_err(|why| format!("MARKS={value}: {why}"))?),
-        _ => {
-            return Err(format!(
-                "\"{key}\" is not known: write OPTIONS=, FIREWALL= or MARKS="
-            ))
-        }
+        "FLOWTABLES" => match value {
+            "allow" | "refuse" => config.allows_flowtables = value == "allow",
+            _ => return Err(format!("FLOWTABLES={value}: write allow or refuse")),
+        },
+        _ => return Err(format!("\"{key}\" is not known: write {KEYS}")),
     }
     Ok(())
 }
@@ -135,9 +140,14 @@ impl Config {
         self.wanted_by(twin, &self.options)
     }
 
-    /// Returns the parameters of the firewall with which a generation was applied.
+    /// Returns the parameters of the firewall with which a generation was applied. Flowtables are allowed: without the
+    /// generation the host would be less protected.
     pub fn wanted_again(&self, orders: &Orders) -> Result<Wanted, Failure> {
-        self.wanted_by(orders.twin, &orders.options)
+        let wanted = self.wanted_by(orders.twin, &orders.options)?;
+        Ok(Wanted {
+            allows_flowtables: true,
+            ..wanted
+        })
     }
 
     fn wanted_by(&self, twin: Twin, words: &[String]) -> Result<Wanted, Failure> {
@@ -147,6 +157,7 @@ impl Config {
             options: words.to_vec(),
             split: split_options(&options, self.marks.unwrap_or(u32::MAX))?,
             expect: expect::Settings::of_kernel(&options),
+            allows_flowtables: self.allows_flowtables,
         })
     }
 }
@@ -158,19 +169,19 @@ mod tests {
     #[test]
     fn a_file_of_options() {
         let text =
-            "# a comment\n\nOPTIONS=--queue 2:3  --undecided drop\nFIREWALL=c\nMARKS=0xff00\n";
+            "# a comment\n\nOPTIONS=--queue 2:3  --undecided drop\nFIREWALL=c\nMARKS=0xff00\nFLOWTABLES=allow\n";
         let wanted = parse("t.conf", text).unwrap().wanted().unwrap();
         assert_eq!(wanted.twin, Twin::C);
         assert_eq!(wanted.options, ["--queue", "2:3", "--undecided", "drop"]);
         assert_eq!(wanted.split.queues, (2, 3));
         assert_eq!(wanted.split.undecided, stage::Undecided::Drop);
         assert_eq!(wanted.split.marks, 0xff00);
-        assert!(!wanted.split.bypass);
+        assert!(!wanted.split.bypass && wanted.allows_flowtables);
         let open = parse("t.conf", "OPTIONS=--fail open\n")
             .unwrap()
             .wanted()
             .unwrap();
-        assert!(open.split.bypass && open.split.unknown_open);
+        assert!(!open.allows_flowtables && open.split.bypass && open.split.unknown_open);
     }
 
     #[test]
@@ -180,6 +191,7 @@ mod tests {
             ("A=b", "t.conf:1: \"A\" is not known"),
             ("FIREWALL=go", "write rust or c"),
             ("OPTIONS=\"--pin\"", "quotes"),
+            ("FLOWTABLES=yes", "write allow or refuse"),
             ("MARKS=x", "a number of 32 bits"),
             ("OPTIONS=--monster", "--monster"),
             ("OPTIONS=--policy a", "which fwctl apply sets"),

@@ -7,7 +7,7 @@ use super::cure::{self, Queues};
 use super::finding::Findings;
 use super::rights;
 use super::ruleset::{self, QueueRule, Table, ANY_QUEUE};
-use super::{before, boot, tools, Patient};
+use super::{before, boot, flows, tools, Patient};
 
 /// Returns a command that lists the rules around a rule.
 fn show(rule: &QueueRule) -> String {
@@ -217,6 +217,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
         findings.unseen(format!("rules of {tool}: it {why}"));
     }
     check_backends(&tables, findings);
+    flows::check(&tables, findings);
     let queue_rules: Vec<QueueRule> = tables.iter().flat_map(ruleset::queue_rules).collect();
     for rule in &queue_rules {
         check_rule(rule, patient, findings);

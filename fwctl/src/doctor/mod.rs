@@ -7,6 +7,7 @@ mod cpu;
 pub mod cure;
 mod daemon;
 mod finding;
+mod flows;
 pub mod hooks;
 pub mod iptables;
 mod kernel;

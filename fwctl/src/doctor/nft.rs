@@ -45,6 +45,7 @@ fn target_of(statement: &Value) -> Option<Target> {
         "accept" => Target::Accept,
         "drop" | "reject" | "return" => Target::End,
         "queue" => queue_of(value),
+        "flow" => Target::Flow,
         "jump" => Target::Jump(chain()),
         "goto" => Target::Goto(chain()),
         _ => return None,

@@ -18,6 +18,8 @@ pub enum Target {
     Goto(String),
     /// Leaves the chain for the packets that match.
     End,
+    /// Adds the connection to a flowtable.
+    Flow,
     Other,
 }
 
@@ -126,7 +128,7 @@ impl Walk<'_> {
                 Target::Jump(next) | Target::Goto(next) if depth < DEPTH_MAX => {
                     self.chain(next, conditional || rule.conditional, depth + 1);
                 }
-                Target::Jump(_) | Target::Goto(_) | Target::Other => {}
+                Target::Jump(_) | Target::Goto(_) | Target::Flow | Target::Other => {}
                 Target::End if !rule.conditional => return,
                 Target::End => {}
             }

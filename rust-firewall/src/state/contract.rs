@@ -38,13 +38,26 @@ pub struct ContractFacts {
     pub guard: bool,
 }
 
+/// Returns the further effect of the kernel's rules on a packet that passes without a class (--stage).
+/// - is_open: true if the packet passes.
+fn without_class(options: &Options, is_open: bool) -> &'static str {
+    match is_open && options.stage != 0 {
+        true => {
+            "; then dropped by the kernel's rules, unless split with --bypass or --unknown-open"
+        }
+        false => "",
+    }
+}
+
 fn overload(options: &Options, facts: &ContractFacts) -> String {
-    let (happens, full) = match options.fail_open[OptionsSituation::Overload as usize] {
+    let is_open = options.fail_open[OptionsSituation::Overload as usize];
+    let (happens, full) = match is_open {
         true => ("passes unseen: counted as unseen", "by nobody"),
         false => ("dropped: counted as user drop", "as queue full"),
     };
+    let then = without_class(options, is_open);
     format!(
-        "{happens} if the socket's {} bytes are full, {full} if {} packets wait",
+        "{happens} if the socket's {} bytes are full, {full} if {} packets wait{then}",
         facts.receive_buffer, options.queue_length
     )
 }
@@ -63,15 +76,20 @@ fn stall(options: &Options, facts: &ContractFacts) -> String {
         0 => "waits for ever: --deadline is 0".to_owned(),
         _ if !facts.figures => format!("waits for ever: {file} can't be read"),
         _ if !facts.guard => "waits for ever: the guard has ended".to_owned(),
-        deadline => format!("{happens} by the guard when none was answered for {deadline} ms"),
+        deadline => {
+            let is_open = options.fail_open[OptionsSituation::Stall as usize];
+            let then = without_class(options, is_open);
+            format!("{happens} by the guard when none was answered for {deadline} ms{then}")
+        }
     }
 }
 
 /// Returns the effect of the queue rules while no process owns the queue.
-fn rules(queue_rules: &QueueRules) -> String {
+fn rules(options: &Options, queue_rules: &QueueRules) -> String {
     let known = match (queue_rules.plain, queue_rules.bypass) {
         (true, true) => "rules with a bypass let packets pass, others drop them",
         (true, false) => "the rules drop packets: they have no bypass",
+        (false, true) if options.stage != 0 => "names are not known yet: the rules have a bypass",
         (false, true) => "packets pass: the rules have a bypass",
         (false, false) if !queue_rules.unknown.is_empty() => "the rules decide",
         (false, false) => "the rules decide, of which there is none for this queue yet",
@@ -83,10 +101,14 @@ fn rules(queue_rules: &QueueRules) -> String {
 }
 
 fn crash(options: &Options, queue_rules: &QueueRules, facts: &ContractFacts) -> String {
-    let left_to_rules = format!("waiting packets are dropped, then {}", rules(queue_rules));
+    let left_to_rules = format!(
+        "waiting packets are dropped, then {}",
+        rules(options, queue_rules)
+    );
     match options.fail_open[OptionsSituation::Crash as usize] {
         true if facts.guard => {
-            "the guard accepts everything until SIGTERM or the next start".to_owned()
+            let then = without_class(options, true);
+            format!("the guard accepts everything until SIGTERM or the next start{then}")
         }
         true => format!("the guard has ended: {left_to_rules}"),
         false => left_to_rules,
@@ -99,7 +121,9 @@ fn malformed(options: &Options) -> String {
         false => {
             let happens = accepted_or_dropped(options, OptionsSituation::Malformed);
             let bytes = options.copy_bytes;
-            format!("{happens}, counted by reason, as far as the first {bytes} bytes show")
+            let is_open = options.fail_open[OptionsSituation::Malformed as usize];
+            let then = without_class(options, is_open);
+            format!("{happens}, counted by reason, as far as the first {bytes} bytes show{then}")
         }
     }
 }
@@ -110,22 +134,25 @@ fn truncated(options: &Options) -> String {
         Some(_) => " or undecidable",
         None => "",
     };
-    format!("{happens}, counted as truncated{policy}")
+    let is_open = options.fail_open[OptionsSituation::Truncated as usize];
+    let then = without_class(options, is_open);
+    format!("{happens}, counted as truncated{policy}{then}")
 }
 
 fn unknown(options: &Options) -> String {
+    let happens = accepted_or_dropped(options, OptionsSituation::Unknown);
+    let bytes = options.undecided_bytes;
     match options.policy {
-        Some(_) => {
-            let happens = accepted_or_dropped(options, OptionsSituation::Unknown);
-            match options.undecided_verdict {
-                Verdict::Accept => format!(
-                    "{happens} at the first rule that reads it, as beyond {} undecided bytes each way",
-                    options.undecided_bytes
-                ),
-                _ => format!("{happens} at the first rule that reads it"),
-            }
-        }
         None => "never: there is no policy".to_owned(),
+        // --fail unknown and the verdict of --undecided have no effect here: the kernel's rules decide as they were split.
+        Some(_) if options.stage != 0 => format!(
+            "dropped at the kernel's first rule that reads it, as beyond {bytes} undecided bytes each way, unless \
+             split with --unknown-open; before these bytes as split with --undecided"
+        ),
+        Some(_) if options.undecided_verdict == Verdict::Accept => format!(
+            "{happens} at the first rule that reads it, as beyond {bytes} undecided bytes each way"
+        ),
+        Some(_) => format!("{happens} at the first rule that reads it"),
     }
 }
 

@@ -5,6 +5,7 @@ use twinwall_tests::case::Case;
 
 mod boot;
 mod death;
+mod flows;
 mod init;
 mod learned;
 mod names;
@@ -19,6 +20,7 @@ pub fn cases() -> Vec<Case> {
         way::ROWS,
         refusal::ROWS,
         death::ROWS,
+        flows::ROWS,
         boot::ROWS,
         names::ROWS,
         queues::ROWS,

@@ -25,6 +25,7 @@ pub const ROWS: &[Row] = &[
     ("contract-with-bad-tools", 60, with_bad_tools),
     ("contract-with-a-bad-fwctl", 60, with_a_bad_fwctl),
     ("contract-by-policy", 60, by_policy),
+    ("contract-in-the-stage", 60, in_the_stage),
 ];
 
 fn as_a_table(twin: Twin) -> anyhow::Result<()> {
@@ -259,4 +260,34 @@ fn by_policy(twin: Twin) -> anyhow::Result<()> {
         check_contract(&firewall, situation, ["open", really])?;
     }
     Ok(())
+}
+
+/// Tests a firewall that only reads names: the kernel's rules decide packets that pass it without a class.
+fn in_the_stage(twin: Twin) -> anyhow::Result<()> {
+    const THEN: &str =
+        "; then dropped by the kernel's rules, unless split with --bypass or --unknown-open";
+    let (namespace, folder) = (namespace()?, Folder::new()?);
+    let names = folder.write(
+        "names.nft",
+        "table inet names { chain classes { meta mark set 0x90000 accept; }; }\n",
+    )?;
+    restore(&namespace, "iptables", &rule("--queue-bypass"))?;
+    let arguments = [
+        "--policy",
+        &names,
+        "--stage",
+        "0xffff0000",
+        "--fail",
+        "malformed=open",
+    ];
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
+    let malformed =
+        format!("accepted, counted by reason, as far as the first 128 bytes show{THEN}");
+    check_contract(&firewall, "malformed", ["open", &malformed])?;
+    let crash =
+        "waiting packets are dropped, then names are not known yet: the rules have a bypass";
+    check_contract(&firewall, "crash", ["closed", crash])?;
+    let unknown = "dropped at the kernel's first rule that reads it, as beyond 32768 undecided bytes each way, unless \
+                   split with --unknown-open; before these bytes as split with --undecided";
+    check_contract(&firewall, "unknown", ["closed", unknown])
 }

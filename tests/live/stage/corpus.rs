@@ -85,7 +85,8 @@ const NAMES: [&str; 7] = [
     "ct direction . tls sni . tls version { original . \"denied.example\" . 1.3 }",
 ];
 /// Reasons for which a policy may be refused (docs/STAGE.md, "What is refused"): the first words of each.
-const REASONS: [&str; 9] = [
+const REASONS: [&str; 10] = [
+    "a path of",
     "a rule that compares the whole mark of connections",
     "a rule that copies the whole mark of connections",
     "a rule that replaces the whole mark of connections",

@@ -186,6 +186,35 @@ fn a_crash_leaves_it_to_the_rules() {
     }
 }
 
+/// The kernel's rules decide packets that pass the firewall without a class (--stage).
+#[test]
+fn the_stage_leaves_it_to_the_split_rules() {
+    use OptionsSituation as S;
+    const THEN: &str =
+        "; then dropped by the kernel's rules, unless split with --bypass or --unknown-open";
+    const UNREADABLE: &str =
+        "dropped at the kernel's first rule that reads it, as beyond 32768 undecided bytes each \
+         way, unless split with --unknown-open; before these bytes as split with --undecided";
+    let words = "--policy web.nft --stage 0xffff0000";
+    let (closed, open) = (options(words), options(&format!("{words} --fail open")));
+    let told = |options: &Options, situation| really(options, &plain(), &FACTS, situation);
+    for situation in [S::Overload, S::Stall, S::Crash, S::Malformed, S::Truncated] {
+        assert!(!told(&closed, situation).contains("split"));
+        let text = told(&open, situation);
+        assert!(text.ends_with(THEN), "{text}");
+    }
+    assert_eq!(told(&closed, S::Unknown), UNREADABLE);
+    assert_eq!(told(&open, S::Unknown), UNREADABLE);
+    let bypass = QueueRules {
+        bypass: true,
+        ..QueueRules::default()
+    };
+    assert_eq!(
+        really(&closed, &bypass, &FACTS, S::Crash),
+        "waiting packets are dropped, then names are not known yet: the rules have a bypass"
+    );
+}
+
 #[test]
 fn it_is_a_table_and_an_array() {
     let row = |situation, mode| ContractRow {
