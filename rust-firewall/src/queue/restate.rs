@@ -3,17 +3,15 @@
 //! (nfqnl_mangle), and forgets the checksum that it was to write itself, at an offset that the packet's sender has
 //! chosen.
 
-use std::slice;
+use std::{mem, slice};
 
 use nix::errno::Errno;
 use sys_bindings::NFQA_PAYLOAD;
 
 use crate::packet::verdict::{VerdictRun, RESTATED_TOGETHER};
 use crate::queue::raw;
-use crate::queue::socket::{self, QueueSocket};
-use crate::queue::types::{
-    Queue, QueuePacket, RESTATED_BYTES, RESTATED_PAYLOAD_MAX, VERDICT_BYTES,
-};
+use crate::queue::socket;
+use crate::queue::types::{Queue, RESTATED_BYTES, RESTATED_PAYLOAD_MAX, VERDICT_BYTES};
 
 const _: () = assert!(VERDICT_BYTES + (4 + RESTATED_PAYLOAD_MAX + 1) == RESTATED_BYTES);
 const _: () = assert!(
@@ -50,22 +48,16 @@ pub fn is_among(runs: &[VerdictRun]) -> bool {
 
 /// Writes the verdict message of a run, with its packet if the kernel gets it back. Returns the number of bytes written;
 /// 0 if the packet is too long.
-fn build_run(
-    number: u16,
-    run: &VerdictRun,
-    packets: &[QueuePacket],
-    socket: &QueueSocket,
-    buffer: &mut [u8],
-) -> usize {
+fn build_run(queue: &Queue, run: &VerdictRun, buffer: &mut [u8]) -> usize {
     let Some(restated) = run.restated else {
-        return raw::build_verdicts(number, slice::from_ref(run), buffer);
+        return raw::build_verdicts(queue.settings.number, slice::from_ref(run), buffer);
     };
-    let packet = packets.get(restated.index as usize);
+    let packet = queue.packets.get(restated.index as usize);
     let Some(packet) = packet.filter(|packet| packet.payload_bytes == restated.bytes) else {
         return 0;
     };
-    let payload = socket::arena(socket, packet.payload_offset, packet.payload_bytes);
-    build(number, run, payload, buffer)
+    let payload = socket::arena(&queue.socket, packet.payload_offset, packet.payload_bytes);
+    build(queue.settings.number, run, payload, buffer)
 }
 
 /// Sends the verdicts of runs in one datagram, with the packets that the kernel gets back; also for backends whose
@@ -73,21 +65,15 @@ fn build_run(
 /// that were sent; fails with EMSGSIZE if a packet is too long.
 /// - runs: as many as `verdict::batch_rest` returns.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
-    let Queue {
-        settings,
-        packets,
-        socket,
-        verdicts,
-        ..
-    } = queue;
-    let mut length = 0;
-    for run in runs {
+    let mut verdicts = mem::take(&mut queue.verdicts);
+    let built = runs.iter().try_fold(0, |length, run| {
         let buffer = verdicts.get_mut(length..).unwrap_or_default();
-        match build_run(settings.number, run, packets, socket, buffer) {
-            0 => return Err(Errno::EMSGSIZE),
-            bytes => length += bytes,
+        match build_run(queue, run, buffer) {
+            0 => Err(Errno::EMSGSIZE),
+            bytes => Ok(length + bytes),
         }
-    }
-    raw::send_whole(queue, queue.verdicts.get(..length).unwrap_or_default())?;
+    });
+    queue.verdicts = verdicts;
+    raw::send_whole(queue, queue.verdicts.get(..built?).unwrap_or_default())?;
     Ok(runs.len())
 }
