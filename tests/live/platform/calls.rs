@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The twins make the same system calls for a packet. Otherwise a benchmark would compare designs, not languages.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -180,7 +181,9 @@ fn given_back(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let policy = folder.write("policy.nft", NAMES)?;
     let arguments = ["--backend", backend, "--policy", &policy, "--json"];
     let firewall = Firewall::start_under(&namespace, &trace.wrapper(), twin, &arguments)?;
-    let client = udp_client_to(&namespace, (LOCALHOST, 53).into())?;
+    let server = SocketAddr::from((LOCALHOST, 53));
+    let _unread = namespace.enter(|| UdpSocket::bind(server))?;
+    let client = udp_client_to(&namespace, server)?;
     let asleep = || firewall.is_idle();
     let tracer = proc::parent(firewall.pid)?;
     for _ in 0..BATCHES {
