@@ -28,6 +28,7 @@ static struct ledger ledgers[] = {
                   .undecidable = 9,
                   .undecided = 10,
                   .without_ct_state = 11,
+                  .restated = 12,
                   .gaps = 13,
                   .send_retries = 14,
                   .replies = {17, 2, 1},

@@ -30,7 +30,7 @@ pub struct Count {
 }
 
 /// The metrics except the counts, in the order of the output.
-pub static FAMILIES: [Family; 40] = [
+pub static FAMILIES: [Family; 41] = [
     Family {
         name: "build",
         unit: None,
@@ -373,6 +373,15 @@ pub static FAMILIES: [Family; 40] = [
         labels: &["queue"],
         values: &[],
         from: "stats.queues.without_ct_state",
+    },
+    Family {
+        name: "restated_packets",
+        unit: None,
+        kind: MetricType::Counter,
+        help: "Packets given back to the kernel with the checksum that it had not written yet",
+        labels: &["queue"],
+        values: &[],
+        from: "stats.queues.restated",
     },
     Family {
         name: "replies",

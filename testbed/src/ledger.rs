@@ -130,6 +130,8 @@ pub struct Ledger {
     pub undecidable: u64,
     pub undecided: u64,
     pub without_ct_state: u64,
+    /// Packets given back to the kernel with their checksum.
+    pub restated: u64,
     pub replies: Replies,
     /// Numbers of followed connections, by result.
     pub connections: BTreeMap<String, u64>,

@@ -147,10 +147,15 @@ size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most) {
     const size_t left = batch->count - batch->sent;
     const size_t limit = left < most ? left : most;
     const struct verdict_run *runs = &batch->runs[batch->sent];
-    size_t together = limit > 0 ? 1 : 0;
+    uint64_t bytes = 0;
+    size_t together = 0;
 
-    while (together < limit && !runs[0].is_restated && !runs[together].is_restated)
+    while (together < limit) {
+        bytes += runs[together].is_restated ? runs[together].restated.bytes : 0;
+        if (together > 0 && bytes > VERDICT_RESTATED_TOGETHER)
+            break;
         together++;
+    }
     return together;
 }
 

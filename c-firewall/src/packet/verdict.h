@@ -15,6 +15,10 @@ enum {
     // Maximum number of runs of a batch: all verdicts differ, and there is a gap before each packet
     // and after the last packet.
     VERDICT_RUNS_MAX = 2 * VERDICT_PACKETS_MAX + 1,
+    // Maximum total length in bytes of packets that the kernel gets back in one datagram; a longer
+    // packet has a datagram of its own. A datagram of more than a page costs more than another
+    // system call: the kernel maps memory for it (netlink_alloc_large_skb).
+    VERDICT_RESTATED_TOGETHER = 3072,
 };
 
 enum verdict {
@@ -31,6 +35,7 @@ enum verdict {
 /// checksum (queue_restate).
 struct verdict_restated {
     uint32_t index;    // index of the packet among the packets of the receive call
+    uint32_t bytes;    // length of the packet
     uint32_t place;    // offset of the checksum from the IP header on
     uint16_t checksum; // checksum in host order
 };
@@ -121,8 +126,8 @@ void verdict_batch_finish(struct verdict_batch *batch);
 /// Returns true if the batch has unsent runs.
 bool verdict_batch_unsent(const struct verdict_batch *batch);
 
-/// Returns the number of unsent runs that one datagram can contain, at most `most`. A packet that
-/// the kernel gets back has a datagram of its own.
+/// Returns the number of unsent runs that one datagram can contain, at most `most`. Packets that
+/// the kernel gets back share a datagram up to VERDICT_RESTATED_TOGETHER.
 size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most);
 
 /// Makes the next unsent run drop its packet, which does not fit into a message to the kernel.

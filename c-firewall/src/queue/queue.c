@@ -98,7 +98,6 @@ static void free_buffers(struct queue *queue) {
     queue_socket_free(&queue->socket);
     free(queue->packets);
     free(queue->verdicts);
-    free(queue->restated);
     *queue = (struct queue){.socket.fd = -1};
 }
 
@@ -117,9 +116,8 @@ int queue_prepare(struct queue *queue, const struct queue_settings *settings,
     };
     result = queue_socket_init(&queue->socket, settings->batch, settings->slot_bytes);
     queue->packets = calloc(settings->batch, sizeof *queue->packets);
-    queue->verdicts = calloc(queue->verdicts_max, QUEUE_VERDICT_BYTES);
-    queue->restated = calloc(1, QUEUE_RESTATED_BYTES);
-    if (result < 0 || !queue->packets || !queue->verdicts || !queue->restated) {
+    queue->verdicts = calloc(1, queue->verdicts_max * QUEUE_VERDICT_BYTES + QUEUE_RESTATED_BYTES);
+    if (result < 0 || !queue->packets || !queue->verdicts) {
         fail_arena(settings, ENOMEM, failure);
         free_buffers(queue);
         return -ENOMEM;
@@ -381,19 +379,20 @@ bool queue_is_transient(int result) {
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size
 /// net.core.wmem_default limits. If the datagram is too long, sends nothing: halves verdicts_most,
-/// or drops the packet that it returns to the kernel. Returns 0 or -errno.
+/// or drops the single packet that it returns to the kernel. Returns 0 or -errno.
 static int send_runs(struct queue *queue, struct verdict_batch *batch) {
     const struct verdict_run *runs = &batch->runs[batch->sent];
     const size_t count = verdict_batch_rest(batch, queue->verdicts_most);
-    const int result = runs->is_restated ? queue_restate_verdict(queue, runs)
-                                         : queue->backend->verdict(queue, runs, count);
+    const int result = queue_restate_is_among(runs, count)
+                           ? queue_restate_verdict(queue, runs, count)
+                           : queue->backend->verdict(queue, runs, count);
 
-    if (result == -EMSGSIZE && runs->is_restated) {
-        verdict_batch_withhold(batch);
-        return 0;
-    }
     if (result == -EMSGSIZE && count > 1) {
         queue->verdicts_most = count / 2;
+        return 0;
+    }
+    if (result == -EMSGSIZE && runs->is_restated) {
+        verdict_batch_withhold(batch);
         return 0;
     }
     if (result > 0)

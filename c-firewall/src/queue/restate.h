@@ -5,6 +5,7 @@
 #ifndef QUEUE_RESTATE_H
 #define QUEUE_RESTATE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,9 +19,14 @@
 size_t queue_restate_build(uint16_t number, const struct verdict_run *run, const uint8_t *payload,
                            uint32_t payload_bytes, uint8_t *buffer);
 
-/// Sends the verdict of a packet that the kernel gets back, also for backends whose library can't
-/// build the message. The packet must be one of the last receive call.
-/// - Returns the number of runs that were sent, or -errno.
-int queue_restate_verdict(struct queue *queue, const struct verdict_run *run);
+/// Returns true if the kernel gets a packet of these runs back.
+bool queue_restate_is_among(const struct verdict_run *runs, size_t count);
+
+/// Sends the verdicts of runs in one datagram, with the packets that the kernel gets back; also for
+/// backends whose library can't build such messages. The packets must be those of the last receive
+/// call.
+/// - runs: as many as verdict_batch_rest returns.
+/// - Returns the number of runs that were sent, or -errno: -EMSGSIZE if a packet is too long.
+int queue_restate_verdict(struct queue *queue, const struct verdict_run *runs, size_t count);
 
 #endif

@@ -157,9 +157,9 @@ struct queue {
     struct queue_packet *packets;
     size_t verdicts_max;  // maximum number of runs for which verdicts has room
     size_t verdicts_most; // maximum number of runs that the kernel accepts in one datagram
-    uint8_t *verdicts;    // buffer for verdict messages, QUEUE_VERDICT_BYTES per run
-    // Buffer for the verdict message of a packet that the kernel gets back, QUEUE_RESTATED_BYTES.
-    uint8_t *restated;
+    // Buffer for verdict messages: QUEUE_VERDICT_BYTES per run, and QUEUE_RESTATED_BYTES for
+    // packets that the kernel gets back.
+    uint8_t *verdicts;
     // Name of the system call that made queue_receive or queue_verdict fail.
     const char *failed_call;
     void *library; // library's handle: struct mnl_socket or struct nfq_handle

@@ -43,6 +43,7 @@ const struct counter_word counter_words[STATS_WORDS] = {
     {"undecidable", NULL, "undecidable", COUNTER_POLICY, true},
     {"undecided", NULL, "undecided", COUNTER_POLICY, true},
     {"without_ct_state", NULL, "without_ct_state", COUNTER_POLICY, true},
+    {"restated", NULL, "restated", COUNTER_POLICY, true},
     {"replies", "sent", "replies-sent", COUNTER_NONE, true},
     {"replies", "not_due", "replies-not-due", COUNTER_NONE, true},
     {"replies", "failed", "replies-failed", COUNTER_NONE, true},

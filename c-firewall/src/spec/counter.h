@@ -8,7 +8,7 @@
 
 enum {
     STATS_ALIGN = 128, // bytes: a cache line pair, which adjacent-line prefetch fetches together
-    STATS_WORDS = 58,  // the counters, which come one after the other
+    STATS_WORDS = 59,  // the counters, which come one after the other
 };
 
 /// The counters of a worker. Only 64-bit words: stats_snapshot copies them one by one in this
@@ -44,6 +44,8 @@ struct stats {
     uint64_t undecided;
     // Packets without a connection state where the policy asks for it.
     uint64_t without_ct_state;
+    // Packets given back to the kernel with the checksum that it had not written yet.
+    uint64_t restated;
     // Replies to rejected packets, by result.
     uint64_t replies[3];
     // Connections that were followed for their names, by result.

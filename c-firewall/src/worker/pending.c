@@ -20,7 +20,7 @@ bool pending_restated(const struct connections *connections, const struct follow
     const uint32_t is_pending = packet->skb_info & (NFQA_SKB_CSUMNOTREADY | NFQA_SKB_GSO);
     const bool is_whole = packet->payload_bytes == packet->original_bytes;
 
-    *restated = (struct verdict_restated){0};
+    *restated = (struct verdict_restated){.bytes = packet->payload_bytes};
     return is_pending == NFQA_SKB_CSUMNOTREADY && is_whole &&
            connection_decides(connections, followed, parsed) &&
            checksum_correct(parsed, &restated->place, &restated->checksum);

@@ -159,6 +159,7 @@ static void give_verdict(struct worker *worker, const struct queue_packet *packe
     // It can't fail: the batch has room for a run per packet.
     if (worker->evaluation.is_restated) {
         worker->evaluation.restated.index = index;
+        stats_add(&worker->stats.restated, 1);
         verdict_batch_restate(&worker->batch, packet->id, verdict, outcome.mark,
                               &worker->evaluation.restated);
     } else {

@@ -52,9 +52,8 @@ static void a_packet_that_does_not_fit_is_no_message(void **state) {
     free(buffer);
 }
 
-static void the_order_of_verdicts_stays(void **state) {
-    static const size_t counts[] = {1, 1, 1, 2};
-    const struct verdict_restated restated = {.index = 2, .place = 16, .checksum = 1};
+static void a_datagram_has_packets_among_other_verdicts(void **state) {
+    const struct verdict_restated restated = {.index = 2, .bytes = 60, .place = 16, .checksum = 1};
     struct verdict_batch *batch = calloc(1, sizeof *batch);
 
     (void)state;
@@ -68,11 +67,13 @@ static void the_order_of_verdicts_stays(void **state) {
     assert_int_equal(batch->count, 5);
     assert_int_equal(batch->runs[1].restated.index, 2);
     assert_int_equal(verdict_batch_rest(batch, 0), 0);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
-        assert_int_equal(verdict_batch_rest(batch, 9), counts[i]);
-        assert_int_equal(batch->runs[batch->sent].is_restated, i == 1 || i == 2);
-        batch->sent += counts[i];
-    }
+    assert_int_equal(verdict_batch_rest(batch, 2), 2);
+    assert_int_equal(verdict_batch_rest(batch, 9), 5);
+    assert_true(queue_restate_is_among(batch->runs, 5));
+    assert_true(queue_restate_is_among(batch->runs, 2));
+    assert_false(queue_restate_is_among(batch->runs, 1));
+    assert_false(queue_restate_is_among(batch->runs + 3, 2));
+    batch->sent = 5;
     assert_int_equal(verdict_batch_rest(batch, 9), 0);
     batch->sent = 1;
     verdict_batch_withhold(batch);
@@ -81,11 +82,34 @@ static void the_order_of_verdicts_stays(void **state) {
     free(batch);
 }
 
+static void long_packets_have_datagrams_of_their_own(void **state) {
+    static const uint32_t lengths[] = {VERDICT_RESTATED_TOGETHER - 1000, 1000, 1,
+                                       VERDICT_RESTATED_TOGETHER + 1, 1};
+    static const size_t counts[] = {2, 1, 1, 2};
+    struct verdict_batch *batch = calloc(1, sizeof *batch);
+
+    (void)state;
+    verdict_batch_begin(batch, VERDICT_DROP);
+    for (uint32_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        const struct verdict_restated restated = {.index = i, .bytes = lengths[i]};
+
+        verdict_batch_restate(batch, i + 1, VERDICT_ACCEPT, 0, &restated);
+    }
+    verdict_batch_add(batch, 6, VERDICT_ACCEPT, 0);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        assert_int_equal(verdict_batch_rest(batch, 9), counts[i]);
+        batch->sent += counts[i];
+    }
+    assert_false(verdict_batch_unsent(batch));
+    free(batch);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_message_has_the_mark_and_the_packet),
         cmocka_unit_test(a_packet_that_does_not_fit_is_no_message),
-        cmocka_unit_test(the_order_of_verdicts_stays),
+        cmocka_unit_test(a_datagram_has_packets_among_other_verdicts),
+        cmocka_unit_test(long_packets_have_datagrams_of_their_own),
     };
 
     return cmocka_run_group_tests_name("queue_restate", tests, NULL, NULL);

@@ -11,6 +11,10 @@ pub const PACKETS_MAX: usize = BATCH_MAX as usize;
 /// Maximum number of runs of a batch: all verdicts differ, and there is a gap before each packet and after the last
 /// packet.
 pub const RUNS_MAX: usize = 2 * PACKETS_MAX + 1;
+/// Maximum total length in bytes of packets that the kernel gets back in one datagram; a longer packet has a datagram
+/// of its own. A datagram of more than a page costs more than another system call: the kernel maps memory for it
+/// (netlink_alloc_large_skb).
+pub const RESTATED_TOGETHER: usize = 3072;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -44,6 +48,8 @@ pub const VERDICTS: [(Verdict, &str); COUNT] = [
 pub struct VerdictRestated {
     /// Index of the packet among the packets of the receive call.
     pub index: u32,
+    /// Length of the packet.
+    pub bytes: u32,
     /// Offset of the checksum from the IP header on.
     pub place: u32,
     /// Checksum in host order.
@@ -292,13 +298,20 @@ pub fn batch_unsent(batch: &VerdictBatch) -> bool {
     batch.sent < batch.count
 }
 
-/// Returns the unsent runs that one datagram can contain, at most `most` runs. A packet that the kernel gets back has a
-/// datagram of its own.
+/// Returns the unsent runs that one datagram can contain, at most `most` runs. Packets that the kernel gets back share a
+/// datagram up to RESTATED_TOGETHER.
 pub fn batch_rest(batch: &VerdictBatch, most: usize) -> &[VerdictRun] {
     let end = batch.count.min(batch.sent.saturating_add(most));
     let runs = batch.runs.get(batch.sent..end).unwrap_or_default();
-    let restated = runs.iter().position(|run| run.restated.is_some());
-    let together = restated.map_or(runs.len(), |place| place.max(1));
+    let mut bytes = 0;
+    let mut together = 0;
+    for run in runs {
+        bytes += run.restated.map_or(0, |restated| restated.bytes as usize);
+        if together > 0 && bytes > RESTATED_TOGETHER {
+            break;
+        }
+        together += 1;
+    }
     runs.get(..together).unwrap_or_default()
 }
 

@@ -120,8 +120,7 @@ pub fn prepare(settings: &QueueSettings) -> Result<Queue, Failure> {
         refresh: false,
         packets: vec![QueuePacket::default(); settings.batch as usize],
         verdicts_most: runs,
-        verdicts: vec![0; runs * VERDICT_BYTES],
-        restated: vec![0; RESTATED_BYTES],
+        verdicts: vec![0; runs * VERDICT_BYTES + RESTATED_BYTES],
         failed_call: "",
     })
 }
@@ -384,19 +383,20 @@ pub fn is_transient(error: Errno) -> bool {
 }
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size net.core.wmem_default limits. If the
-/// datagram is too long, sends nothing: halves `verdicts_most`, or drops the packet that it returns to the kernel.
+/// datagram is too long, sends nothing: halves `verdicts_most`, or drops the single packet that it returns to the
+/// kernel.
 fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
-    let restated = runs.first().filter(|run| run.restated.is_some());
-    let result = match (restated, queue.settings.kind) {
-        (Some(run), _) => queue::restate::verdict(queue, run),
-        (None, QueueKind::Classic) => queue::classic::verdict(queue, runs),
-        (None, QueueKind::Mnl) => queue::mnl::verdict(queue, runs),
-        (None, QueueKind::Raw) => queue::raw::verdict(queue, runs),
+    let is_restated = queue::restate::is_among(runs);
+    let result = match queue.settings.kind {
+        _ if is_restated => queue::restate::verdict(queue, runs),
+        QueueKind::Classic => queue::classic::verdict(queue, runs),
+        QueueKind::Mnl => queue::mnl::verdict(queue, runs),
+        QueueKind::Raw => queue::raw::verdict(queue, runs),
     };
     match result {
-        Err(Errno::EMSGSIZE) if restated.is_some() => verdict::batch_withhold(batch),
         Err(Errno::EMSGSIZE) if runs.len() > 1 => queue.verdicts_most = runs.len() / 2,
+        Err(Errno::EMSGSIZE) if is_restated => verdict::batch_withhold(batch),
         sent => batch.sent += sent?,
     }
     Ok(())

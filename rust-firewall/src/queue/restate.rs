@@ -3,17 +3,21 @@
 //! (nfqnl_mangle), and forgets the checksum that it was to write itself, at an offset that the packet's sender has
 //! chosen.
 
-use std::slice;
+use std::{mem, slice};
 
 use nix::errno::Errno;
 use sys_bindings::NFQA_PAYLOAD;
 
-use crate::packet::verdict::VerdictRun;
+use crate::packet::verdict::{VerdictRun, RESTATED_TOGETHER};
 use crate::queue::raw;
 use crate::queue::socket;
 use crate::queue::types::{Queue, RESTATED_BYTES, RESTATED_PAYLOAD_MAX, VERDICT_BYTES};
 
 const _: () = assert!(VERDICT_BYTES + (4 + RESTATED_PAYLOAD_MAX + 1) == RESTATED_BYTES);
+const _: () = assert!(
+    4 + RESTATED_PAYLOAD_MAX + 1 > RESTATED_TOGETHER * (1 + (4 + 4)),
+    "room in queue.verdicts for packets of at least one byte that share a datagram"
+);
 
 /// Writes the verdict message of a packet that the kernel gets back.
 /// - payload: the packet's bytes.
@@ -37,16 +41,39 @@ pub fn build(number: u16, run: &VerdictRun, payload: &[u8], buffer: &mut [u8]) -
     end
 }
 
-/// Sends the verdict of a packet that the kernel gets back, also for backends whose library can't build the message.
-/// The packet must be one of the last receive call. Returns the number of runs that were sent.
-pub fn verdict(queue: &mut Queue, run: &VerdictRun) -> Result<usize, Errno> {
-    let index = run.restated.unwrap_or_default().index;
-    let packet = queue.packets.get(index as usize).ok_or(Errno::EINVAL)?;
+/// Returns true if the kernel gets a packet of these runs back.
+pub fn is_among(runs: &[VerdictRun]) -> bool {
+    runs.iter().any(|run| run.restated.is_some())
+}
+
+/// Writes the verdict message of a run, with its packet if the kernel gets it back. Returns the number of bytes written;
+/// 0 if the packet is too long.
+fn build_run(queue: &Queue, run: &VerdictRun, buffer: &mut [u8]) -> usize {
+    let Some(restated) = run.restated else {
+        return raw::build_verdicts(queue.settings.number, slice::from_ref(run), buffer);
+    };
+    let packet = queue.packets.get(restated.index as usize);
+    let Some(packet) = packet.filter(|packet| packet.payload_bytes == restated.bytes) else {
+        return 0;
+    };
     let payload = socket::arena(&queue.socket, packet.payload_offset, packet.payload_bytes);
-    let length = build(queue.settings.number, run, payload, &mut queue.restated);
-    if length == 0 {
-        return Err(Errno::EMSGSIZE);
-    }
-    raw::send_whole(queue, queue.restated.get(..length).unwrap_or_default())?;
-    Ok(1)
+    build(queue.settings.number, run, payload, buffer)
+}
+
+/// Sends the verdicts of runs in one datagram, with the packets that the kernel gets back; also for backends whose
+/// library can't build such messages. The packets must be those of the last receive call. Returns the number of runs
+/// that were sent; fails with EMSGSIZE if a packet is too long.
+/// - runs: as many as `verdict::batch_rest` returns.
+pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
+    let mut verdicts = mem::take(&mut queue.verdicts);
+    let built = runs.iter().try_fold(0, |length, run| {
+        let buffer = verdicts.get_mut(length..).unwrap_or_default();
+        match build_run(queue, run, buffer) {
+            0 => Err(Errno::EMSGSIZE),
+            bytes => Ok(length + bytes),
+        }
+    });
+    queue.verdicts = verdicts;
+    raw::send_whole(queue, queue.verdicts.get(..built?).unwrap_or_default())?;
+    Ok(runs.len())
 }

@@ -245,10 +245,8 @@ pub struct Queue {
     pub packets: Vec<QueuePacket>,
     /// Maximum number of runs that the kernel accepts in one datagram.
     pub verdicts_most: usize,
-    /// Buffer for verdict messages, VERDICT_BYTES per run.
+    /// Buffer for verdict messages: VERDICT_BYTES per run, and RESTATED_BYTES for packets that the kernel gets back.
     pub verdicts: Vec<u8>,
-    /// Buffer for the verdict message of a packet that the kernel gets back, RESTATED_BYTES.
-    pub restated: Vec<u8>,
     /// Name of the system call that made `receive` or `verdict` fail.
     pub failed_call: &'static str,
 }

@@ -7,7 +7,7 @@ use std::slice;
 /// Bytes: a cache line pair, which adjacent-line prefetch fetches together.
 pub const STATS_ALIGN: usize = 128;
 /// Number of the counters.
-pub const STATS_WORDS: usize = 58;
+pub const STATS_WORDS: usize = 59;
 
 /// The counters of a worker: a running one's are atomic (`LiveStats`), a copy's are plain.
 /// `stats::snapshot` reads them in this order, which puts received before verdicts.
@@ -44,6 +44,8 @@ pub struct Stats<Word = u64> {
     pub undecided: Word,
     /// Packets without a connection state where the policy asks for it.
     pub without_ct_state: Word,
+    /// Packets given back to the kernel with the checksum that it had not written yet.
+    pub restated: Word,
     /// Replies to rejected packets, by result.
     pub replies: [Word; 3],
     /// Connections that were followed for their names, by result.
@@ -73,6 +75,7 @@ impl<Word> Stats<Word> {
             slice::from_ref(&self.undecidable),
             slice::from_ref(&self.undecided),
             slice::from_ref(&self.without_ct_state),
+            slice::from_ref(&self.restated),
             &self.replies[..],
             &self.connections[..],
             &self.answers[..],
@@ -99,6 +102,7 @@ impl<Word> Stats<Word> {
             slice::from_mut(&mut self.undecidable),
             slice::from_mut(&mut self.undecided),
             slice::from_mut(&mut self.without_ct_state),
+            slice::from_mut(&mut self.restated),
             &mut self.replies[..],
             &mut self.connections[..],
             &mut self.answers[..],
@@ -361,6 +365,7 @@ pub static COUNTER_WORDS: [CounterWord; STATS_WORDS] = [
         CounterText::Policy,
         true,
     ),
+    word("restated", None, "restated", CounterText::Policy, true),
     word(
         "replies",
         Some("sent"),

@@ -39,6 +39,7 @@ pub fn restated(
     let (place, checksum) = checksum::correct(parsed)?;
     Some(VerdictRestated {
         index: 0,
+        bytes: packet.payload_bytes,
         place,
         checksum,
     })

@@ -186,6 +186,7 @@ fn give_verdict(own: &mut Own, packet: &QueuePacket, index: usize) {
     let _ = match own.evaluation.restated.take() {
         Some(mut restated) => {
             restated.index = index as u32;
+            stats::add(&own.shared.stats.restated, 1);
             verdict::batch_restate(batch, packet.id, verdict, mark, &restated)
         }
         None => verdict::batch_add(batch, packet.id, verdict, mark),

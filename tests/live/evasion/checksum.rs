@@ -20,7 +20,7 @@ use super::queries;
 use super::strategies::steps;
 use super::tried::{self, all_completed, none_completed, patience, Tried};
 use super::wire::{self, Outside, Version};
-use super::{By, ALLOWED, ALLOW_LIST, BLOCK_LIST, DENIED};
+use super::{By, Running, ALLOWED, ALLOW_LIST, BLOCK_LIST, DENIED};
 
 /// Offset within the name of the two bytes that the checksum replaces.
 const WITHIN_NAME: usize = 6;
@@ -98,7 +98,16 @@ fn unsummed() -> anyhow::Result<(Net, Link)> {
     Ok((net, link))
 }
 
-/// Checks that the server answers without a firewall, and that no name passes with one.
+/// Checks that a firewall has given at least `least` packets back to the kernel; 0: none.
+fn check_restated(running: &Running, least: u64) -> anyhow::Result<()> {
+    let restated = running.restated()?;
+    let is_expected = restated >= least && (least > 0 || restated == 0);
+    ensure!(is_expected, "{restated} packets given back, not {least}");
+    Ok(())
+}
+
+/// Checks that the server answers without a firewall, and that no name passes with one: the packets are given back, or
+/// the kernel writes their checksums before it queues them (--gso off).
 /// - options: additional options of a twin that decides.
 pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
     let block_list = BLOCK_LIST.replace("denied.example", "amxxed.example");
@@ -107,6 +116,7 @@ pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
         all_completed(&try_both(&net, &link, true)?)?;
         let running = by.start_with(&net, text, options)?;
         none_completed(&try_both(&net, &link, false)?)?;
+        check_restated(&running, if options.is_empty() { 2 } else { 0 })?;
         running.finish()?;
     }
     Ok(())
@@ -144,10 +154,12 @@ fn query_filled_in(twin: Twin) -> anyhow::Result<()> {
     all_completed(&ask_both(&scene, &link, true)?)?;
     let running = By::Twin(twin).start(&scene.net, queries::BLOCK_LIST)?;
     none_completed(&ask_both(&scene, &link, false)?)?;
+    check_restated(&running, 2)?;
     running.finish()
 }
 
-/// Checks that clients reach the server whose kernel leaves the checksum in its own place to the firewall's kernel.
+/// Checks that clients reach the server whose kernel leaves the checksum in its own place to the firewall's kernel, and
+/// that their SYN, ACK and hello are given back.
 fn honest(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let hello = hello::tls(ALLOWED, 0);
@@ -164,6 +176,7 @@ fn honest(twin: Twin) -> anyhow::Result<()> {
             stream.read_exact(&mut answer)?;
             ensure!(answer == hello.answer, "{to} answers {answer:?}");
         }
+        check_restated(&running, 6)?;
         running.finish()?;
     }
     Ok(())

@@ -267,6 +267,14 @@ impl By {
 }
 
 impl Running {
+    /// Returns the number of packets that were given back to the kernel with their checksum.
+    pub fn restated(&self) -> anyhow::Result<u64> {
+        match self {
+            Running::Twin { firewall, .. } => Ok(firewall.settled_ledger()?.total.restated),
+            Running::Stage(stage) => stage.restated(),
+        }
+    }
+
     pub fn finish(self) -> anyhow::Result<()> {
         match self {
             Running::Twin { firewall, .. } => firewall.finish().map(drop),

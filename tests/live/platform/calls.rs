@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The twins make the same system calls for a packet. Otherwise a benchmark would compare designs, not languages.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::place::{namespace_with, LOCALHOST};
+use testbed::proc;
 use testbed::strace::{Calls, Trace};
-use testbed::traffic::{udp_client, udp_exchange, UdpFlood, UdpServer};
+use testbed::traffic::{udp_client, udp_client_to, udp_exchange, UdpFlood, UdpServer};
 use testbed::twin::{Twin, BACKENDS, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Case;
@@ -25,6 +27,8 @@ pub fn cases() -> Vec<Case> {
         for twin in TWINS {
             let name = format!("calls/flood/{}/{backend}", twin.name());
             cases.push(Case::new(name, 240, move || flood(twin, backend)));
+            let name = format!("calls/given-back/{}/{backend}", twin.name());
+            cases.push(Case::new(name, 240, move || given_back(twin, backend)));
         }
     }
     cases
@@ -154,5 +158,51 @@ fn flood(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
         total > 0 && per_packet < 0.2,
         "{per_packet:.3} calls a packet: {calls:?}"
     );
+    Ok(())
+}
+
+/// Policy that reads names, so that the firewall gives queries back to the kernel with their checksum.
+const NAMES: &str = r#"table ip t {
+	chain c {
+		type filter hook output priority 0; policy accept;
+		udp dport 53 dns name "denied.example" drop
+	}
+}
+"#;
+const QUERY: &[u8] = b"\0\x01\x01\0\0\x01\0\0\0\0\0\0\x07allowed\x07example\0\0\x01\0\x01";
+
+/// Checks that one call answers all packets of a batch, if they are given back to the kernel with their checksum.
+fn given_back(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
+    const BATCHES: u64 = 50; // more receive calls than the main thread makes at the start
+    const PACKETS: u64 = 10;
+    let namespace = namespace_with("loopback-names")?;
+    let trace = Trace::new("given-back");
+    let folder = Folder::new()?;
+    let policy = folder.write("policy.nft", NAMES)?;
+    let arguments = ["--backend", backend, "--policy", &policy, "--json"];
+    let firewall = Firewall::start_under(&namespace, &trace.wrapper(), twin, &arguments)?;
+    let server = SocketAddr::from((LOCALHOST, 53));
+    let _unread = namespace.enter(|| UdpSocket::bind(server))?;
+    let client = udp_client_to(&namespace, server)?;
+    let asleep = || firewall.is_idle();
+    let tracer = proc::parent(firewall.pid)?;
+    for _ in 0..BATCHES {
+        until("the worker sleeps in poll", PATIENCE, asleep)?;
+        // The worker stops at the end of its poll, until the tracer continues: then all packets wait.
+        proc::stop(tracer)?;
+        let sent: Result<Vec<_>, _> = (0..PACKETS).map(|_| client.send(QUERY)).collect();
+        proc::signal(tracer, libc::SIGCONT);
+        sent?;
+    }
+    let ledger = firewall.settled_ledger()?.total;
+    firewall.stop()?.total.check_reconciled()?;
+    let calls = trace.calls_between_polls()?;
+    println!("{}/{backend}: {calls:?}", twin.name());
+    ensure!(
+        ledger.restated == BATCHES * PACKETS,
+        "{} given back",
+        ledger.restated
+    );
+    ensure!(calls.get("sendto") == Some(&BATCHES), "{calls:?}");
     Ok(())
 }

@@ -152,7 +152,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
     };
     let policy = format!(
         "{},\"replies\":{{{}}},\"connections\":{{{}}},\"answers\":{{{}}},\"elements\":{{{}}},",
-        zeros("undecidable undecided without_ct_state"),
+        zeros("undecidable undecided without_ct_state restated"),
         zeros("sent not_due failed"),
         zeros("opened other tls quic http dns denied evasion unreadable evicted"),
         zeros("learned empty other unasked unreadable"),

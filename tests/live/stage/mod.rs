@@ -180,6 +180,11 @@ impl Stage {
         Ok(self.firewall.settled_ledger()?.total.received)
     }
 
+    /// Returns the number of packets that were given back to the kernel with their checksum.
+    pub fn restated(&self) -> anyhow::Result<u64> {
+        Ok(self.firewall.settled_ledger()?.total.restated)
+    }
+
     /// Ends the firewall. Warnings on its stderr are allowed.
     fn end(self) -> anyhow::Result<()> {
         let ended = self.firewall.end_by(libc::SIGTERM)?;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The verdict that gives a packet back to the kernel, and its place among other verdicts.
 
-use rust_firewall::packet::verdict::{self, Verdict, VerdictBatch, VerdictRestated, VerdictRun};
-use rust_firewall::queue::restate::build;
+use rust_firewall::packet::verdict::{
+    self, Verdict, VerdictBatch, VerdictRestated, VerdictRun, RESTATED_TOGETHER,
+};
+use rust_firewall::queue::restate::{build, is_among};
 use rust_firewall::queue::{RESTATED_BYTES, RESTATED_PAYLOAD_MAX};
 use sys_bindings::NF_ACCEPT;
 
@@ -19,6 +21,7 @@ fn run_at(place: u32) -> VerdictRun {
         gap: false,
         restated: Some(VerdictRestated {
             index: 0,
+            bytes: PAYLOAD.len() as u32,
             place,
             checksum: 0x1234,
         }),
@@ -51,9 +54,10 @@ fn a_packet_that_does_not_fit_is_no_message() {
 }
 
 #[test]
-fn the_order_of_verdicts_stays() {
+fn a_datagram_has_packets_among_other_verdicts() {
     let restated = VerdictRestated {
         index: 2,
+        bytes: 60,
         place: 16,
         checksum: 1,
     };
@@ -69,15 +73,36 @@ fn the_order_of_verdicts_stays() {
     verdict::batch_add(&mut batch, 6, Verdict::Drop, 0).unwrap();
     assert_eq!(batch.count, 5);
     assert!(verdict::batch_rest(&batch, 0).is_empty());
-    for (count, index) in [(1, None), (1, Some(2)), (1, Some(2)), (2, None)] {
-        let runs = verdict::batch_rest(&batch, 9);
-        assert_eq!(runs.len(), count);
-        assert_eq!(runs[0].restated.map(|restated| restated.index), index);
-        batch.sent += count;
-    }
+    assert_eq!(verdict::batch_rest(&batch, 2).len(), 2);
+    let runs = verdict::batch_rest(&batch, 9);
+    let indices = runs.iter().map(|run| run.restated.map(|it| it.index));
+    assert!(indices.eq([None, Some(2), Some(2), None, None]));
+    assert!(is_among(runs) && is_among(&runs[..2]));
+    assert!(!is_among(&runs[..1]) && !is_among(&runs[3..]));
+    batch.sent = 5;
     assert!(verdict::batch_rest(&batch, 9).is_empty());
     batch.sent = 1;
     verdict::batch_withhold(&mut batch);
     assert_eq!(batch.runs[1].restated, None);
     assert_eq!(batch.runs[1].kernel, verdict::kernel(Verdict::Drop, 0));
+}
+
+#[test]
+fn long_packets_have_datagrams_of_their_own() {
+    let most = RESTATED_TOGETHER as u32;
+    let mut batch = VerdictBatch::default();
+    verdict::batch_begin(&mut batch, Verdict::Drop);
+    for (id, bytes) in (1..).zip([most - 1000, 1000, 1, most + 1, 1]) {
+        let restated = VerdictRestated {
+            bytes,
+            ..VerdictRestated::default()
+        };
+        verdict::batch_restate(&mut batch, id, Verdict::Accept, 0, &restated).unwrap();
+    }
+    verdict::batch_add(&mut batch, 6, Verdict::Accept, 0).unwrap();
+    for count in [2, 1, 1, 2] {
+        assert_eq!(verdict::batch_rest(&batch, 9).len(), count);
+        batch.sent += count;
+    }
+    assert!(!verdict::batch_unsent(&batch));
 }

@@ -215,7 +215,7 @@ const BUSY_OBJECT: &str = "\
     \"tcp-short\":1,\"tcp-data-offset\":0,\"udp-short\":0,\"udp-length\":0,\"icmp-short\":0,\
     \"icmpv6-short\":0,\"netlink\":2},\"beyond_copy\":4,\"truncated\":5,\"without_id\":20,\
     \"gaps\":21,\"overruns\":6,\"send_retries\":22,\"undecidable\":0,\"undecided\":0,\
-    \"without_ct_state\":0,\"replies\":{\"sent\":0,\"not_due\":0,\"failed\":0},\
+    \"without_ct_state\":0,\"restated\":0,\"replies\":{\"sent\":0,\"not_due\":0,\"failed\":0},\
     \"connections\":{\"opened\":0,\"other\":0,\"tls\":0,\"quic\":0,\"http\":0,\"dns\":0,\
     \"denied\":0,\"evasion\":0,\"unreadable\":0,\"evicted\":0},\"answers\":{\"learned\":0,\
     \"empty\":0,\"other\":0,\"unasked\":0,\"unreadable\":0},\

@@ -57,6 +57,7 @@ fn busy() -> Ledger {
         undecidable: 9,
         undecided: 10,
         without_ct_state: 11,
+        restated: 12,
         gaps: 13,
         send_retries: 14,
         replies: [17, 2, 1],
