@@ -135,7 +135,7 @@ table inet host { # handle 9
             flowtable: "fast".to_owned(),
             handle: "5".to_owned(),
         };
-        assert_eq!(found, [flow.clone()]);
+        assert_eq!(found, std::slice::from_ref(&flow));
         let said = flow.to_string();
         assert!(
             said.starts_with("table inet router, chain forward: flow add @fast takes connections past this policy"),
