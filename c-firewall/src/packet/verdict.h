@@ -16,8 +16,8 @@ enum {
     // and after the last packet.
     VERDICT_RUNS_MAX = 2 * VERDICT_PACKETS_MAX + 1,
     // Maximum total length in bytes of packets that the kernel gets back in one datagram; a longer
-    // packet has a datagram of its own. A datagram of more than a page costs more than another
-    // system call: the kernel maps memory for it (netlink_alloc_large_skb).
+    // packet has a datagram of its own. Most datagrams then stay below a page; for larger
+    // ones kernels may map memory (netlink_alloc_large_skb).
     VERDICT_RESTATED_TOGETHER = 3072,
 };
 

@@ -222,7 +222,8 @@ static void several_queues_have_a_total(void **state) {
     ",\"reject\":0,\"mark\":0,\"repeat\":0,\"requeue\":0},\"refused\":0,"
 #define JSON_ODD                                                                                   \
     "\"without_id\":0,\"gaps\":0,\"overruns\":0,\"send_retries\":0,\"undecidable\":0,"             \
-    "\"undecided\":0,\"without_ct_state\":0,\"restated\":0,\"replies\":{\"sent\":0,\"not_due\":0,\"failed\":0},"  \
+    "\"undecided\":0,\"without_ct_state\":0,\"restated\":0,\"replies\":{\"sent\":0,\"not_due\":0," \
+    "\"failed\":0},"                                                                               \
     "\"connections\":{\"opened\":0,\"other\":0,\"tls\":0,\"quic\":0,\"http\":0,\"dns\":0,"         \
     "\"denied\":0,\"evasion\":0,\"unreadable\":0,\"evicted\":0},\"answers\":{\"learned\":0,"       \
     "\"empty\":0,\"other\":0,\"unasked\":0,\"unreadable\":0},"                                     \

@@ -12,8 +12,7 @@ pub const PACKETS_MAX: usize = BATCH_MAX as usize;
 /// packet.
 pub const RUNS_MAX: usize = 2 * PACKETS_MAX + 1;
 /// Maximum total length in bytes of packets that the kernel gets back in one datagram; a longer packet has a datagram
-/// of its own. A datagram of more than a page costs more than another system call: the kernel maps memory for it
-/// (netlink_alloc_large_skb).
+/// of its own. Most datagrams then stay below a page; for larger ones kernels may map memory (netlink_alloc_large_skb).
 pub const RESTATED_TOGETHER: usize = 3072;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
