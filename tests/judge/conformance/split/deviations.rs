@@ -24,6 +24,8 @@ pub struct Differing<'a> {
     pub split: &'a Fate,
     /// True if conntrack assigns the packet to no connection.
     pub is_lost: bool,
+    /// True if the split policy queues the packet for its names.
+    pub is_asked: bool,
     /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
     /// True if the split policy queues no packet of its connection, and an earlier packet of the connection was sent.
@@ -207,18 +209,27 @@ fn destination_port(packet: &[u8]) -> Option<u16> {
         .then(|| u16::from_be_bytes([port[0], port[1]]))
 }
 
-/// Returns true if a value or range is before ` . "NAME"` in an element of a policy, and contains a port.
+/// Returns true if an element of a key of ports and names contains a port. An element is `VALUE . "HOST"`, and a host's
+/// name has a dot.
 fn fits_an_element(policy: &str, port: u16) -> bool {
-    let mut before: Vec<&str> = policy.split(" . \"").collect();
-    before.pop();
     let last = |text: &str| -> Option<(u16, u16)> {
         let word = text.rsplit([' ', '{', '\t', '\n']).next()?;
         let (low, high) = word.split_once('-').unwrap_or((word, word));
         Some((low.parse().ok()?, high.parse().ok()?))
     };
-    // A key of other fields than ports fits all packets.
-    let is_within = |text: &str| last(text).is_none_or(|(low, high)| (low..=high).contains(&port));
-    before.into_iter().any(is_within)
+    let is_host = |behind: &str| {
+        behind
+            .split('"')
+            .next()
+            .is_some_and(|word| word.contains('.'))
+    };
+    let mut elements = policy.match_indices(" . \"");
+    elements.any(|(at, dot)| {
+        // A key of other fields than ports fits all packets.
+        let range = last(&policy[..at]);
+        is_host(&policy[at + dot.len()..])
+            && range.is_none_or(|(low, high)| (low..=high).contains(&port))
+    })
 }
 
 fn key_with_a_name(case: &Differing) -> bool {
@@ -227,8 +238,12 @@ fn key_with_a_name(case: &Differing) -> bool {
 }
 
 fn behind_authentication(case: &Differing) -> bool {
-    let is_dropped = case.split.is_stopped() || case.whole.passed == case.split.passed;
-    is_dropped && deviations::is_authenticated(&case.act.shot.bytes)
+    let is_within = |hook| case.whole.passed.contains(hook);
+    deviations::is_authenticated(&case.act.shot.bytes)
+        && (case.is_asked || case.is_lost)
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
+        && case.split.answers.is_empty()
 }
 
 fn answers_in_own_chains(case: &Differing) -> bool {

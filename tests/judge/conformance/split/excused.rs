@@ -58,6 +58,7 @@ impl Sitting {
                     whole: &fates[0],
                     split: &fates[2],
                     is_lost: reports[2].lost.contains(&number),
+                    is_asked: reports[2].asked.contains(&number),
                     is_denied: act.connection.is_some_and(|one| denied.contains(&one)),
                     is_unasked: unasked.contains(&number),
                 };
@@ -104,7 +105,7 @@ impl Sitting {
         let all = [
             (deviations::NO_CONNECTION, lost(acts, reports)),
             (deviations::DENIED, denied(acts, reports)),
-            (deviations::AUTHENTICATED, authenticated(acts)),
+            (deviations::AUTHENTICATED, authenticated(acts, reports)),
             (deviations::BOTH_WAYS, stopped(acts, reports)),
         ];
         let first = all.into_iter().find(|(_, uncounted)| !uncounted.is_empty());
