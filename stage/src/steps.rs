@@ -54,6 +54,20 @@ const BOUNDS: [&str; 2] = ["limit", "quota"];
 /// Words in an element of a map that don't belong to its key.
 const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
+/// Fields whose value is a transport protocol.
+const OF_PROTOCOLS: [&str; 3] = ["meta l4proto", "ip protocol", "ip6 nexthdr"];
+
+/// Returns the number of a transport protocol that other matches of a rule may require.
+fn protocol(word: &str) -> Option<u8> {
+    Some(match word {
+        "icmp" => 1,
+        "tcp" => 6,
+        "udp" => 17,
+        "icmpv6" | "ipv6-icmp" => 58,
+        _ => return None,
+    })
+}
+
 /// Key and value of each element of a map.
 type Elements = Vec<(String, Vec<String>)>;
 
@@ -181,7 +195,18 @@ impl Reader<'_> {
         if keys.is_empty() {
             return None;
         }
-        self.matches += &format!("{key} {{ {} }} ", keys.join(", "));
+        let single = match keys.as_slice() {
+            [one] if OF_PROTOCOLS.contains(&key.as_str()) => protocol(one),
+            _ => None,
+        };
+        // nft refuses matches of another protocol after a match of a single one.
+        self.matches += &match single {
+            Some(number) => {
+                let (below, above) = (number - 1, number + 1);
+                format!("{key} != {{ 0-{below}, {above}-255 }} ")
+            }
+            None => format!("{key} {{ {} }} ", keys.join(", ")),
+        };
         Some(())
     }
 

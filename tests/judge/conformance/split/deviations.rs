@@ -93,8 +93,13 @@ const KEY: &str = "key-with-a-name";
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 13] = [
+const RECOGNISERS: [Recogniser; 14] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
+    (
+        "reset-of-the-other-end",
+        reset_of_the_other_end,
+        After::Same,
+    ),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
@@ -129,6 +134,15 @@ fn number_of_the_reset(case: &Differing) -> bool {
         && ends(case.whole)
             .iter()
             .all(|ends| ends.starts_with("tcp reset"))
+}
+
+fn reset_of_the_other_end(case: &Differing) -> bool {
+    let (whole, split) = (&case.whole.answers, &case.split.answers);
+    case.whole.passed == case.split.passed
+        && case.act.connection.is_some()
+        && !whole.is_empty()
+        && whole.iter().all(|answer| split.contains(answer))
+        && split.iter().all(|answer| answer.0.starts_with("tcp reset"))
 }
 
 fn own_errors(case: &Differing) -> bool {
@@ -197,12 +211,9 @@ fn marked_by_a_name(case: &Differing) -> bool {
     marks_by_name(case.policy)
 }
 
-/// Returns the destination port of a packet whose TCP or UDP header follows its IP header directly.
+/// Returns the destination port of a TCP or UDP packet.
 fn destination_port(packet: &[u8]) -> Option<u16> {
-    let (protocol, header) = match packet[0] >> 4 {
-        4 => (packet[9], usize::from(packet[0] & 15) * 4),
-        _ => (packet[6], 40),
-    };
+    let (protocol, header) = deviations::transport(packet, |_| true);
     let port = packet.get(header + 2..header + 4)?;
     [TCP, UDP]
         .contains(&protocol)
@@ -234,7 +245,8 @@ fn fits_an_element(policy: &str, port: u16) -> bool {
 
 fn key_with_a_name(case: &Differing) -> bool {
     let port = destination_port(&case.act.shot.bytes);
-    has_key(case.policy) && port.is_some_and(|port| !fits_an_element(case.policy, port))
+    case.policy.lines().any(has_element_key)
+        && port.is_some_and(|port| !fits_an_element(case.policy, port))
 }
 
 fn behind_authentication(case: &Differing) -> bool {
@@ -318,7 +330,8 @@ fn is_key_rule(rule: &str) -> bool {
 
 /// Returns true if a rule does not apply to packets for which a key with a name has no element.
 fn has_element_key(rule: &str) -> bool {
-    is_key_rule(rule) && !rule.contains("!=")
+    let mut names = rule.split(" . ").filter(|part| has_name(part));
+    is_key_rule(rule) && names.all(|part| part.split(' ').nth(2) != Some("!="))
 }
 
 fn has_key(policy: &str) -> bool {
