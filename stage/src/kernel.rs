@@ -169,8 +169,21 @@ impl Kernel<'_> {
         format!("ct mark & {is_settled:#010x} == {now:#010x} meta l4proto tcp tcp flags & (syn | rst) == 0{no_dns}")
     }
 
+    /// Returns the rules for later fragments, whose ports the chain `stage-ports` must not read: kernels up to 6.18 read
+    /// other bytes as ports (nft_payload_fast_eval). A match of ports does not hold for a packet that ends before its
+    /// ports. The queries of both can't be read.
+    fn fragments(family: &str) -> String {
+        let all = [
+            ("ip6", "ip frag-off & 0x1fff != 0"),
+            ("ip", "frag frag-off != 0"),
+        ];
+        let own = all.iter().filter(|(other, _)| *other != family);
+        own.map(|(_, found)| format!("\t\t{found} goto stage-lost\n"))
+            .collect()
+    }
+
     /// Writes the chains that all hooks of a table share.
-    fn shared(&self, text: &mut String, generation: u32) {
+    fn shared(&self, text: &mut String, family: &str, generation: u32) {
         let (mask, layout) = (self.layout.mask(), &self.layout);
         let dns = match self.asks_questions() {
             true => format!("\t\t{DNS} goto stage-queue\n\t\ttcp sport 53 goto stage-queue\n"),
@@ -197,10 +210,11 @@ impl Kernel<'_> {
                 "\n\tchain stage-refuse {{\n\t\t{refuse}\n\t}}\n\n\tchain stage-passed {{\n\t\t{clear}\n\t}}\n"
             );
         }
-        // A match of ports does not hold for a packet that ends before its ports. Its query can't be read.
         if self.asks_questions() {
-            text.push_str(
-                "\n\tchain stage-ports {\n\t\tth dport >= 0 return\n\t\tgoto stage-lost\n\t}\n",
+            let _ = write!(
+                text,
+                "\n\tchain stage-ports {{\n{}\t\tth dport >= 0 return\n\t\tgoto stage-lost\n\t}}\n",
+                Self::fragments(family)
             );
         }
         let mut keep = |name: String, first: &str, mark: u32| {
@@ -312,7 +326,7 @@ impl Kernel<'_> {
                 self.names(&mut chains, &table.family, (name, hook), names);
                 self.keep(&mut chains, name, keep, generation);
             }
-            self.shared(&mut chains, generation);
+            self.shared(&mut chains, &table.family, generation);
             text += &chains;
             text += "}\n";
         }

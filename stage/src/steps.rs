@@ -6,11 +6,13 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::ops::Range;
 
+use crate::boxes;
 use crate::kernel::{of_ports, NOT_OF_DNS, OF_DNS};
 use crate::key::Use;
 use crate::lookup::{self, Lookup};
 use crate::matches;
 use crate::names::{Ask, NameRule};
+use crate::others::Others;
 use crate::reach::Ways;
 use crate::reject;
 use crate::token::Kind;
@@ -51,6 +53,20 @@ const EFFECTS: [&str; 10] = [
 const BOUNDS: [&str; 2] = ["limit", "quota"];
 /// Words in an element of a map that don't belong to its key.
 const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
+
+/// Fields whose value is a transport protocol.
+const OF_PROTOCOLS: [&str; 3] = ["meta l4proto", "ip protocol", "ip6 nexthdr"];
+
+/// Returns the number of a transport protocol that other matches of a rule may require.
+fn protocol(word: &str) -> Option<u8> {
+    Some(match word {
+        "icmp" => 1,
+        "tcp" => 6,
+        "udp" => 17,
+        "icmpv6" | "ipv6-icmp" => 58,
+        _ => return None,
+    })
+}
 
 /// Key and value of each element of a map.
 type Elements = Vec<(String, Vec<String>)>;
@@ -179,7 +195,18 @@ impl Reader<'_> {
         if keys.is_empty() {
             return None;
         }
-        self.matches += &format!("{key} {{ {} }} ", keys.join(", "));
+        let single = match keys.as_slice() {
+            [one] if OF_PROTOCOLS.contains(&key.as_str()) => protocol(one),
+            _ => None,
+        };
+        // nft refuses matches of another protocol after a match of a single one.
+        self.matches += &match single {
+            Some(number) => {
+                let (below, above) = (number - 1, number + 1);
+                format!("{key} != {{ 0-{below}, {above}-255 }} ")
+            }
+            None => format!("{key} {{ {} }} ", keys.join(", ")),
+        };
         Some(())
     }
 
@@ -205,17 +232,37 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Adds a way for the verdict of each element of a lookup of names. Adds none if the key also has other fields.
-    fn looked_up(&mut self, lookup: &Lookup) {
-        if !lookup.fields.texts.is_empty() {
-            return;
+    /// Returns the match of elements by the fields of their key that are no names; empty if there are none.
+    fn others(lookup: &Lookup, elements: &[&Others]) -> String {
+        let fields = &lookup.fields;
+        if fields.texts.is_empty() {
+            return String::new();
         }
+        let values = elements
+            .iter()
+            .map(|others| fields.print(others).join(" . "));
+        let values: Vec<String> = values.collect();
+        format!("{} {{ {} }} ", fields.texts.join(" . "), values.join(", "))
+    }
+
+    /// Adds a way for the verdict of each element of a lookup of names.
+    fn looked_up(&mut self, lookup: &Lookup) {
         for element in &lookup.elements {
             let words: Vec<&str> = element.leads.split(' ').collect();
             if let Some(Some(lead)) = self.target(&words) {
-                self.lead("", lead);
+                self.lead(&Self::others(lookup, &[&element.others]), lead);
             }
         }
+    }
+
+    /// Adds the match of a lookup's other fields, without its names. Returns None if the elements are too many.
+    fn member(&mut self, lookup: &Lookup) -> Option<()> {
+        let elements = lookup.elements.iter();
+        let all = elements.map(|element| (element.others.clone(), ()));
+        let apart = boxes::first_counts(all.collect())?;
+        let apart: Vec<&Others> = apart.iter().map(|(others, ())| others).collect();
+        self.matches += &Self::others(lookup, &apart);
+        Some(())
     }
 
     /// Skips a match or lookup of names at a token. Returns the token after it; Some(None) if the rule ends there; None
@@ -240,13 +287,15 @@ impl Reader<'_> {
         if asks.any(Ask::is_of_dns) && lookup.of != Use::NotMember {
             self.matches += &of_ports(&OF_DNS);
         }
+        // A rule whose other fields a statement may have changed counts as one that does not hold.
+        let has_others = !lookup.fields.texts.is_empty();
         match lookup.of {
+            _ if has_others && self.is_changed(&lookup.tokens) => Some(None),
             Use::Verdict => {
                 self.looked_up(lookup);
                 Some(None)
             }
-            // The other fields are not compared here. The rule counts as a rule that does not hold.
-            Use::Member if !lookup.fields.texts.is_empty() => Some(None),
+            Use::Member => Some(self.member(lookup).map(|()| lookup.tokens.end)),
             _ => Some(Some(lookup.tokens.end)),
         }
     }

@@ -175,8 +175,13 @@ fn packets_that_end_before_their_ports_are_lost() {
     let at = |words: &str| lines.iter().position(|line| *line == words).unwrap();
     let chain = at("chain stage-ports {");
     assert_eq!(
-        lines[chain + 1..chain + 3],
-        ["th dport >= 0 return", "goto stage-lost"]
+        lines[chain + 1..chain + 5],
+        [
+            "ip frag-off & 0x1fff != 0 goto stage-lost",
+            "frag frag-off != 0 goto stage-lost",
+            "th dport >= 0 return",
+            "goto stage-lost"
+        ]
     );
     // Those whose protocol the kernel can't see, too.
     let unseen = at("meta l4proto >= 0 accept");

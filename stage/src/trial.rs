@@ -408,6 +408,26 @@ mod tests {
     }
 
     #[test]
+    fn a_key_with_a_name_is_tried_by_its_other_fields() {
+        let rules = |found: &str| {
+            format!("{NAME} jump keyed\n}}\nchain keyed {{\ntcp dport . tls sni {found}")
+        };
+        let tried = trials(&rules(
+            "{ 80 . \"a.example\", 1-90 . \"b.example\" } accept",
+        ));
+        let want = "tcp dport { 1-90 } accept";
+        assert!(tried.contains(&want.to_owned()), "{tried:?}");
+        let tried = trials(&rules(
+            "vmap { 80 . \"a.example\" : accept, 90 . \"b.example\" : drop }",
+        ));
+        assert!(
+            tried.contains(&"tcp dport { 80 } accept".to_owned()),
+            "{tried:?}"
+        );
+        assert!(!tried.concat().contains("90"), "{tried:?}");
+    }
+
+    #[test]
     fn a_chain_is_tried_without_its_effects() {
         let tried = trials(&format!("{NAME} jump yes"));
         assert!(

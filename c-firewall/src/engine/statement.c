@@ -119,6 +119,15 @@ enum decide_why statement_walk(struct walk *walk, const struct compile_op *op,
     return matches_why_not(found);
 }
 
+enum decide_why statement_look_up(const struct walk *walk, const struct compile_op *op) {
+    uint32_t element;
+
+    if ((op->kind != COMPILE_MARK_MAP && op->kind != COMPILE_VMAP) ||
+        !(matches_looks_at(walk->compiled, op) & POLICY_FIELDS_OF_NAMES))
+        return DECIDE_HELD;
+    return matches_why_not(matches_find(walk->compiled, &walk->fields, op, &element));
+}
+
 void statement_record(const struct walk *walk, uint32_t rule, uint32_t statement,
                       enum decide_why why, const struct set_target *target, bool may) {
     const struct compile_rule *walked = &walk->compiled->rules[rule];

@@ -21,6 +21,10 @@ enum decide_why statement_meets(const struct walk *walk, uint32_t needs);
 enum decide_why statement_walk(struct walk *walk, const struct compile_op *op,
                                struct set_target *target);
 
+/// Looks up the key of a map without the effects of its statement, if the key has names. Returns
+/// DECIDE_HELD for any other statement.
+enum decide_why statement_look_up(const struct walk *walk, const struct compile_op *op);
+
 /// Returns the statements of a rule.
 static inline const struct compile_op *statement_ops(const struct walk *walk,
                                                      const struct compile_rule *rule) {

@@ -13,8 +13,8 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
     __attribute__((cold, noinline));
 
 /// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up
-/// to its first statement with an effect. If another match fails, the rule does not hold, whatever
-/// the unknown value is.
+/// to its first statement with an effect. If another match or a map of names fails, the rule does
+/// not hold, whatever the unknown value is.
 /// - statement: in: index of the statement with the unknown value; out: index of the match that
 ///   fails, if a match fails.
 /// - why: DECIDE_BEYOND or DECIDE_UNKNOWN.
@@ -28,15 +28,20 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
     const struct compile_op *ops = statement_ops(walk, rule);
     uint64_t read = matches_looks_at(walk->compiled, &ops[*statement]);
 
-    for (uint32_t i = *statement; i < rule->count && ops[i].kind <= COMPILE_LEARNED; i++) {
-        const enum decide_why other = statement_walk(walk, &ops[i], target);
+    for (uint32_t i = *statement; i < rule->count; i++) {
+        const bool is_match = ops[i].kind <= COMPILE_LEARNED;
+        const enum decide_why found =
+            is_match ? statement_walk(walk, &ops[i], target) : statement_look_up(walk, &ops[i]);
+        const bool is_unknown = found == DECIDE_BEYOND || found == DECIDE_UNKNOWN;
 
-        if (other == DECIDE_BEYOND || other == DECIDE_UNKNOWN) {
-            read |= matches_looks_at(walk->compiled, &ops[i]);
-        } else if (other != DECIDE_HELD) {
+        if (found != DECIDE_HELD && !is_unknown) {
             *statement = i;
-            return other;
+            return found;
         }
+        if (!is_match)
+            break;
+        if (is_unknown)
+            read |= matches_looks_at(walk->compiled, &ops[i]);
     }
     walk->stuck = *statement;
     walk->outcome->undecidable = why == DECIDE_BEYOND || (read & walk->fields.beyond);

@@ -175,6 +175,19 @@ static enum decide_why walk_statement(struct ways *ways, const struct compile_op
     }
 }
 
+/// Returns whether a rule holds that has read unknown values with which no packet may pass, before
+/// a statement with an effect. It does not hold if the statement is a map of names that certainly
+/// has no element for the packet.
+static enum holds closed(struct ways *ways, const struct compile_op *op, uint32_t number) {
+    const enum decide_why why = statement_look_up(ways->walk, op);
+
+    if (why == DECIDE_HELD || why == DECIDE_BEYOND || why == DECIDE_UNKNOWN)
+        return HOLDS_CLOSED;
+    ways->statement = number;
+    ways->why = why;
+    return HOLDS_NO;
+}
+
 /// Returns whether a rule holds from a statement on; executes its effects.
 /// - read: out: unknown values that decide it.
 static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, uint32_t from,
@@ -193,7 +206,7 @@ static enum holds try_rule(struct ways *ways, const struct compile_rule *rule, u
         enum decide_why why;
 
         if (ops[i].kind > COMPILE_LEARNED && !is_open(ways, *read))
-            return HOLDS_CLOSED;
+            return closed(ways, &ops[i], i);
         if (ops[i].kind == COMPILE_VERDICT || ops[i].kind == COMPILE_REJECT)
             break;
         why = walk_statement(ways, &ops[i], &may);

@@ -11,7 +11,7 @@ use crate::engine::matches::{self, Match};
 use crate::engine::set::SetTarget;
 use crate::engine::types::{CompilePlace, DecideRecorder, DecideStep, DecideWhy};
 use crate::packet::verdict::Verdict;
-use crate::policy::{Field, Reject, Verdict as RuleVerdict, KEY_FIELDS_MAX};
+use crate::policy::{Field, Reject, Verdict as RuleVerdict, FIELDS_OF_NAMES, KEY_FIELDS_MAX};
 
 fn set_mark<R>(walk: &mut Walk<R>, mark: u32) {
     fields::set(&mut walk.fields, Field::MetaMark, mark);
@@ -151,6 +151,20 @@ pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> De
         CompileOp::Vmap { set, ask } => vmap(walk, set, ask, target),
     };
     matches::why_not(found)
+}
+
+/// Looks up the key of a map without the effects of its statement, if the key has names. Returns `Held` for any other
+/// statement.
+pub fn look_up<R>(walk: &Walk<R>, op: &CompileOp) -> DecideWhy {
+    let compiled = walk.policy.compiled;
+    match *op {
+        CompileOp::MarkMap { set, ask } | CompileOp::Vmap { set, ask }
+            if matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0 =>
+        {
+            matches::why_not(matches::find(compiled, &walk.fields, set, ask))
+        }
+        _ => DecideWhy::Held,
+    }
 }
 
 /// Returns the statements of a rule.

@@ -19,7 +19,8 @@ use crate::packet::verdict::Verdict;
 use crate::policy::{Verdict as RuleVerdict, FIELDS_OF_NAMES};
 
 /// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up to its first
-/// statement with an effect. If another match fails, the rule does not hold, whatever the unknown value is.
+/// statement with an effect. If another match or a map of names fails, the rule does not hold, whatever the unknown
+/// value is.
 /// - statement: in: index of the statement with the unknown value; out: index of the match that fails, if a match
 ///   fails.
 /// - why: `Beyond` or `Unknown`.
@@ -40,14 +41,21 @@ fn look_on<R>(
     let mut behind = ops.iter().zip(0..).skip(*statement as usize).peekable();
     let first = behind.peek();
     let mut read = first.map_or(0, |(op, _)| matches::looks_at(compiled, op));
-    for (op, number) in behind.take_while(|(op, _)| op.is_match()) {
-        match statement::walk(walk, op, target) {
-            DecideWhy::Held => {}
-            DecideWhy::Beyond | DecideWhy::Unknown => read |= matches::looks_at(compiled, op),
-            other => {
-                *statement = number;
-                return other;
-            }
+    for (op, number) in behind {
+        let found = match op.is_match() {
+            true => statement::walk(walk, op, target),
+            false => statement::look_up(walk, op),
+        };
+        let is_unknown = matches!(found, DecideWhy::Beyond | DecideWhy::Unknown);
+        if found != DecideWhy::Held && !is_unknown {
+            *statement = number;
+            return found;
+        }
+        if !op.is_match() {
+            break;
+        }
+        if is_unknown {
+            read |= matches::looks_at(compiled, op);
         }
     }
     walk.stuck = *statement;

@@ -195,6 +195,20 @@ fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> Deci
     }
 }
 
+/// Returns whether a rule holds that has read unknown values with which no packet may pass, before a statement with an
+/// effect. It does not hold if the statement is a map of names that certainly has no element for the packet.
+fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
+    let why = statement::look_up(ways.walk, op);
+    if matches!(
+        why,
+        DecideWhy::Held | DecideWhy::Beyond | DecideWhy::Unknown
+    ) {
+        return Holds::Closed;
+    }
+    (ways.statement, ways.why) = (number, why);
+    Holds::No
+}
+
 /// Returns whether a rule holds from a statement on; executes its effects.
 /// - read: out: unknown values that decide it.
 fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {
@@ -210,7 +224,7 @@ fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Rea
     let ops = statement::ops(ways.walk, rule).iter().zip(0..);
     for (op, number) in ops.skip(from as usize) {
         if !op.is_match() && !is_open(ways, *read) {
-            return Holds::Closed;
+            return closed(ways, op, number);
         }
         if matches!(op, CompileOp::Verdict { .. } | CompileOp::Reject(_)) {
             break;

@@ -71,7 +71,7 @@ fn answer_to_bad_checksum(case: &Case) -> bool {
 
 /// Returns the protocol after the IP header and the offset of its header, skipping the extension headers that `known`
 /// accepts.
-fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
+pub fn transport(packet: &[u8], known: impl Fn(u8) -> bool) -> (u8, usize) {
     match packet[0] >> 4 {
         4 => (packet[9], usize::from(packet[0] & 15) * 4),
         _ => extensions(packet)

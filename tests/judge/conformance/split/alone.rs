@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Packets that differ as a deviation says, sent once more alone.
 
+use std::fs;
+
 use crate::answer::Answer;
 use crate::cell::Shot;
 use crate::compare::{differences, fate};
 use crate::excuse::stand_in;
 
 use super::deviations::After;
-use super::side::{Case, Side, Unknown, OPEN, STRICT};
+use super::side::{Case, Side};
 use super::Sitting;
 
 /// Returns the packet to send: for `After::LeftOutIfAbsent` without the bytes after its IP header.
@@ -19,6 +21,37 @@ fn stand_in_of(shot: &Shot, after: After) -> Shot {
 }
 
 impl Sitting {
+    /// Sends a packet after the earlier packets of its connection. The whole policy lacks some rules. Returns the reason
+    /// if the packet does not have the same result on both sides.
+    /// - shots: the packets; the last one counts.
+    /// - is_rule: returns true for the text of the rules that are left out.
+    pub(super) fn without(
+        &mut self,
+        case: &Case,
+        shots: &[Shot],
+        is_rule: fn(&str) -> bool,
+    ) -> anyhow::Result<Option<String>> {
+        let lines = case.text.split_inclusive('\n');
+        let text: String = lines.filter(|line| !is_rule(line)).collect();
+        let policy = self.folder.join("without.nft");
+        fs::write(&policy, &text)?;
+        let fewer = Case {
+            policy: &policy,
+            text: &text,
+            ..*case
+        };
+        let reports = match self.run(&fewer, shots)? {
+            Ok(reports) => reports,
+            Err(refused) => return Ok(Some(refused)),
+        };
+        let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
+        let outcomes: Vec<_> = reports.into_iter().map(|one| one.outcome).collect();
+        let found = differences(&names, &outcomes, shots);
+        let number = shots.last().map(|shot| shot.number);
+        let mut own = found.iter().filter(|one| one.number == number);
+        Ok(own.next().map(|one| format!("without rules, {}", one.text)))
+    }
+
     /// Sends a packet alone. Returns the reason if it does not have the result that a deviation requires then.
     /// - answers: responses to the packet on the split side.
     pub(super) fn alone(
@@ -34,30 +67,16 @@ impl Sitting {
             let text = format!("packet {}: the answer is not the host's own", shot.number);
             return Ok((!is_own).then_some(text));
         }
-        let treatments: &[Unknown] = match after {
-            After::LeftOutIfUnknown => &[OPEN, STRICT],
-            _ => &[case.unknown],
-        };
         let absent = stand_in_of(shot, after);
         let shots = std::slice::from_ref(&absent);
         let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
-        let mut wrong = None;
-        for unknown in treatments {
-            let case = Case {
-                unknown: *unknown,
-                ..*case
-            };
-            let reports = match self.run(&case, shots)? {
-                Ok(reports) => reports,
-                Err(refused) => return Ok(Some(refused)),
-            };
-            let outcomes: Vec<_> = reports.into_iter().map(|one| one.outcome).collect();
-            let found = differences(&names, &outcomes, shots);
-            match found.iter().find(|one| one.number.is_some()) {
-                None => return Ok(None),
-                Some(one) => wrong = Some(format!("alone, {}", one.text)),
-            }
-        }
-        Ok(wrong)
+        let reports = match self.run(case, shots)? {
+            Ok(reports) => reports,
+            Err(refused) => return Ok(Some(refused)),
+        };
+        let outcomes: Vec<_> = reports.into_iter().map(|one| one.outcome).collect();
+        let found = differences(&names, &outcomes, shots);
+        let mut own = found.iter().filter(|one| one.number.is_some());
+        Ok(own.next().map(|one| format!("alone, {}", one.text)))
     }
 }

@@ -7,7 +7,7 @@ use std::fs;
 
 use anyhow::{ensure, Context};
 use testbed::twin::root;
-use twinwall_judge::field::TCP;
+use twinwall_judge::field::{TCP, UDP};
 
 use crate::cell::Way;
 use crate::compare::Fate;
@@ -24,6 +24,8 @@ pub struct Differing<'a> {
     pub split: &'a Fate,
     /// True if conntrack assigns the packet to no connection.
     pub is_lost: bool,
+    /// True if the split policy queues the packet for its names.
+    pub is_asked: bool,
     /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
     /// True if the split policy queues no packet of its connection, and an earlier packet of the connection was sent.
@@ -39,13 +41,26 @@ pub enum After {
     LeftOut,
     /// The same, if both sides treat the packet alike when it is sent alone.
     LeftOutIfAlike,
-    /// The same, if the packet alone has the same result on both sides once the whole policy treats unknown names
-    /// otherwise.
-    LeftOutIfUnknown,
+    /// The same, if the packet has the same result once the whole policy has no rules with keys of names.
+    LeftOutIfExcluded,
+    /// The same, if the packet has the same result once the whole policy has no rules that set marks by names.
+    LeftOutIfUnmarked,
     /// The same, if both sides treat the packet alike without the bytes after its IP header.
     LeftOutIfAbsent,
     /// No effect, if the host answers the packet alike without a policy.
     SameIfOwn,
+}
+
+impl After {
+    /// Returns the test of the rules without which the whole policy must decide like the split one. None: it is the whole
+    /// policy that must do so.
+    pub fn without(self) -> Option<fn(&str) -> bool> {
+        match self {
+            After::LeftOutIfExcluded => Some(has_element_key),
+            After::LeftOutIfUnmarked => Some(sets_mark_by_name),
+            _ => None,
+        }
+    }
 }
 
 pub struct Deviation {
@@ -71,15 +86,20 @@ pub const AUTHENTICATED: &str = "behind-authentication";
 /// Name of the deviation that appears only as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
-/// Name of the deviation that appears only as different counters, although no packet was left out.
+/// Names of the deviations that packets of undecided names may also cause as different counters.
 const MARKED: &str = "marked-by-a-name";
 const KEY: &str = "key-with-a-name";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 13] = [
+const RECOGNISERS: [Recogniser; 14] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
+    (
+        "reset-of-the-other-end",
+        reset_of_the_other_end,
+        After::Same,
+    ),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),
     (NO_CONNECTION, no_connection, After::LeftOut),
@@ -98,8 +118,8 @@ const RECOGNISERS: [Recogniser; 13] = [
     ),
     ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
     (BOTH_WAYS, |_| false, After::LeftOut),
-    (MARKED, |_| false, After::Same),
-    (KEY, key_with_a_name, After::LeftOutIfUnknown),
+    (MARKED, marked_by_a_name, After::LeftOutIfUnmarked),
+    (KEY, key_with_a_name, After::LeftOutIfExcluded),
 ];
 
 fn number_of_the_reset(case: &Differing) -> bool {
@@ -116,9 +136,19 @@ fn number_of_the_reset(case: &Differing) -> bool {
             .all(|ends| ends.starts_with("tcp reset"))
 }
 
+fn reset_of_the_other_end(case: &Differing) -> bool {
+    let (whole, split) = (&case.whole.answers, &case.split.answers);
+    case.whole.passed == case.split.passed
+        && case.act.connection.is_some()
+        && !whole.is_empty()
+        && whole.iter().all(|answer| split.contains(answer))
+        && split.iter().all(|answer| answer.0.starts_with("tcp reset"))
+}
+
 fn own_errors(case: &Differing) -> bool {
     let is_known = |answer| case.whole.answers.contains(answer);
-    case.whole.passed == case.split.passed
+    !key_with_a_name(case)
+        && case.whole.passed == case.split.passed
         && case
             .whole
             .answers
@@ -177,13 +207,55 @@ fn has_name(rule: &str) -> bool {
         .any(|word| rule.contains(word))
 }
 
+fn marked_by_a_name(case: &Differing) -> bool {
+    marks_by_name(case.policy)
+}
+
+/// Returns the destination port of a TCP or UDP packet.
+fn destination_port(packet: &[u8]) -> Option<u16> {
+    let (protocol, header) = deviations::transport(packet, |_| true);
+    let port = packet.get(header + 2..header + 4)?;
+    [TCP, UDP]
+        .contains(&protocol)
+        .then(|| u16::from_be_bytes([port[0], port[1]]))
+}
+
+/// Returns true if an element of a key of ports and names contains a port. An element is `VALUE . "HOST"`, and a host's
+/// name has a dot.
+fn fits_an_element(policy: &str, port: u16) -> bool {
+    let last = |text: &str| -> Option<(u16, u16)> {
+        let word = text.rsplit([' ', '{', '\t', '\n']).next()?;
+        let (low, high) = word.split_once('-').unwrap_or((word, word));
+        Some((low.parse().ok()?, high.parse().ok()?))
+    };
+    let is_host = |behind: &str| {
+        behind
+            .split('"')
+            .next()
+            .is_some_and(|word| word.contains('.'))
+    };
+    let mut elements = policy.match_indices(" . \"");
+    elements.any(|(at, dot)| {
+        // A key of other fields than ports fits all packets.
+        let range = last(&policy[..at]);
+        is_host(&policy[at + dot.len()..])
+            && range.is_none_or(|(low, high)| (low..=high).contains(&port))
+    })
+}
+
 fn key_with_a_name(case: &Differing) -> bool {
-    has_key(case.policy)
+    let port = destination_port(&case.act.shot.bytes);
+    case.policy.lines().any(has_element_key)
+        && port.is_some_and(|port| !fits_an_element(case.policy, port))
 }
 
 fn behind_authentication(case: &Differing) -> bool {
-    let is_dropped = case.split.is_stopped() || case.whole.passed == case.split.passed;
-    is_dropped && deviations::is_authenticated(&case.act.shot.bytes)
+    let is_within = |hook| case.whole.passed.contains(hook);
+    deviations::is_authenticated(&case.act.shot.bytes)
+        && (case.is_asked || case.is_lost)
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
+        && case.split.answers.is_empty()
 }
 
 fn answers_in_own_chains(case: &Differing) -> bool {
@@ -242,17 +314,28 @@ pub fn read() -> anyhow::Result<Vec<Deviation>> {
     Ok(RECOGNISERS.map(deviation).into())
 }
 
+/// Returns true if a rule sets a mark to a value that it finds by a name.
+fn sets_mark_by_name(rule: &str) -> bool {
+    let value = rule.split_once("mark set ").map_or("", |(_, value)| value);
+    has_name(value) && value.contains(" map ")
+}
+
 fn marks_by_name(policy: &str) -> bool {
-    policy.lines().any(|rule| {
-        let value = rule.split_once("mark set ").map_or("", |(_, value)| value);
-        has_name(value) && value.contains(" map ")
-    })
+    policy.lines().any(sets_mark_by_name)
+}
+
+fn is_key_rule(rule: &str) -> bool {
+    has_name(rule) && rule.contains(" . ")
+}
+
+/// Returns true if a rule does not apply to packets for which a key with a name has no element.
+fn has_element_key(rule: &str) -> bool {
+    let mut names = rule.split(" . ").filter(|part| has_name(part));
+    is_key_rule(rule) && names.all(|part| part.split(' ').nth(2) != Some("!="))
 }
 
 fn has_key(policy: &str) -> bool {
-    policy
-        .lines()
-        .any(|rule| has_name(rule) && rule.contains(" . "))
+    policy.lines().any(is_key_rule)
 }
 
 /// Returns true if the sides may count packets with unknown names differently. Limits and quotas would then decide
@@ -261,15 +344,12 @@ pub fn counts_vary(policy: &str) -> bool {
     marks_by_name(policy) || has_key(policy)
 }
 
-/// Counts the deviation that explains different counters under a policy. Returns true if there is such a deviation.
-pub fn excuse_counts(own: &mut [Deviation], policy: &str) -> bool {
-    let name = match marks_by_name(policy) {
+/// Returns the name of the deviation by which the sides may count packets with unknown names differently.
+pub fn of_counts(policy: &str) -> &'static str {
+    match marks_by_name(policy) {
         true => MARKED,
         false => KEY,
-    };
-    let is_excused = counts_vary(policy);
-    count(own, name, usize::from(is_excused));
-    is_excused
+    }
 }
 
 /// Adds packets to the count of a deviation.

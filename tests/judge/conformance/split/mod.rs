@@ -4,7 +4,7 @@
 //! outside the stage's mask, the responses and the counters of each packet must be equal, except as deviations.txt
 //! says.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -18,17 +18,17 @@ use twinwall_judge::{keep, names, shrink};
 
 use crate::bench::{without_refill, SHRINK};
 use crate::cell::Shot;
-use crate::compare::{differences, fate, Difference, Tally};
+use crate::compare::{differences, fate, Tally};
 use crate::deviations as of_kernel;
 use crate::options::Options;
 
-use deviations::{After, Deviation, Differing};
+use deviations::Deviation;
 use sequence::{acts, Act};
 use side::{Case, Kind, Report, Side, IPTABLES, KERNEL, NAMES};
-use uncounted::{authenticated, denied, lost, stopped, unasked};
 
 mod alone;
 mod deviations;
+mod excused;
 mod policies;
 mod sequence;
 mod side;
@@ -52,17 +52,6 @@ enum Finding {
     /// nft or a twin does not load its part. The text is the reason.
     Refused(String),
     Wrong(String),
-}
-
-/// Comparison of differences with the deviations.
-#[derive(Default)]
-struct Excused {
-    /// Numbers of the packets to leave out.
-    left_out: BTreeSet<u32>,
-    /// Packets that are sent alone, by number, with the expected results.
-    alone: BTreeMap<u32, After>,
-    /// The first difference that is not expected.
-    wrong: Option<String>,
 }
 
 struct Sitting {
@@ -346,12 +335,16 @@ impl Sitting {
             };
             let outcomes: Vec<_> = reports.iter().map(|one| one.outcome.clone()).collect();
             let found = differences(&names, &outcomes, &shots);
-            let excused = self.excuse(&case, &acts, &reports, &found);
+            let excused = self.excuse(&case, &acts, &reports, &found)?;
             let is_doubtful = |act: &&Act| excused.alone.contains_key(&act.shot.number);
             for act in acts.iter().filter(is_doubtful) {
                 let after = excused.alone[&act.shot.number];
                 let answers = fate(&outcomes[2], act.shot.number).answers;
-                if let Some(wrong) = self.alone(&case, &act.shot, after, &answers)? {
+                let wrong = match after.without() {
+                    Some(is_rule) => self.without(&case, &until(&acts, act), is_rule)?,
+                    None => self.alone(&case, &act.shot, after, &answers)?,
+                };
+                if let Some(wrong) = wrong {
                     return Ok(Finding::Wrong(wrong));
                 }
             }
@@ -364,147 +357,6 @@ impl Sitting {
             }
             acts.retain(|act| !excused.left_out.contains(&act.shot.number));
         }
-    }
-
-    /// Compares differences with the deviations.
-    fn excuse(
-        &mut self,
-        case: &Case,
-        acts: &[Act],
-        reports: &[Report],
-        found: &[Difference],
-    ) -> Excused {
-        let differ: BTreeMap<u32, &Difference> = found
-            .iter()
-            .filter_map(|one| Some((one.number?, one)))
-            .collect();
-        let unasked = unasked(acts, reports);
-        let (mut excused, mut denied) = (Excused::default(), BTreeSet::new());
-        let mut ended = BTreeSet::new();
-        for act in acts {
-            let number = act.shot.number;
-            let fates: Vec<_> = reports
-                .iter()
-                .map(|one| fate(&one.outcome, number))
-                .collect();
-            if act.connection.is_some_and(|one| ended.contains(&one)) {
-                excused.left_out.insert(number);
-                continue;
-            }
-            if let Some(difference) = differ.get(&number) {
-                let alike = fates[0] == fates[1] && fates[2] == fates[3];
-                let differing = Differing {
-                    policy: case.text,
-                    act,
-                    whole: &fates[0],
-                    split: &fates[2],
-                    is_lost: reports[2].lost.contains(&number),
-                    is_denied: act.connection.is_some_and(|one| denied.contains(&one)),
-                    is_unasked: unasked.contains(&number),
-                };
-                let after = match alike {
-                    true => deviations::excuse(&mut self.own, &mut self.of_kernel, &differing),
-                    false => None,
-                };
-                match after {
-                    Some(After::Same) => {}
-                    Some(After::SameIfOwn) => {
-                        excused.alone.insert(number, After::SameIfOwn);
-                    }
-                    Some(after) => {
-                        excused.left_out.insert(number);
-                        ended.extend(act.connection);
-                        if after != After::LeftOut {
-                            excused.alone.insert(number, after);
-                        }
-                    }
-                    None => excused.wrong = excused.wrong.or(Some(difference.text.clone())),
-                }
-            }
-            if fates[0].is_stopped() && fates[2].is_stopped() {
-                denied.extend(act.connection);
-            }
-        }
-        if !excused.left_out.is_empty() {
-            return excused;
-        }
-        let has_limits = ["limit ", "quota "]
-            .iter()
-            .any(|word| case.text.contains(word));
-        match excused.wrong {
-            None => return self.excuse_counters(case, acts, reports, found),
-            Some(_) if has_limits => excused.left_out = self.uncounted(acts, reports),
-            Some(_) => {}
-        }
-        excused
-    }
-
-    /// Packets that one side counts and the other does not, by a deviation, as far as they were not left out yet. A limit or
-    /// quota that counts them decides later packets.
-    fn uncounted(&mut self, acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
-        let all = [
-            (deviations::NO_CONNECTION, lost(acts, reports)),
-            (deviations::DENIED, denied(acts, reports)),
-            (deviations::AUTHENTICATED, authenticated(acts)),
-            (deviations::BOTH_WAYS, stopped(acts, reports)),
-        ];
-        let first = all.into_iter().find(|(_, uncounted)| !uncounted.is_empty());
-        let Some((name, uncounted)) = first else {
-            return BTreeSet::new();
-        };
-        deviations::count(&mut self.own, name, uncounted.len());
-        uncounted
-    }
-
-    /// Returns the packets that the kernel's rules read otherwise than the twins', as far as they were not left out yet.
-    fn read_otherwise(&mut self, policy: &str, acts: &[Act]) -> BTreeSet<u32> {
-        let mut numbers = BTreeSet::new();
-        for act in acts {
-            let case = of_kernel::Case {
-                policy,
-                shot: &act.shot,
-                copy_bytes: None,
-            };
-            for place in of_kernel::met(&self.of_kernel, &case) {
-                self.of_kernel[place].met += 1;
-                numbers.insert(act.shot.number);
-            }
-        }
-        numbers
-    }
-
-    /// Compares differences with the deviations, like `excuse`, if only counters differ.
-    fn excuse_counters(
-        &mut self,
-        case: &Case,
-        acts: &[Act],
-        reports: &[Report],
-        found: &[Difference],
-    ) -> Excused {
-        let counters: Vec<_> = found.iter().filter(|one| one.number.is_none()).collect();
-        let Some(first) = counters.first() else {
-            return Excused::default();
-        };
-        let mut excused = Excused {
-            left_out: self.uncounted(acts, reports),
-            ..Excused::default()
-        };
-        if excused.left_out.is_empty() {
-            excused.left_out = self.read_otherwise(case.text, acts);
-        }
-        if !excused.left_out.is_empty() {
-            return excused;
-        }
-        let rules = &reports[0].outcome.counter_rules;
-        let sees_own = |one: &&Difference| {
-            let rule = one.counter.and_then(|counter| rules.get(counter));
-            rule.is_some_and(|rule| of_kernel::sees_own(case.policy, case.text, rule))
-        };
-        let own = counters.iter().all(sees_own);
-        let is_expected = of_kernel::counts_own(&mut self.of_kernel, case.text, own)
-            || deviations::excuse_counts(&mut self.own, case.text);
-        excused.wrong = (!is_expected).then(|| first.text.clone());
-        excused
     }
 
     /// Returns true if there still is a disagreement; false after the time `end`.
@@ -541,6 +393,17 @@ impl Sitting {
         println!("  kept as {}", path.display());
         Ok(())
     }
+}
+
+/// Returns a packet after the earlier packets of its connection.
+fn until(acts: &[Act], last: &Act) -> Vec<Shot> {
+    let is_earlier = |act: &&Act| {
+        act.shot.number < last.shot.number
+            && act.connection.is_some()
+            && act.connection == last.connection
+    };
+    let earlier = acts.iter().filter(is_earlier);
+    earlier.chain([last]).map(|act| act.shot.clone()).collect()
 }
 
 fn sequence(random: &mut Random, scanned: &Scanned, options: &Options) -> Vec<Act> {

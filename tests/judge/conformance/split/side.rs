@@ -60,11 +60,6 @@ pub const DEFAULT: Unknown = Unknown {
     fail: "crash=closed",
     undecided: "accept",
 };
-/// Packets pass if they pass with any name.
-pub const OPEN: Unknown = Unknown {
-    fail: "crash=closed,unknown=open",
-    undecided: "accept",
-};
 /// A rule that reads an unknown name drops the packet.
 pub const STRICT: Unknown = Unknown {
     fail: "crash=closed",

@@ -38,9 +38,12 @@ pub fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     later
 }
 
-/// Returns the packets with an authentication header.
-pub fn authenticated(acts: &[Act]) -> BTreeSet<u32> {
-    let is_it = |act: &&Act| is_authenticated(&act.shot.bytes);
+/// Returns the packets with an authentication header that the split policy queues for their names, or that belong to
+/// no connection.
+pub fn authenticated(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
+    let is_read =
+        |number: &u32| reports[2].asked.contains(number) || reports[2].lost.contains(number);
+    let is_it = |act: &&Act| is_authenticated(&act.shot.bytes) && is_read(&act.shot.number);
     acts.iter()
         .filter(is_it)
         .map(|act| act.shot.number)
