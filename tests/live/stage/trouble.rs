@@ -20,8 +20,9 @@ use crate::names;
 
 pub const ROWS: &[Row] = &[
     ("evasion-while-reloads", 120, |twin| {
-        disturbed(twin, |stage, net, number| {
-            stage.reload(net, BLOCK_LIST, number)
+        disturbed(twin, |stage, net, number| match number % 2 {
+            0 => stage.reload(net, BLOCK_LIST, number),
+            _ => stage.reload(net, &renumbered(), number),
         })
     }),
     ("evasion-while-upgrades", 120, |twin| {
@@ -66,6 +67,16 @@ const FEW: &str = "16";
 const SEGMENT_BYTES: u16 = 100;
 /// Pause between two disturbances, in which connections get a class.
 const BETWEEN: Duration = Duration::from_millis(300);
+
+/// Returns BLOCK_LIST with one more rule, which gives its classes other numbers. The number of a denied name then belongs
+/// to an allowed name in the other policy.
+fn renumbered() -> String {
+    BLOCK_LIST.replacen(
+        "tls sni @denied",
+        "tls sni missing counter\n\t\ttls sni @denied",
+        1,
+    )
+}
 
 /// Makes conntrack forget connections after a second of silence.
 pub fn forget_early(net: &Net) -> anyhow::Result<()> {
