@@ -80,6 +80,11 @@ fn renumbered() -> String {
 
 /// Makes conntrack forget connections after a second of silence.
 pub fn forget_early(net: &Net) -> anyhow::Result<()> {
+    forget_after(net, 1)
+}
+
+/// Makes conntrack forget connections after some seconds of silence.
+pub fn forget_after(net: &Net, seconds: u32) -> anyhow::Result<()> {
     let states = [
         "syn_sent",
         "syn_recv",
@@ -92,7 +97,8 @@ pub fn forget_early(net: &Net) -> anyhow::Result<()> {
         "unacknowledged",
         "max_retrans",
     ];
-    let names = states.map(|state| format!("net.netfilter.nf_conntrack_tcp_timeout_{state}=1"));
+    let names =
+        states.map(|state| format!("net.netfilter.nf_conntrack_tcp_timeout_{state}={seconds}"));
     let names = names.iter().map(String::as_str);
     let arguments: Vec<_> = ["-qw"].into_iter().chain(names).collect();
     run(&net.firewall, "sysctl", &arguments).map(drop)
