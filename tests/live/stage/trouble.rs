@@ -21,8 +21,8 @@ use crate::names;
 pub const ROWS: &[Row] = &[
     ("evasion-while-reloads", 120, |twin| {
         disturbed(twin, |stage, net, number| match number % 2 {
-            0 => stage.reload(net, BLOCK_LIST, number),
-            _ => stage.reload(net, &renumbered(), number),
+            0 => stage.reload_slowly(net, BLOCK_LIST, number, BETWEEN),
+            _ => stage.reload_slowly(net, &renumbered(), number, BETWEEN),
         })
     }),
     ("evasion-while-upgrades", 120, |twin| {
