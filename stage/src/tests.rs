@@ -227,7 +227,8 @@ fn a_connection_that_stands_is_rejected_by_a_reset() {
         .trim()
         .starts_with("tcp flags & rst == rst "));
     // The kernel's RST goes to the queue, where the firewall resets the other end.
-    assert!(line(&split, "ct state related").starts_with("tcp flags & rst == rst"));
+    let refuse = line(&split, "goto stage-refuse");
+    assert!(refuse.starts_with("tcp flags & rst == rst") && refuse.contains("ct state related"));
     line(&split, "hook output priority -3;");
     assert!(line(&split, "queue num 0 bypass").contains("| 0x80020000"));
     let refused = "meta mark & 0xffff0000 == 0x80020000 reject with tcp reset";
