@@ -61,6 +61,10 @@ const NO_DATAGRAM: &str = "meta l4proto != udp";
 /// conntrack has the server as the first sender, no class becomes final.
 const CLIENTS_DATAGRAM: &str = "meta l4proto udp ct direction original";
 
+/// Match of the first packets of a connection that another connection has announced to conntrack (`ct helper`, `ct
+/// expectation`). It begins with that connection's mark, and so with its class (init_conntrack).
+const FIRST_EXPECTED: &str = "ct state related ct status expected";
+
 /// Data from which the kernel's part of a split policy is made.
 pub struct Kernel<'a> {
     pub ways: &'a Ways<'a>,
@@ -129,8 +133,9 @@ impl Kernel<'_> {
         let _ = writeln!(
             text,
             "\n\tchain stage-names-{name} {{\n\t\ttype filter hook {name} priority {priority}; policy accept;\n\t\t\
-             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}",
-            !mask
+             meta mark & {mask:#010x} != 0 meta mark set meta mark & {:#010x}\n\t\t\
+             {FIRST_EXPECTED} ct mark set ct mark & {:#010x}",
+            !mask, !mask
         );
         let _ = writeln!(text, "\t\t{} accept", self.settled_segment());
         if self.asks_questions() {

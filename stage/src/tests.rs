@@ -143,7 +143,8 @@ fn packets_without_ports_are_not_asked_about() {
     );
 }
 
-/// The first rule but that of foreign marks accepts the packets of settled connections that can't change a name.
+/// Before all other rules, marks and classes that are not the stage's own are cleared, and then the packets of settled
+/// connections that can't change a name are accepted.
 #[test]
 fn settled_segments_pass_before_all_matches_of_the_policy() {
     for (rule, but) in [
@@ -155,7 +156,9 @@ fn settled_segments_pass_before_all_matches_of_the_policy() {
         let chain = lines
             .iter()
             .position(|line| *line == "chain stage-names-forward {");
-        let first = lines[chain.unwrap() + 3];
+        let [expected, first] = [3, 4].map(|behind| lines[chain.unwrap() + behind]);
+        let cleared = "ct state related ct status expected ct mark set ct mark & 0x0001ffff";
+        assert_eq!(expected, cleared);
         assert!(
             first.starts_with("ct mark & 0xfff80000 == 0x80080000 meta l4proto tcp "),
             "{first}"
@@ -229,7 +232,8 @@ fn a_connection_that_stands_is_rejected_by_a_reset() {
         .trim()
         .starts_with("tcp flags & rst == rst "));
     // The kernel's RST goes to the queue, where the firewall resets the other end.
-    assert!(line(&split, "ct state related").starts_with("tcp flags & rst == rst"));
+    let refuse = line(&split, "goto stage-refuse");
+    assert!(refuse.starts_with("tcp flags & rst == rst") && refuse.contains("ct state related"));
     line(&split, "hook output priority -3;");
     assert!(line(&split, "queue num 0 bypass").contains("| 0x80020000"));
     let refused = "meta mark & 0xffff0000 == 0x80020000 reject with tcp reset";

@@ -62,6 +62,15 @@ impl Ends {
         Ok(())
     }
 
+    /// Returns the command by which an FTP client announces that it expects a connection to this client's address and
+    /// port (RFC 959, section 4.1.2).
+    pub fn port_command(&self) -> anyhow::Result<String> {
+        let address = self.client.local_addr()?;
+        let [high, low] = address.port().to_be_bytes();
+        let host = address.ip().to_string().replace('.', ",");
+        Ok(format!("PORT {host},{high},{low}\r\n"))
+    }
+
     /// Returns true if one more byte of the client reaches the server.
     pub fn passes(&mut self) -> anyhow::Result<bool> {
         self.brings(b"x")

@@ -36,6 +36,11 @@ table inet others {
 		type filter hook prerouting priority -150; policy accept;
 		meta l4proto udp meta mark set ct mark
 	}
+	chain input {
+		type filter hook input priority 100; policy accept;
+		ip saddr 10.9.3.2 udp sport 8080 meta mark 0xca6c counter comment "kept"
+		ip saddr 10.9.3.2 udp sport 8080 meta mark != 0xca6c counter comment "lost"
+	}
 	chain output {
 		type filter hook output priority 100; policy accept;
 		ip daddr 10.9.3.2 meta mark 0xca6c counter comment "kept"
@@ -110,7 +115,8 @@ fn comes(net: &Net, bytes: &[u8]) -> anyhow::Result<bool> {
     Ok(server.read_exact(&mut vec![0; bytes.len()]).is_ok())
 }
 
-/// Checks datagrams like those of a tunnel, in both directions.
+/// Checks datagrams like those of a tunnel, in both directions. Two answers follow each other: the client's next
+/// datagram would store the mark again.
 fn exchange_datagrams(net: &Net) -> anyhow::Result<()> {
     let address = SocketAddr::from((SERVER, PORT));
     let server = net.server.enter(|| UdpSocket::bind(address))?;
@@ -123,8 +129,10 @@ fn exchange_datagrams(net: &Net) -> anyhow::Result<()> {
         let mut read = [0; 64];
         client.send_to(&[4, 0, 0, 0, number], address)?;
         let (_, from) = server.recv_from(&mut read)?;
-        server.send_to(&[4, 0, 0, 0, number], from)?;
-        client.recv_from(&mut read)?;
+        for _ in 0..2 {
+            server.send_to(&[4, 0, 0, 0, number], from)?;
+            client.recv_from(&mut read)?;
+        }
     }
     Ok(())
 }

@@ -2,6 +2,9 @@
 //! The name stage (docs/STAGE.md): `stage` splits a policy; the kernel decides by one part, and a firewall only reads
 //! names. The rules that queue packets are iptables rules, since not every kernel has nft's queue.
 
+use std::thread;
+use std::time::Duration;
+
 use anyhow::{ensure, Context};
 use stage::{Options, Queue, Split};
 use testbed::firewall::Firewall;
@@ -166,6 +169,17 @@ impl Stage {
 
     /// Replaces the policy: first in the firewall, whose names the kernel ignores until its own part is loaded.
     fn reload(&self, net: &Net, text: &str, generation: u32) -> anyhow::Result<()> {
+        self.reload_slowly(net, text, generation, Duration::ZERO)
+    }
+
+    /// Does the same as `reload` with a pause between firewall and kernel, in which their policies differ.
+    fn reload_slowly(
+        &self,
+        net: &Net,
+        text: &str,
+        generation: u32,
+        pause: Duration,
+    ) -> anyhow::Result<()> {
         let options = Options {
             generation,
             ..Options::default()
@@ -173,6 +187,7 @@ impl Stage {
         let split = split(&at_hook(net, text), options)?;
         self.folder.replace("names.nft", &split.daemon)?;
         proc::signal(self.firewall.pid, libc::SIGHUP);
+        thread::sleep(pause);
         load(net, &self.folder, &split)
     }
 

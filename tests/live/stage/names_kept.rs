@@ -6,12 +6,13 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::ensure;
+use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::ends::Ends;
-use super::trouble::forget_early;
+use super::ends::{Ends, NAMELESS};
+use super::trouble::{forget_after, forget_early};
 use super::Stage;
 use crate::evasion::client::{Client, Script, Segment, Step, ACK, FIN, RST};
 use crate::evasion::net::{Net, Sees, HOPS};
@@ -23,6 +24,7 @@ pub const ROWS: &[Row] = &[
     ("names-after-a-reload", 120, after_reload),
     ("names-after-an-upgrade", 120, after_upgrade),
     ("a-forgotten-connection", 120, forgotten),
+    ("an-expected-connection", 120, expected),
 ];
 
 /// Time in which the server answers a whole hello; after that the connection's names are final.
@@ -204,5 +206,52 @@ fn forgotten(twin: Twin) -> anyhow::Result<()> {
         Ok(!denied.passes()?)
     })?;
     until("the allowed name goes on", PATIENCE, || allowed.passes())?;
+    stage.end()
+}
+
+/// Reads the commands of FTP clients, and counts packets of connections that these announce.
+const FTP: &str = r#"
+table inet others {
+	ct helper ftp { type "ftp" protocol tcp; }
+	chain helpers {
+		type filter hook prerouting priority 0; policy accept;
+		tcp dport 21 ct helper set "ftp"
+	}
+	chain announced {
+		type filter hook forward priority 10; policy accept;
+		ct status expected counter
+	}
+}
+"#;
+
+/// Checks that a connection has no class of another connection that has announced it to conntrack: its mark begins as
+/// that of the other connection. The client announces its own port by an FTP connection whose class is final, when
+/// conntrack has forgotten the connection of that port. Then the server sends first, as HTTP clients allow.
+fn expected(twin: Twin) -> anyhow::Result<()> {
+    let net = Net::new(Sees::Both)?;
+    net.firewall.feed("nft", &["-f", "-"], FTP)?;
+    let stage = Stage::start(&net, twin, BLOCK_LIST)?;
+    let mut both = [Ends::new(&net, 8081)?, Ends::new(&net, 8082)?];
+    forget_early(&net)?;
+    for ends in &mut both {
+        ends.answers()?;
+    }
+    until_forgotten(&net)?;
+    forget_after(&net, 300)?;
+    let mut ftp = Ends::new(&net, 21)?;
+    ftp.exchange(NAMELESS)?;
+    ftp.exchange(b"settled\r\n")?;
+    for ends in &mut both {
+        ftp.exchange(ends.port_command()?.as_bytes())?;
+        ends.answers()?;
+    }
+    let listed = run(&net.firewall, "nft", &["list", "table", "inet", "others"])?;
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    ensure!(!listed.contains("counter packets 0 "), "{listed}");
+    let [mut denied, mut allowed] = both;
+    let comes = denied.brings(&hello::http(DENIED, "\r\n").bytes)?;
+    ensure!(!comes, "a denied name comes through");
+    let comes = allowed.brings(&hello::http(ALLOWED, "\r\n").bytes)?;
+    ensure!(comes, "an allowed name does not come through");
     stage.end()
 }

@@ -20,8 +20,9 @@ use crate::names;
 
 pub const ROWS: &[Row] = &[
     ("evasion-while-reloads", 120, |twin| {
-        disturbed(twin, |stage, net, number| {
-            stage.reload(net, BLOCK_LIST, number)
+        disturbed(twin, |stage, net, number| match number % 2 {
+            0 => stage.reload_slowly(net, BLOCK_LIST, number, BETWEEN),
+            _ => stage.reload_slowly(net, &renumbered(), number, BETWEEN),
         })
     }),
     ("evasion-while-upgrades", 120, |twin| {
@@ -67,8 +68,23 @@ const SEGMENT_BYTES: u16 = 100;
 /// Pause between two disturbances, in which connections get a class.
 const BETWEEN: Duration = Duration::from_millis(300);
 
+/// Returns BLOCK_LIST with one more rule, which gives its classes other numbers. The number of a denied name then belongs
+/// to an allowed name in the other policy.
+fn renumbered() -> String {
+    BLOCK_LIST.replacen(
+        "tls sni @denied",
+        "tls sni missing counter\n\t\ttls sni @denied",
+        1,
+    )
+}
+
 /// Makes conntrack forget connections after a second of silence.
 pub fn forget_early(net: &Net) -> anyhow::Result<()> {
+    forget_after(net, 1)
+}
+
+/// Makes conntrack forget connections after some seconds of silence.
+pub fn forget_after(net: &Net, seconds: u32) -> anyhow::Result<()> {
     let states = [
         "syn_sent",
         "syn_recv",
@@ -81,7 +97,8 @@ pub fn forget_early(net: &Net) -> anyhow::Result<()> {
         "unacknowledged",
         "max_retrans",
     ];
-    let names = states.map(|state| format!("net.netfilter.nf_conntrack_tcp_timeout_{state}=1"));
+    let names =
+        states.map(|state| format!("net.netfilter.nf_conntrack_tcp_timeout_{state}={seconds}"));
     let names = names.iter().map(String::as_str);
     let arguments: Vec<_> = ["-qw"].into_iter().chain(names).collect();
     run(&net.firewall, "sysctl", &arguments).map(drop)
