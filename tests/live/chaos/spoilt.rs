@@ -23,13 +23,13 @@ use super::preload::library;
 use super::scene::{rule, waiting_in};
 
 pub const ROWS: &[Row] = &[
-    ("spoilt-classic", 240, |twin| all_ways(twin, "classic")),
-    ("spoilt-mnl", 240, |twin| all_ways(twin, "mnl")),
-    ("spoilt-raw", 240, |twin| all_ways(twin, "raw")),
-    ("spoilt-one-by-one", 120, one_by_one),
-    ("spoilt-in-two-queues", 120, two_queues),
-    ("spoilt-after-a-take-over", 120, after_a_take_over),
-    ("spoilt-and-stopped", 60, and_stopped),
+    ("spoilt-classic", |twin| all_ways(twin, "classic")),
+    ("spoilt-mnl", |twin| all_ways(twin, "mnl")),
+    ("spoilt-raw", |twin| all_ways(twin, "raw")),
+    ("spoilt-one-by-one", one_by_one),
+    ("spoilt-in-two-queues", two_queues),
+    ("spoilt-after-a-take-over", after_a_take_over),
+    ("spoilt-and-stopped", and_stopped),
 ];
 
 /// Datagrams that wait for the firewall together: `s` is corrupted, `g` is not. The corrupted ones are at the start of

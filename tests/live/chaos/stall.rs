@@ -18,15 +18,15 @@ use twinwall_tests::case::Row;
 use super::scene::{rule, Scene, DEADLINE, STALLS, WAITING};
 
 pub const ROWS: &[Row] = &[
-    ("stall-closed", 60, closed),
-    ("stall-open", 60, open),
-    ("stall-in-a-full-buffer", 60, in_a_full_buffer),
-    ("stall-twice-is-two-stalls", 60, twice),
-    ("stall-then-sigterm", 60, then_sigterm),
-    ("stall-that-does-not-end", 60, without_an_end),
-    ("stall-said-as-loud-as-asked", 60, not_said),
-    ("stall-without-a-deadline", 60, without_a_deadline),
-    ("stall-of-the-guard-itself", 60, of_the_guard_itself),
+    ("stall-closed", closed),
+    ("stall-open", open),
+    ("stall-in-a-full-buffer", in_a_full_buffer),
+    ("stall-twice-is-two-stalls", twice),
+    ("stall-then-sigterm", then_sigterm),
+    ("stall-that-does-not-end", without_an_end),
+    ("stall-said-as-loud-as-asked", not_said),
+    ("stall-without-a-deadline", without_a_deadline),
+    ("stall-of-the-guard-itself", of_the_guard_itself),
 ];
 
 /// Number of requests before a stall, and after it, one at a time.

@@ -23,12 +23,12 @@ use twinwall_tests::case::Row;
 use super::place::Place;
 
 pub const ROWS: &[Row] = &[
-    ("garbage", 60, garbage),
-    ("100-mib-without-a-line-end", 60, endless_line),
-    ("100-mib-of-lines", 120, endless_lines),
-    ("clients-that-never-read", 120, never_read),
-    ("the-17th-client", 60, too_many),
-    ("clients-that-die", 60, dying),
+    ("garbage", garbage),
+    ("100-mib-without-a-line-end", endless_line),
+    ("100-mib-of-lines", endless_lines),
+    ("clients-that-never-read", never_read),
+    ("the-17th-client", too_many),
+    ("clients-that-die", dying),
 ];
 
 const MIB: usize = 1 << 20;

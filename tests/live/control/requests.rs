@@ -24,21 +24,17 @@ use twinwall_tests::case::Row;
 use super::place::Place;
 
 pub const ROWS: &[Row] = &[
-    ("status-tells-who-and-what-runs", 60, status),
-    ("uptime-does-not-follow-the-clock", 60, uptime),
-    ("stats-is-the-ledger", 60, stats),
-    ("rules-count", 60, rules),
-    ("reload-says-what-it-did-or-why-not", 60, reload),
-    ("log-sets-the-level", 60, log),
-    ("requests-are-answered-in-order", 60, in_order),
-    ("a-request-may-come-byte-by-byte", 60, byte_by_byte),
-    (
-        "a-client-that-sends-no-more-gets-its-answers",
-        60,
-        half_closed,
-    ),
-    ("drain-ends-the-firewall", 60, drain),
-    ("an-idle-socket-costs-nothing", 60, idle),
+    ("status-tells-who-and-what-runs", status),
+    ("uptime-does-not-follow-the-clock", uptime),
+    ("stats-is-the-ledger", stats),
+    ("rules-count", rules),
+    ("reload-says-what-it-did-or-why-not", reload),
+    ("log-sets-the-level", log),
+    ("requests-are-answered-in-order", in_order),
+    ("a-request-may-come-byte-by-byte", byte_by_byte),
+    ("a-client-that-sends-no-more-gets-its-answers", half_closed),
+    ("drain-ends-the-firewall", drain),
+    ("an-idle-socket-costs-nothing", idle),
 ];
 
 const PACKETS: u64 = 20;

@@ -28,7 +28,7 @@ const OPENED: Duration = Duration::from_secs(1);
 /// Pause between two attempts of the server to connect.
 const LOOK: Duration = Duration::from_millis(20);
 
-const ROWS: &[Row] = &[("both-open", 120, |twin| both_open(By::Twin(twin)))];
+const ROWS: &[Row] = &[("both-open", |twin| both_open(By::Twin(twin)))];
 
 pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)

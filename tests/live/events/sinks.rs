@@ -29,25 +29,16 @@ use super::running::{
 };
 
 pub const ROWS: &[Row] = &[
-    ("rotation-under-load-loses-no-line", 60, rotation),
-    (
-        "a-file-that-can-not-be-opened-anew-goes-on",
-        60,
-        no_rotation,
-    ),
-    ("a-full-disk-is-told-and-waited-for", 60, full_disk),
-    (
-        "a-folder-that-vanishes-is-told-and-waited-for",
-        60,
-        vanished,
-    ),
+    ("rotation-under-load-loses-no-line", rotation),
+    ("a-file-that-can-not-be-opened-anew-goes-on", no_rotation),
+    ("a-full-disk-is-told-and-waited-for", full_disk),
+    ("a-folder-that-vanishes-is-told-and-waited-for", vanished),
     (
         "a-listener-that-stops-reading-keeps-nobody-waiting",
-        60,
         listener,
     ),
-    ("stdout-has-whole-lines-between-the-reports", 60, stdout),
-    ("a-file-without-a-folder-is-refused", 20, refused),
+    ("stdout-has-whole-lines-between-the-reports", stdout),
+    ("a-file-without-a-folder-is-refused", refused),
 ];
 
 const ALL: &[&str] = &["--events-rate", "1000000"];

@@ -12,14 +12,9 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Host, Place, Row, CHANNEL};
 
 pub const ROWS: &[Row] = &[
-    (
-        "a-diff-names-hosts-and-rules",
-        60,
-        a_diff_names_hosts_and_rules,
-    ),
+    ("a-diff-names-hosts-and-rules", a_diff_names_hosts_and_rules),
     (
         "a-policy-that-would-drop-too-much-is-not-applied",
-        60,
         a_policy_that_would_drop_too_much,
     ),
 ];

@@ -19,10 +19,10 @@ use super::ctl::{check_has, Place, ACCEPTED, POLICY};
 use super::doctor::Found;
 
 pub const ROWS: &[Row] = &[
-    ("doctor-of-packets-without-an-id", 60, without_an_id),
-    ("doctor-of-connections-not-tracked", 120, by_attribute),
-    ("doctor-of-connections-not-marked", 120, by_mark),
-    ("status-without-the-kernels-figures", 60, without_figures),
+    ("doctor-of-packets-without-an-id", without_an_id),
+    ("doctor-of-connections-not-tracked", by_attribute),
+    ("doctor-of-connections-not-marked", by_mark),
+    ("status-without-the-kernels-figures", without_figures),
 ];
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);

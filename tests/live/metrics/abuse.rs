@@ -19,10 +19,10 @@ use super::http::{get, Place, Served};
 use super::LoneRow;
 
 pub const ROWS: &[LoneRow] = &[
-    ("heads-without-end", 120, endless_heads),
-    ("connections-that-say-nothing", 120, silent),
-    ("clients-that-never-read", 120, never_read),
-    ("garbage-and-early-ends", 60, garbage),
+    ("heads-without-end", endless_heads),
+    ("connections-that-say-nothing", silent),
+    ("clients-that-never-read", never_read),
+    ("garbage-and-early-ends", garbage),
 ];
 
 const MIB: usize = 1 << 20;

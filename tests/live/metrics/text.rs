@@ -19,15 +19,15 @@ use super::http::{ask, connect, get, value_of, Place, Served, OPENMETRICS, PLAIN
 use super::LoneRow;
 
 pub const ROWS: &[Row] = &[
-    ("figures-are-those-of-the-ledger", 60, figures),
-    ("a-dead-guard-is-told", 60, guard),
+    ("figures-are-those-of-the-ledger", figures),
+    ("a-dead-guard-is-told", guard),
 ];
 
 pub const LONE_ROWS: &[LoneRow] = &[
-    ("formats-and-other-requests", 60, requests),
-    ("at-an-ipv6-address", 60, ipv6),
-    ("addresses-that-cannot-be-had-are-told", 60, refused),
-    ("a-firewall-that-is-gone-is-told", 60, gone),
+    ("formats-and-other-requests", requests),
+    ("at-an-ipv6-address", ipv6),
+    ("addresses-that-cannot-be-had-are-told", refused),
+    ("a-firewall-that-is-gone-is-told", gone),
 ];
 
 const PACKETS: u64 = 20;

@@ -22,10 +22,10 @@ use crate::evasion::quic::half_hello;
 use crate::evasion::BLOCK_LIST;
 
 pub const ROWS: &[Row] = &[
-    ("flood-of-halves", 120, flood),
-    ("slow-client", 60, slow),
-    ("several-queues", 120, several_queues),
-    ("silent-client", 120, silent),
+    ("flood-of-halves", flood),
+    ("slow-client", slow),
+    ("several-queues", several_queues),
+    ("silent-client", silent),
 ];
 
 /// Number of packets of a flood, each of a separate connection: six times as many as a firewall follows by default.

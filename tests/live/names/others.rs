@@ -20,10 +20,10 @@ use super::{behind_each_backend, ALLOWED, DENIED, POLICY, REFUSED};
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 
 pub const ROWS: &[Row] = &[
-    ("go", 180, |twin| tls(twin, GO)),
-    ("aws-lc", 180, |twin| tls(twin, AWS_LC)),
-    ("aioquic", 180, aioquic),
-    ("chromium", 300, chromium),
+    ("go", |twin| tls(twin, GO)),
+    ("aws-lc", |twin| tls(twin, AWS_LC)),
+    ("aioquic", aioquic),
+    ("chromium", chromium),
 ];
 
 /// Ports of the servers.

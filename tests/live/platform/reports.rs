@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
     for (name, body) in bodies {
         for twin in TWINS {
             let name = format!("reports/{name}/{}", twin.name());
-            cases.push(Case::new(name, 120, move || body(twin)));
+            cases.push(Case::new(name, move || body(twin)));
         }
     }
     cases

@@ -18,11 +18,11 @@ use twinwall_tests::case::Row;
 use super::folder::PolicyFolder;
 
 pub const ROWS: &[Row] = &[
-    ("counters-of-rules-that-stay-go-on", 60, counters),
-    ("a-quota-goes-on", 60, quota),
-    ("sighup-reads-the-policy-anew", 60, sighup),
-    ("a-later-policy-may-reject", 60, reject),
-    ("an-idle-worker-is-woken", 60, idle),
+    ("counters-of-rules-that-stay-go-on", counters),
+    ("a-quota-goes-on", quota),
+    ("sighup-reads-the-policy-anew", sighup),
+    ("a-later-policy-may-reject", reject),
+    ("an-idle-worker-is-woken", idle),
 ];
 
 /// Returns the packet count of a rule's counter in a ledger.

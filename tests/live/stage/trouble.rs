@@ -19,27 +19,27 @@ use crate::evasion::{self, requests, ALLOW_LIST, BLOCK_LIST};
 use crate::names;
 
 pub const ROWS: &[Row] = &[
-    ("evasion-while-reloads", 120, |twin| {
+    ("evasion-while-reloads", |twin| {
         disturbed(twin, |stage, net, number| {
             stage.reload(net, BLOCK_LIST, number)
         })
     }),
-    ("evasion-while-upgrades", 120, |twin| {
+    ("evasion-while-upgrades", |twin| {
         disturbed(twin, |stage, net, number| {
             stage.upgrade(net, TWINS[number as usize % TWINS.len()])
         })
     }),
-    ("evasion-full-table", 120, |twin| {
+    ("evasion-full-table", |twin| {
         let net = Net::new(Sees::Both)?;
         hold_with(&net, twin, V4, &["--connections", FEW])
     }),
-    ("evasion-forgotten", 120, |twin| {
+    ("evasion-forgotten", |twin| {
         let net = Net::new(Sees::Both)?;
         forget_early(&net)?;
         hold_with(&net, twin, V4, &[])
     }),
-    ("evasion-gso", 120, |twin| split_late(twin, V4, "on")),
-    ("evasion-gso-honest", 120, |twin| {
+    ("evasion-gso", |twin| split_late(twin, V4, "on")),
+    ("evasion-gso-honest", |twin| {
         let mut net = Net::new(Sees::Both)?;
         net.gso_bytes = Some(SEGMENT_BYTES);
         evasion::honest_in(&net, By::Stage(twin), V4)
@@ -47,13 +47,11 @@ pub const ROWS: &[Row] = &[
 ];
 
 pub const LONG: &[Row] = &[
-    ("gso-ipv6", 120, |twin| split_late(twin, V6, "on")),
-    ("gso-split-before", 120, |twin| split_late(twin, V4, "off")),
-    ("late-server-allow-list", 240, |twin| {
-        late(twin, V4, ALLOW_LIST)
-    }),
-    ("late-server-ipv6", 240, |twin| late(twin, V6, BLOCK_LIST)),
-    ("late-server-requests", 600, |twin| {
+    ("gso-ipv6", |twin| split_late(twin, V6, "on")),
+    ("gso-split-before", |twin| split_late(twin, V4, "off")),
+    ("late-server-allow-list", |twin| late(twin, V4, ALLOW_LIST)),
+    ("late-server-ipv6", |twin| late(twin, V6, BLOCK_LIST)),
+    ("late-server-requests", |twin| {
         let mut net = Net::new(Sees::Both)?;
         net.acknowledge_late()?;
         requests::hold_in(net, By::Stage(twin), V4, BLOCK_LIST)

@@ -11,8 +11,8 @@ use twinwall_tests::sources;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("lengths/files", 10, no_file_too_long),
-        Case::new("lengths/functions", 10, no_function_too_long),
+        Case::new("lengths/files", no_file_too_long),
+        Case::new("lengths/functions", no_function_too_long),
     ]
 }
 

@@ -149,5 +149,5 @@ pub fn cases() -> [Case; 2] {
         ("quic-answered-nobody-looks-on", QuinnV4),
         ("quic-answered-nobody-looks-on-ipv6", QuinnV6),
     ]
-    .map(|(name, setting)| Case::new(name, 120, move || nobody(setting)))
+    .map(|(name, setting)| Case::new(name, move || nobody(setting)))
 }
