@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use testbed::skip::Skip;
 use testbed::twin::{Twin, TWINS};
+use testbed::wait::pause_for;
 
 /// Environment variable with the name of the case that this process must run.
 const CASE_VARIABLE: &str = "TWINWALL_CASE";
@@ -219,7 +220,7 @@ fn ends_within(child: &Child, limit: Duration) -> bool {
         if ended || Instant::now() > end {
             return ended;
         }
-        thread::sleep(Duration::from_millis(5));
+        pause_for(Duration::from_millis(5));
     }
 }
 

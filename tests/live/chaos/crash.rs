@@ -10,7 +10,7 @@ use testbed::place::namespace;
 use testbed::proc;
 use testbed::traffic::VAIN;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::scene::{guard_of, rule, until_gone, Scene, WAITING};
@@ -194,7 +194,7 @@ fn of_the_guard(twin: Twin) -> anyhow::Result<()> {
         Ok(guard_of(&scene.firewall).is_none())
     })?;
     scene.exchange(OTHERS)?;
-    thread::sleep(VAIN);
+    watch_silence(VAIN);
     let ended = scene.firewall.end_by(libc::SIGTERM)?;
     let warning = format!(
         "warning: the guard (pid {guard}) has ended: from now on a stall is waited for, and a crash left to the rules: \

@@ -16,7 +16,7 @@ use testbed::place::{namespace, restore, LOCALHOST, PORT};
 use testbed::proc;
 use testbed::traffic::udp_client;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::preload::library;
@@ -112,7 +112,7 @@ impl Traffic {
             self.receive();
             Ok(self.arrived.len() >= self.expected.len())
         });
-        std::thread::sleep(TOO_MANY);
+        watch_silence(TOO_MANY);
         self.receive();
         ensure!(
             self.arrived == self.expected,
@@ -269,7 +269,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
                 traffic.receive();
                 Ok(traffic.arrived.len() >= traffic.expected.len())
             });
-            std::thread::sleep(TOO_MANY);
+            watch_silence(TOO_MANY);
             traffic.receive();
             traffic.arrived.sort_unstable();
             traffic.check(batch)?;

@@ -12,7 +12,7 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_send};
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::scene::{rule, Scene, DEADLINE, STALLS, WAITING};
@@ -181,7 +181,7 @@ fn without_a_deadline(twin: Twin) -> anyhow::Result<()> {
     scene.check_contract("stall", ["closed", "waits for ever: --deadline is 0"])?;
     ensure!(scene.guard.is_none(), "there is a guard");
     scene.stop_and_send(WAITING)?;
-    std::thread::sleep(std::time::Duration::from_millis(800));
+    watch_silence(std::time::Duration::from_millis(800));
     ensure!(scene.waiting()? == Some(WAITING), "somebody answered");
     scene.go_on();
     scene.server.check_arrived(WAITING)?;
@@ -194,7 +194,7 @@ fn of_the_guard_itself(twin: Twin) -> anyhow::Result<()> {
     let guard = scene.guard.context("there is no guard")?;
     scene.stop_and_send(WAITING)?;
     proc::stop(guard)?;
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    watch_silence(std::time::Duration::from_millis(1200));
     scene.go_on();
     proc::signal(guard, libc::SIGCONT);
     scene.server.check_arrived(WAITING)?;

@@ -17,7 +17,7 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::place::Place;
@@ -209,7 +209,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
     // A client that reads slowly must get its whole reply.
     let mut slow = place.connect()?;
     slow.send("{\"command\":\"rules\"}\n")?;
-    thread::sleep(Duration::from_secs(2));
+    pause_for(Duration::from_secs(2));
     ensure!(slow.line()?["rules"].as_array().context("rules")?.len() == 8000);
     traffic.finish(&place, firewall)
 }

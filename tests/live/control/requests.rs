@@ -18,7 +18,7 @@ use testbed::skip::skip;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::USER;
 use testbed::twin::{Twin, TWINS};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::place::Place;
@@ -255,7 +255,7 @@ fn byte_by_byte(twin: Twin) -> anyhow::Result<()> {
     let mut client = place.connect()?;
     for byte in b"{\"command\":\"log\"}\n" {
         client.send([*byte])?;
-        thread::sleep(Duration::from_millis(2));
+        pause_for(Duration::from_millis(2));
     }
     ensure!(client.line()?["level"] == "info");
     firewall.stop().map(drop)
@@ -308,7 +308,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
     })?;
     let sleeps = || testbed::proc::status(firewall.pid, firewall.pid, "voluntary_ctxt_switches");
     let before = sleeps()?;
-    thread::sleep(Duration::from_millis(500));
+    watch_silence(Duration::from_millis(500));
     let after = sleeps()?;
     ensure!(before == after, "slept {before} times, then {after}");
     firewall.stop().map(drop)

@@ -20,7 +20,7 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::UdpFlood;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::running::{
@@ -49,7 +49,7 @@ fn drops(place: &Place, packets: u64) -> anyhow::Result<()> {
     for packet in 1..=packets {
         send(&client, DROPPED, 1);
         if packet % 100 == 0 {
-            thread::sleep(Duration::from_millis(1));
+            pause_for(Duration::from_millis(1));
         }
     }
     Ok(())
@@ -98,7 +98,7 @@ fn rotation(twin: Twin) -> anyhow::Result<()> {
         until("the file is opened anew", PATIENCE, || {
             Ok(fs::metadata(&events).is_ok())
         })?;
-        thread::sleep(Duration::from_millis(20));
+        pause_for(Duration::from_millis(20));
     }
     flood.stop();
     let stats = firewall.finish()?;
@@ -287,7 +287,7 @@ fn vanished(twin: Twin) -> anyhow::Result<()> {
     fs::remove_dir_all(&folder)?;
     drops(&place, 100)?;
     check_ledger(&firewall.settled_ledger()?, "drop", 120)?;
-    thread::sleep(Duration::from_millis(300));
+    pause_for(Duration::from_millis(300));
     make()?;
     wait_for_drops(&events, 100)?;
     let (ended, stats) = end(firewall)?;
@@ -337,7 +337,7 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
     drops(&place, PACKETS)?;
     let stats = firewall.settled_ledger()?;
     check_ledger(&stats, "drop", PACKETS + 1)?;
-    thread::sleep(Duration::from_millis(100));
+    pause_for(Duration::from_millis(100));
     // The listener closes in the middle of a line, and a new one opens.
     let mut half = [0; 100];
     stream.read_exact(&mut half)?;

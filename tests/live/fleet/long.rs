@@ -12,7 +12,7 @@ use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::proc;
 use testbed::twin::built;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Plan, Row};
 
 pub const ROWS: &[Row] = &[
@@ -96,7 +96,7 @@ fn a_compaction() -> anyhow::Result<()> {
                 let revision = read["header"]["revision"].to_string();
                 // If nothing was written since the last compaction, etcd has nothing to compact.
                 times += usize::from(place.etcdctl(root, &["compact", &revision])?.0);
-                thread::sleep(Duration::from_millis(50));
+                pause_for(Duration::from_millis(50));
             }
             Ok(times)
         });

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::fleet::{policy, Host, Place, Row, CHANNEL};
 
 pub const ROWS: &[Row] = &[
@@ -41,7 +41,7 @@ fn beside_traffic<T>(
                     while client.send_to(b"x", ("127.0.0.1", port)).is_err() {}
                 }
                 sent += 1;
-                thread::sleep(Duration::from_millis(5));
+                pause_for(Duration::from_millis(5));
                 while server.recv(&mut [0; 8]).is_ok() {
                     arrived += 1;
                 }

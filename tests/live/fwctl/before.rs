@@ -12,7 +12,7 @@ use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::place::{namespace, run};
 use testbed::skip::skip;
 use testbed::twin::{root, Twin};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, Place, ACCEPTED, POLICY};
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 fn to_the_group(namespace: &Namespace) -> anyhow::Result<()> {
     let socket = namespace.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
     socket.send_to(b"m", (GROUP, GROUP_PORT))?;
-    thread::sleep(PAUSE);
+    pause_for(PAUSE);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::packets::ipv4;
 use testbed::twin::{Twin, TWINS};
+use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
@@ -95,7 +96,7 @@ fn explain(twin: Twin) -> anyhow::Result<()> {
         .error(2, "neither pcap nor pcapng")?;
 
     // The policy file no longer contains the running policy.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    pause_for(std::time::Duration::from_millis(20));
     place.folder.write("web.nft", TURNED)?;
     let said = place.fwctl(&["explain", &pcap])?;
     said.code(0)?;

@@ -14,7 +14,7 @@ use anyhow::{ensure, Context};
 use nix::sys::socket::{setsockopt, sockopt};
 use testbed::proc;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 
 use super::http::{get, Place, Served};
 use super::LoneRow;
@@ -105,7 +105,7 @@ fn bounded() -> anyhow::Result<()> {
     let mut streams = Vec::new();
     for _ in 0..CLIENTS - 1 {
         streams.push(small_asker(&place)?);
-        thread::sleep(Duration::from_millis(300));
+        pause_for(Duration::from_millis(300));
     }
     // The last of the exporter's connections is for a client that reads.
     rest(asker(&place)?)?;
@@ -128,7 +128,7 @@ fn slow() -> anyhow::Result<()> {
         .read(&mut [0; 4096])
         .inspect(|bytes| received += bytes)
     {
-        ensure!(begin.elapsed() < 3 * CONNECTION, "a slow reader is kept");
+        ensure!(begin.elapsed() < PATIENCE, "a slow reader is kept");
         rest(asker(&place)?)?;
         others += 1;
     }

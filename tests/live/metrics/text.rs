@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The exporter's text, its formats, and the requests that it accepts.
 
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -10,7 +9,7 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::{built, Twin, TWINS};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use crate::chaos::scene::guard_of;
@@ -244,7 +243,7 @@ pub fn same_text() -> anyhow::Result<()> {
         firewall.settled_ledger()?;
         let open = place.metrics()?;
         // After a second the exporter makes a new text.
-        thread::sleep(Duration::from_secs(1));
+        pause_for(Duration::from_secs(1));
         let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
         firewall.stop()?;
         drop(exporter);

@@ -5,12 +5,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use testbed::twin::Twin;
-use testbed::wait::PATIENCE;
+use testbed::wait::{pause_for, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::{
@@ -48,7 +47,7 @@ impl Asker {
         let (first, second) = bytes.split_at(at);
         self.0.write_all(first)?;
         if !first.is_empty() {
-            thread::sleep(APART);
+            pause_for(APART);
         }
         Ok(self.0.write_all(second)?)
     }

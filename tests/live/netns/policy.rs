@@ -14,7 +14,7 @@ use testbed::packets::{force_receive_buffer, ipv4, ipv6, tcp, RawReceiver, RawSe
 use testbed::place::{namespace, namespace_with, restore, run, LOCALHOST, PORT};
 use testbed::skip::not_installed;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, VAIN};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 
 use super::{Row, Subject};
 
@@ -369,7 +369,7 @@ fn interface_names(subject: &Subject) -> anyhow::Result<()> {
         run(&server, "ip", words)?;
     }
     // The firewall caches a name for a second.
-    std::thread::sleep(Duration::from_millis(1100));
+    pause_for(Duration::from_millis(1100));
     socket.send_to(b"two", (VETH_IPV4.1, PORT))?;
     ensure!(arrived(&receiver, 1)? == [b"two"], "after the renaming");
     let stats = firewall.finish()?;

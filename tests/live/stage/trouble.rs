@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
+use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
 
 use super::Stage;
@@ -125,7 +126,7 @@ fn disturbed(
         while !is_done.load(Ordering::Relaxed) {
             number += 1;
             disturb(&mut stage, &net, number)?;
-            thread::sleep(BETWEEN);
+            pause_for(BETWEEN);
         }
         println!("{number} disturbances");
         ways.join().expect("no panic")

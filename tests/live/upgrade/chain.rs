@@ -16,7 +16,7 @@ use testbed::packets::force_send_buffer;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, udp_send, UdpFlood, UdpServer};
 use testbed::twin::Twin::{self, Rust, C};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 
 use super::setting::Setting;
 
@@ -84,7 +84,7 @@ fn ask_until(mut stream: TcpStream, told: &AtomicBool) -> anyhow::Result<u64> {
     while !told.load(Ordering::Relaxed) {
         tcp_ask(&mut stream).context("the stream does not go on")?;
         asked += 1;
-        thread::sleep(Duration::from_millis(1));
+        pause_for(Duration::from_millis(1));
     }
     Ok(asked)
 }

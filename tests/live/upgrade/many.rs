@@ -13,7 +13,7 @@ use testbed::packets::{ipv4, tcp, RawSender};
 use testbed::place::LOCALHOST;
 use testbed::traffic::{udp_client, udp_exchange, udp_send, UdpServer};
 use testbed::twin::Twin::{self, Rust, C};
-use testbed::wait::PATIENCE;
+use testbed::wait::{pause_for, PATIENCE};
 
 use super::chain::{check_end, counted, Body};
 use super::setting::{check_calm, Setting};
@@ -77,7 +77,7 @@ fn ask_udp_until(client: &UdpSocket, told: &AtomicBool) -> anyhow::Result<(u64, 
         client.recv(&mut [0; 8]).context("a datagram is lost")?;
         longest = longest.max(since.elapsed());
         asked += 1;
-        thread::sleep(Duration::from_millis(1));
+        pause_for(Duration::from_millis(1));
     }
     Ok((asked, longest))
 }

@@ -2,7 +2,6 @@
 //! QUIC clients that hide a denied name. The servers are quinn, and aioquic, which supports version 2. The servers
 //! report the requested names, with the client's port. They must never receive the denied name.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -21,6 +20,7 @@ mod ways;
 use packet::{Ids, Packet, SOURCES, VERSION_1};
 use setting::Kind;
 use setting::Setting::{self, AioquicV4, AioquicV6, QuinnV4, QuinnV6};
+use testbed::wait::pause_for;
 use ways::{Datagram, Opening, Rest, Step, Way};
 
 use super::client::QUIET;
@@ -264,7 +264,7 @@ impl Client<'_> {
         for step in steps {
             match step {
                 Step::Send(datagram) => self.send(&ids, datagram)?,
-                Step::Pause(pause) => thread::sleep(*pause),
+                Step::Pause(pause) => pause_for(*pause),
                 Step::Retry => self.take_retry(&mut ids, patience)?,
             }
         }
