@@ -3,6 +3,9 @@
 
 use std::fmt;
 use std::io;
+use std::process::ExitCode;
+
+use crate::arguments::one_line;
 
 /// Exit code: a system call failed, an interface is gone, or a disk is full and `--on-full stop` was given.
 pub const EXIT_FAILED: u8 = 1;
@@ -41,6 +44,24 @@ impl Failure {
         Failure {
             code: EXIT_FAILED,
             text: text.into(),
+        }
+    }
+}
+
+/// Ends a program: prints its error, of the command line or of its run, and returns the exit code.
+/// - program: its name, for a reference to its --help.
+pub fn exit(program: &str, ended: std::result::Result<Result<()>, clap::Error>) -> ExitCode {
+    match ended {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.code)
+        }
+        // clap reports --help and --version as errors, too.
+        Err(words) if !words.use_stderr() => words.exit(),
+        Err(error) => {
+            eprintln!("error: {}", one_line(program, &error));
+            ExitCode::from(EXIT_USAGE)
         }
     }
 }

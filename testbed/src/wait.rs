@@ -27,8 +27,8 @@ pub fn watch_silence(time: Duration) {
     thread::sleep(time);
 }
 
-/// Pauses as a part of what a test does: the pace of a client, or a time that the program under test measures itself. It
-/// is no wait for a result, which `until` waits for: a longer pause must not change the test's outcome.
+/// Pauses as a step of a test: the pace of a client, or a time that the program under test measures itself. A longer pause
+/// must not change the outcome; `until` waits for results.
 pub fn pause_for(time: Duration) {
     thread::sleep(time);
 }

@@ -18,6 +18,8 @@ use capture::socket::Socket;
 use testbed::netns::Namespace;
 use testbed::wait::{until, wait_within};
 
+pub(crate) use crate::program;
+
 /// Time limit of every wait; a longer wait counts as a hang.
 pub const LIMIT: Duration = Duration::from_secs(300);
 /// EtherType for experiments (IEEE 802): no stack sends it on its own.
@@ -204,10 +206,6 @@ impl Drop for Run {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-pub fn program() -> &'static str {
-    env!("CARGO_BIN_EXE_capture")
 }
 
 /// Parses the last ledger of the output.

@@ -41,13 +41,18 @@ const UDP: u8 = libc::IPPROTO_UDP as u8;
 
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
-    let mut cases = for_each_twin(&[
+    for_each_twin(&[
         ("witness", witness),
         ("explained-as-it-comes", explained_as_it_comes),
-    ]);
-    cases.push(Case::new("twinring", twinring::every_program_records));
-    cases.push(Case::new("ring-costs", costs::each_side_is_told));
-    cases
+    ])
+}
+
+/// Returns all cases of the part `capture-lab`, in virtual machines.
+pub fn lab_cases() -> Vec<Case> {
+    vec![
+        Case::new("twinring", twinring::every_program_records),
+        Case::new("ring-costs", costs::each_side_is_told),
+    ]
 }
 
 /// Running capture, killed on drop.

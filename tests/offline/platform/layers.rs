@@ -12,7 +12,7 @@ use twinwall_tests::case::Case;
 use super::imports::{of_c, of_rust, Imports};
 
 /// The Rust programs besides the twin.
-const PACKAGES: [&str; 4] = ["capture", "fwctl", "harness", "scanner"];
+const PACKAGES: [&str; 5] = ["capture", "capture-lab", "fwctl", "harness", "scanner"];
 
 pub fn cases() -> Vec<Case> {
     vec![
