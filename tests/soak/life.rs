@@ -2,8 +2,8 @@
 //! Runs four firewalls one after the other. The first ends by an upgrade to the other twin, the second by an upgrade
 //! back, the third by SIGKILL, the fourth by SIGTERM.
 
+use std::fs;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{Ended, Firewall};

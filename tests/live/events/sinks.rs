@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
+use testbed::control::Client;
 use testbed::firewall::{Ended, Firewall};
 use testbed::ledger::Stats;
 use testbed::place::LOCALHOST;
@@ -323,7 +324,9 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
     };
     let unix = format!("unix:{path}");
     // At this time the listener does not exist.
-    let firewall = place.start(twin, &unix, ALL)?;
+    let control = place.path("control");
+    let more = [ALL, &["--control", &control]].concat();
+    let firewall = place.start(twin, &unix, &more)?;
     drops(&place, 1)?;
     let first = listen()?;
     let mut stream = BufReader::new(first.accept()?.0);
@@ -337,7 +340,10 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
     drops(&place, PACKETS)?;
     let stats = firewall.settled_ledger()?;
     check_ledger(&stats, "drop", PACKETS + 1)?;
-    pause_for(Duration::from_millis(100));
+    until("events are lost", PATIENCE, || {
+        let status = Client::new(&control)?.command("status")?;
+        Ok(status["counts"]["events_failed"].as_u64() > Some(0))
+    })?;
     // The listener closes in the middle of a line, and a new one opens.
     let mut half = [0; 100];
     stream.read_exact(&mut half)?;
