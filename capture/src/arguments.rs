@@ -187,21 +187,10 @@ impl Arguments {
     }
 }
 
-/// Joins clap's message to one line that refers to the program's --help, without its usage text.
-pub fn one_line(program: &str, error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let lines = text
-        .trim_start_matches("error: ")
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
-        .filter(|line| !line.is_empty());
-    format!("{}: {program} --help", lines.collect::<Vec<_>>().join(" "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::one_line;
     use clap::CommandFactory;
 
     #[test]

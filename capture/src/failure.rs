@@ -5,8 +5,6 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use crate::arguments::one_line;
-
 /// Exit code: a system call failed, an interface is gone, or a disk is full and `--on-full stop` was given.
 pub const EXIT_FAILED: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
@@ -64,6 +62,18 @@ pub fn exit(program: &str, ended: std::result::Result<Result<()>, clap::Error>) 
             ExitCode::from(EXIT_USAGE)
         }
     }
+}
+
+/// Joins clap's message to one line that refers to the program's --help, without its usage text.
+pub fn one_line(program: &str, error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text
+        .trim_start_matches("error: ")
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty());
+    format!("{}: {program} --help", lines.collect::<Vec<_>>().join(" "))
 }
 
 impl fmt::Display for Failure {

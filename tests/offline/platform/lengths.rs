@@ -13,12 +13,12 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new("lengths/files", no_file_too_long),
         Case::new("lengths/functions", no_function_too_long),
-        Case::new("sleeps/tests-sleep-by-name", no_bare_sleep),
+        Case::new("sleeps/tests-sleep-by-name", only_named_sleeps),
     ]
 }
 
 /// Checks that tests wait by the functions of testbed::wait: the name of each sleep says why it is no wait for a result.
-fn no_bare_sleep() -> anyhow::Result<()> {
+fn only_named_sleeps() -> anyhow::Result<()> {
     let is_test = |path: &str| {
         let place = path.strip_prefix("tests/");
         place.is_some_and(|place| {
