@@ -211,7 +211,9 @@ fn an_interrupted_run_shows_what_it_has_and_goes_on() {
     let mut child = harness(&run).spawn().unwrap();
     let pid = Pid::from_raw(child.id() as i32);
     until("a round is kept", PATIENCE, || {
-        Ok(folder.0.join("out/raw.jsonl.gz").exists())
+        // A row that is being written can't be read.
+        let rows = Store::open(&folder.0.join("out")).read::<Sample>();
+        Ok(rows.is_ok_and(|rows| !rows.is_empty()))
     })
     .unwrap();
     assert!(child.try_wait().unwrap().is_none());
