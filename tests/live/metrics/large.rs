@@ -32,8 +32,6 @@ const ANSWER: usize = 8 << 20;
 /// more.
 const GROWTH_MIB: f64 = 64.0;
 const CLIENTS: usize = 16;
-/// Maximum duration of a connection.
-const CONNECTION: Duration = Duration::from_secs(10);
 
 fn start(place: &Place) -> anyhow::Result<Served> {
     let mut text =
