@@ -24,7 +24,7 @@ KERNEL_C = $(wildcard kernel/*/*.[ch] kernel/userland/c/*.[ch] kernel/userland/c
 run = status=0; $(SUDO) build/harness run $(1) --out $(2) || status=$$?; \
 	[ ! -d $(2) ] || $(SUDO) chown -R --reference=Makefile $(2); exit $$status
 
-.PHONY: help deps build services tools harness man user install deb check test test-long test-vm check-root certify soak fuzz fleet-demo fleet-test bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
+.PHONY: help deps build services tools lab harness man user install deb check test test-long test-vm check-root certify soak fuzz fleet-demo fleet-test bench results bench-scanner ethr peers ends demo micro instructions packet-cost micro-programs kernel-lab plot rules unrules bindings lint fmt clean
 .PHONY: spec lint-rust lint-format lint-cppcheck lint-tidy lint-bindings lint-spec lint-docs lint-shell
 
 help: ## this list
@@ -57,6 +57,10 @@ tools: ## build/scanner and build/capture, independent of a firewall
 	@$(call in-rust,scanner capture)
 	@echo "built: build/scanner build/capture"
 
+lab: ## build/capture-lab: measurements of capture's rings, for the harness and the kernel lab
+	@$(call in-rust,capture-lab)
+	@echo "built: build/capture-lab"
+
 harness: ## build/harness: measurements and figures
 	@$(call in-rust,harness)
 	@echo "built: build/harness"
@@ -88,7 +92,7 @@ test: ## deps, build, and every test of tests/parts except the long ones: half a
 test-long: ## the longer tests: whole fuzzing, soak, the kernel lab, clang-tidy, valgrind, instructions: an hour
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build services tools harness
+	@$(MAKE) --no-print-directory build services tools lab harness
 	@tests/run --long
 
 test-vm: build services tools harness ## the tests of vm/: a Debian under systemd in QEMU with our packages, and tests on its kernel
@@ -137,14 +141,14 @@ fleet-test: ## the whole fleet: its faults, 300 hosts with firewalls, 2,000 agen
 bench: ## run an experiment: EXPERIMENT=twins (the list: build/harness list)
 	@deps/check-root >/dev/null
 	@deps/install build rust run $(if $(EXCHANGES),kernel vm) $(filter cage,$(EXPERIMENT))
-	@$(MAKE) --no-print-directory build tools harness
+	@$(MAKE) --no-print-directory build tools lab harness
 	@$(if $(EXCHANGES),$(MAKE) --no-print-directory -C kernel BUILD=$(CURDIR)/build/kernel)
 	@$(call run,$(EXPERIMENT),result/$(basename $(notdir $(EXPERIMENT))))
 
 results: ## every shipped experiment by its file, for the committed results: some hours; prints the duration first
 	@deps/check-root >/dev/null
 	@$(MAKE) --no-print-directory deps
-	@$(MAKE) --no-print-directory build tools harness ethr peers
+	@$(MAKE) --no-print-directory build tools lab harness ethr peers
 	@harness/all $(MAKE) --no-print-directory
 
 ethr: ## build/ethr, the tool of the published experiment, with Go: ETHR_SOURCE=FOLDER builds from a folder

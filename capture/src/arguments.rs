@@ -11,8 +11,7 @@ use crate::size::{self, Rotation};
 use crate::twinring;
 
 /// Records packets as pcapng, and reports every loss: at the end, and on SIGUSR1, a ledger counts written and lost
-/// packets. `capture pages` shows the memory pages of a ring, `capture cost` the cost of a packet, `capture bench`
-/// reads packets like a published experiment; each has a --help.
+/// packets.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(
@@ -188,21 +187,10 @@ impl Arguments {
     }
 }
 
-/// Joins clap's message to one line, without its usage text.
-pub fn one_line(error: &clap::Error) -> String {
-    let text = error.render().to_string();
-    let lines = text
-        .trim_start_matches("error: ")
-        .lines()
-        .map(str::trim)
-        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
-        .filter(|line| !line.is_empty());
-    format!("{}: capture --help", lines.collect::<Vec<_>>().join(" "))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::one_line;
     use clap::CommandFactory;
 
     #[test]
@@ -212,7 +200,8 @@ mod tests {
 
     fn parse(words: &str) -> std::result::Result<Arguments, String> {
         let words = std::iter::once("capture").chain(words.split(' '));
-        let arguments = Arguments::try_parse_from(words).map_err(|error| one_line(&error))?;
+        let arguments =
+            Arguments::try_parse_from(words).map_err(|error| one_line("capture", &error))?;
         arguments.check().map_err(|failure| failure.text)?;
         Ok(arguments)
     }

@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::io;
+use std::process::ExitCode;
 
 /// Exit code: a system call failed, an interface is gone, or a disk is full and `--on-full stop` was given.
 pub const EXIT_FAILED: u8 = 1;
@@ -43,6 +44,36 @@ impl Failure {
             text: text.into(),
         }
     }
+}
+
+/// Ends a program: prints its error, of the command line or of its run, and returns the exit code.
+/// - program: its name, for a reference to its --help.
+pub fn exit(program: &str, ended: std::result::Result<Result<()>, clap::Error>) -> ExitCode {
+    match ended {
+        Ok(Ok(())) => ExitCode::SUCCESS,
+        Ok(Err(failure)) => {
+            eprintln!("error: {failure}");
+            ExitCode::from(failure.code)
+        }
+        // clap reports --help and --version as errors, too.
+        Err(words) if !words.use_stderr() => words.exit(),
+        Err(error) => {
+            eprintln!("error: {}", one_line(program, &error));
+            ExitCode::from(EXIT_USAGE)
+        }
+    }
+}
+
+/// Joins clap's message to one line that refers to the program's --help, without its usage text.
+pub fn one_line(program: &str, error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let lines = text
+        .trim_start_matches("error: ")
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"))
+        .filter(|line| !line.is_empty());
+    format!("{}: {program} --help", lines.collect::<Vec<_>>().join(" "))
 }
 
 impl fmt::Display for Failure {

@@ -30,7 +30,7 @@ const MOST_BYTES: usize = 1500;
 /// Size of the ring, in MiB.
 const RING: usize = 64;
 
-/// One output line of `capture bench --json`.
+/// One output line of `capture-lab bench --json`.
 #[derive(Debug, Deserialize)]
 struct Row {
     seconds: f64,
@@ -167,7 +167,7 @@ pub fn measure(
             beside
         });
         let sending = scope.spawn(|| send(place, &asked, &|| ended.load(Ordering::Relaxed)));
-        let output = at_reader(|| command.output().context("capture"));
+        let output = at_reader(|| command.output().context("capture-lab"));
         ended.store(true, Ordering::Relaxed);
         let beside = beside.map(ScopedJoinHandle::join).transpose();
         (output, sending.join(), beside)

@@ -18,7 +18,7 @@ use crate::recording;
 use crate::runner::{scanner, Workload};
 use crate::schedule::{cells, Cell};
 use crate::staged::{split_words, StagedFiles, SPLITTER};
-use crate::subject::{Kind, Subject, CAPTURE};
+use crate::subject::{Kind, Subject, CAPTURE_LAB};
 use crate::synthetic::{file_name, SyntheticFiles, SyntheticPolicy};
 
 /// Run of an experiment as the command line requests it.
@@ -341,10 +341,10 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
     }
     // The reader of rings is in the same folder as their programs.
     if subjects.iter().any(Subject::is_ring) {
-        let file = bin_dir.join(CAPTURE);
-        let missing = || format!("there is no program {}: make build", file.display());
+        let file = bin_dir.join(CAPTURE_LAB);
+        let missing = || format!("there is no program {}: make lab", file.display());
         let bytes = fs::read(&file).ok().with_context(missing)?;
-        hashes.insert(CAPTURE.into(), hash(&bytes));
+        hashes.insert(CAPTURE_LAB.into(), hash(&bytes));
     }
     Ok(hashes)
 }

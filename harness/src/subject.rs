@@ -35,10 +35,12 @@ const EXCHANGE_NAMES: [&str; 4] = ["genl", "ipc", RING, WAY];
 /// in the folder harness, beside the folder of programs.
 const WAY: &str = "way";
 const WAYS: &str = "cage/way";
-/// Prefix of rings, whose reader is capture.
+/// Prefix of rings, whose reader is capture-lab.
 const RING: &str = "ring";
 /// The program whose rings are subjects, the ring types and the page sizes.
 pub const CAPTURE: &str = "capture";
+/// Reader of rings.
+pub const CAPTURE_LAB: &str = "capture-lab";
 const RING_BACKENDS: [&str; 4] = ["tpacket3", "recvmmsg", "iouring", "afxdp"];
 const RING_PAGES: [&str; 3] = ["4k", "thp", "hugetlb"];
 
@@ -74,7 +76,7 @@ pub enum Kind {
     },
     /// A program of the kernel lab that exchanges messages.
     Exchange,
-    /// A packet ring of the program capture.
+    /// A packet ring of capture, read by capture-lab.
     Capture { backend: String, pages: String },
     /// A program that records packets to a file: capture, or a peer, which is omitted where it is not installed.
     Recorder { program: String },
@@ -356,7 +358,7 @@ impl Subject {
             Kind::Twin { program, .. } | Kind::Stage { program } => Some(bin_dir.join(program)),
             Kind::Exchange if self.is_way() => Some(bin_dir.with_file_name("harness").join(WAYS)),
             Kind::Exchange => Some(bin_dir.join(EXCHANGES).join(&self.base)),
-            Kind::Capture { .. } => Some(bin_dir.join(CAPTURE)),
+            Kind::Capture { .. } => Some(bin_dir.join(CAPTURE_LAB)),
             Kind::Recorder { program } if program == CAPTURE => Some(bin_dir.join(CAPTURE)),
             Kind::Recorder { program } => Some(PathBuf::from(program)),
             Kind::Peer { words, .. } => Some(PathBuf::from(in_bin_dir(&words[0], bin_dir))),

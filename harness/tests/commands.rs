@@ -4,12 +4,11 @@
 use std::fs;
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::thread::sleep;
-use std::time::Duration;
 
 use harness::store::{Sample, Store};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
+use testbed::wait::{until, PATIENCE};
 
 /// Two subjects without a firewall, so that no other program is needed.
 const EXPERIMENT: &str = r#"
@@ -211,7 +210,12 @@ fn an_interrupted_run_shows_what_it_has_and_goes_on() {
     let run = ["run", &file, "--out", &out];
     let mut child = harness(&run).spawn().unwrap();
     let pid = Pid::from_raw(child.id() as i32);
-    sleep(Duration::from_secs(5));
+    until("a round is kept", PATIENCE, || {
+        // A row that is being written can't be read.
+        let rows = Store::open(&folder.0.join("out")).read::<Sample>();
+        Ok(rows.is_ok_and(|rows| !rows.is_empty()))
+    })
+    .unwrap();
     assert!(child.try_wait().unwrap().is_none());
     kill(pid, Signal::SIGINT).unwrap();
     let output = child.wait_with_output().unwrap();

@@ -240,8 +240,8 @@ fn loopback_up() -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::wait::wait_within;
     use std::net::{TcpListener, TcpStream};
-    use std::time::{Duration, Instant};
 
     fn interfaces(namespace: &Namespace) -> Vec<String> {
         let text = namespace
@@ -297,14 +297,10 @@ mod tests {
         }
         assert!(interfaces(&a).contains(&"veth".to_string()));
         drop(b);
-        let start = Instant::now();
-        while interfaces(&a).contains(&"veth".to_string()) {
-            assert!(
-                start.elapsed() < PATIENCE,
-                "the namespace outlives its handle"
-            );
-            thread::sleep(Duration::from_millis(20));
-        }
+        until("the namespace ends with its handle", PATIENCE, || {
+            Ok(!interfaces(&a).contains(&"veth".to_string()))
+        })
+        .unwrap();
     }
 
     #[test]
@@ -317,10 +313,6 @@ mod tests {
                 .spawn()
                 .unwrap()
         });
-        let start = Instant::now();
-        while child.try_wait().unwrap().is_none() {
-            assert!(start.elapsed() < PATIENCE, "the child lives on");
-            thread::sleep(Duration::from_millis(10));
-        }
+        wait_within(&mut child, PATIENCE).expect("the child dies");
     }
 }

@@ -13,7 +13,7 @@ use crate::netns::Namespace;
 use anyhow::{ensure, Context};
 
 use crate::place::PORT;
-use crate::wait::{until, PATIENCE};
+use crate::wait::{pause_for, until, watch_silence, PATIENCE};
 
 /// Time to wait for traffic that must not arrive: long compared with a packet's delay on this machine.
 pub const VAIN: Duration = Duration::from_millis(400);
@@ -209,7 +209,7 @@ impl UdpServer {
         let all = until("all datagrams arrive", PATIENCE, || {
             Ok(self.arrived()? >= expected)
         });
-        thread::sleep(TOO_MANY);
+        watch_silence(TOO_MANY);
         let arrived = self.arrived()?;
         all.with_context(|| format!("{arrived} of {expected} datagrams arrived"))?;
         ensure!(
@@ -283,7 +283,7 @@ impl UdpFlood {
                 // A datagram refused by a full socket does not count.
                 sent += u64::from(client.send(&[0x55; 18]).is_ok());
                 if sent % BURST == 0 && !pause.is_zero() {
-                    thread::sleep(pause);
+                    pause_for(pause);
                 }
             }
             sent

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Waits with a limit: for a child, and for a condition.
+//! Waits with a limit: for a child, and for a condition. Tests sleep by the functions of this file only
+//! (case `platform/sleeps`).
 
 use std::process::{Child, ExitStatus};
 use std::thread;
@@ -20,6 +21,17 @@ pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 /// Time limit for events that must occur. It is far longer than they ever take, because a busy machine may withhold CPU
 /// time for whole seconds. A passing test does not wait for the limit.
 pub const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Waits while something must not happen. Only time shows it, since nothing signals an absence.
+pub fn watch_silence(time: Duration) {
+    thread::sleep(time);
+}
+
+/// Pauses as a step of a test: the pace of a client, or a time that the program under test measures itself. A longer pause
+/// must not change the outcome; `until` waits for results.
+pub fn pause_for(time: Duration) {
+    thread::sleep(time);
+}
 
 /// Waits until `condition` returns true; fails with `what` after the limit.
 pub fn until(

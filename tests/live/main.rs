@@ -26,10 +26,11 @@ mod rules;
 mod stage;
 mod upgrade;
 
-const PARTS: [Part; 22] = [
+const PARTS: [Part; 23] = [
     Part::new("apply", apply::cases),
     Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
+    Part::new("capture-lab", capture::lab_cases),
     Part::new("chaos", chaos::cases),
     Part::new("control", control::cases),
     Part::new("evasion", evasion::cases),

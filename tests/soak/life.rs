@@ -2,14 +2,15 @@
 //! Runs four firewalls one after the other. The first ends by an upgrade to the other twin, the second by an upgrade
 //! back, the third by SIGKILL, the fourth by SIGTERM.
 
+use std::fs;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use anyhow::{ensure, Context};
 use testbed::firewall::{Ended, Firewall};
 use testbed::ledger::Stats;
 use testbed::proc;
 use testbed::twin::Twin;
+use testbed::wait::pause_for;
 
 use crate::figures::{Figures, Memory};
 use crate::place::{Place, DEADLINE_MS};
@@ -74,7 +75,7 @@ fn second(
     }
     if number % 15 == 14 {
         proc::stop(firewall.pid)?;
-        thread::sleep(Duration::from_millis(2 * DEADLINE_MS));
+        pause_for(Duration::from_millis(2 * DEADLINE_MS));
         proc::signal(firewall.pid, libc::SIGCONT);
         figures.stalls += 1;
     }
@@ -93,7 +94,7 @@ fn live(
     let Err(error) = live_on(place, twin, &mut firewall, time, figures) else {
         return Ok(firewall);
     };
-    thread::sleep(SECOND);
+    pause_for(SECOND);
     if firewall.is_running()? {
         return Err(error);
     }
@@ -117,7 +118,7 @@ fn live_on(
     let mut samples = Vec::new();
     for number in 0.. {
         let due = begin + SECOND * number;
-        thread::sleep(due.saturating_duration_since(Instant::now()));
+        pause_for(due.saturating_duration_since(Instant::now()));
         if begin.elapsed() >= time {
             break;
         }

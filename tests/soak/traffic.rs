@@ -10,6 +10,7 @@ use testbed::netns::Namespace;
 use testbed::packets::{ipv4, udp, RawSender};
 use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, UdpServer};
+use testbed::wait::pause_for;
 
 /// Datagrams per burst, and the pause between bursts: at most 20,000 a second.
 const BURST: usize = 100;
@@ -74,7 +75,7 @@ fn repeat(
     thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {
             work();
-            thread::sleep(pause);
+            pause_for(pause);
         }
     })
 }

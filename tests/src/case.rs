@@ -2,7 +2,7 @@
 //! Defines and runs cases.
 //!
 //! The program starts itself again for each case, with the case's name in the environment, and waits for it within the
-//! case's time limit. Processes of a case die with it (PR_SET_PDEATHSIG of `Namespace::command`); a process below a tracer
+//! time limit of the part's cases, which follows from `tests/parts`. Processes of a case die with it (PR_SET_PDEATHSIG of `Namespace::command`); a process below a tracer
 //! or a wrapper is in the case's process group, which is killed as a whole at the end.
 
 use std::io::{Read, Write};
@@ -14,10 +14,14 @@ use std::time::{Duration, Instant};
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 use testbed::skip::Skip;
 use testbed::twin::{Twin, TWINS};
+use testbed::wait::pause_for;
 
 /// Environment variable with the name of the case that this process must run.
 const CASE_VARIABLE: &str = "TWINWALL_CASE";
-/// Factor of a case's time limit on a busy machine: the limit only ends hung cases.
+/// Table of the parts with their durations in seconds, from which all time limits follow.
+const TABLE: &str = include_str!("../parts");
+/// Time limit of each case as a multiple of its part's duration. It is half the part's limit, so that the report names the
+/// hung case, and far longer than any case takes.
 const PATIENCE: u32 = 5;
 /// Exit code of a case that could not run here.
 const SKIPPED: u8 = 77;
@@ -25,35 +29,29 @@ const SKIPPED: u8 = 77;
 /// Test: its name, and a body that fails, skips itself with [`testbed::skip::skip`], or passes.
 pub struct Case {
     name: String,
-    limit: Duration,
     body: Box<dyn FnOnce() -> anyhow::Result<()> + Send>,
 }
 
 impl Case {
-    /// Creates a case that takes at most `limit_s` seconds on an idle machine. After [`PATIENCE`] times as long it is
-    /// killed, and fails.
+    /// Creates a case. It is killed and fails at the limit of its part's cases.
     pub fn new(
         name: impl Into<String>,
-        limit_s: u64,
         body: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
     ) -> Case {
         Case {
             name: name.into(),
-            limit: Duration::from_secs(limit_s) * PATIENCE,
             body: Box::new(body),
         }
     }
 }
 
-/// A case that runs with each twin: its name, its limit in seconds, and its body.
-pub type Row = (&'static str, u64, fn(Twin) -> anyhow::Result<()>);
+/// A case that runs with each twin: its name, and its body.
+pub type Row = (&'static str, fn(Twin) -> anyhow::Result<()>);
 
 /// Returns a case of each row for each twin, named `TWIN/NAME`.
 pub fn for_each_twin(rows: &[Row]) -> Vec<Case> {
-    let case = |twin: Twin, (name, limit_s, body): Row| {
-        Case::new(format!("{}/{name}", twin.name()), limit_s, move || {
-            body(twin)
-        })
+    let case = |twin: Twin, (name, body): Row| {
+        Case::new(format!("{}/{name}", twin.name()), move || body(twin))
     };
     let of_twin = |twin| rows.iter().map(move |row| case(twin, *row));
     TWINS.into_iter().flat_map(of_twin).collect()
@@ -75,6 +73,23 @@ impl Part {
     fn rest<'a>(&self, text: &'a str) -> Option<&'a str> {
         text.strip_prefix(self.name)?.strip_prefix('/')
     }
+
+    /// Returns the time limit of each case of the part.
+    fn limit(&self) -> Duration {
+        let seconds = seconds_of(TABLE, self.name).expect("each part has a line in tests/parts");
+        Duration::from_secs(seconds) * PATIENCE
+    }
+}
+
+/// Returns the duration of a part in seconds: the third word of its line, whose rest is its name.
+fn seconds_of(table: &str, part: &str) -> Option<u64> {
+    let lines = table.lines().filter(|line| !line.starts_with('#'));
+    lines
+        .map(|line| line.split_whitespace().collect::<Vec<_>>())
+        .find_map(|words| match words.as_slice() {
+            [_, _, seconds, name @ ..] if name.join(" ") == part => seconds.parse().ok(),
+            _ => None,
+        })
 }
 
 /// Runs the cases like libtest, or the case that the environment names: the `main` of an integration program. A filter
@@ -120,7 +135,8 @@ fn chosen(parts: &[Part], filter: Option<&str>) -> (Vec<(String, Duration)>, boo
     let all = |part: &Part, words: &str| {
         let cases = (part.cases)().into_iter();
         let left = cases.filter(|case| case.name.contains(words));
-        left.map(|case| (format!("{}/{}", part.name, case.name), case.limit))
+        let limit = part.limit();
+        left.map(|case| (format!("{}/{}", part.name, case.name), limit))
             .collect::<Vec<_>>()
     };
     let asked = parts
@@ -204,7 +220,7 @@ fn ends_within(child: &Child, limit: Duration) -> bool {
         if ended || Instant::now() > end {
             return ended;
         }
-        thread::sleep(Duration::from_millis(5));
+        pause_for(Duration::from_millis(5));
     }
 }
 
@@ -212,10 +228,10 @@ fn ends_within(child: &Child, limit: Duration) -> bool {
 mod tests {
     use super::*;
 
-    const PARTS: [Part; 2] = [Part::new("net", cases), Part::new("policy", cases)];
+    const PARTS: [Part; 2] = [Part::new("netns", cases), Part::new("policy", cases)];
 
     fn cases() -> Vec<Case> {
-        let case = |name| Case::new(name, 1, || Ok(()));
+        let case = |name| Case::new(name, || Ok(()));
         ["rust/net/policy", "c/other"].map(case).into()
     }
 
@@ -232,8 +248,8 @@ mod tests {
             (both.map(str::to_owned).into(), true)
         );
         assert_eq!(
-            names(Some("net/policy")),
-            (vec!["net/rust/net/policy".to_owned()], true)
+            names(Some("netns/policy")),
+            (vec!["netns/rust/net/policy".to_owned()], true)
         );
         assert_eq!(names(Some("policy/none")), (vec![], true));
     }
@@ -247,9 +263,18 @@ mod tests {
     }
 
     #[test]
+    fn a_part_has_its_seconds_by_its_whole_name() {
+        let table = "# test live 9 net\n\ntest  live  30  net\nlong  waits  7 net long\n";
+        assert_eq!(seconds_of(table, "net"), Some(30));
+        assert_eq!(seconds_of(table, "net long"), Some(7));
+        assert_eq!(seconds_of(table, "ne"), None);
+        assert_eq!(PARTS.map(|part| part.limit().as_secs() % 5), [0, 0]);
+    }
+
+    #[test]
     fn a_case_is_found_by_its_whole_name() {
-        assert!(named(&PARTS, "net/c/other").is_some());
+        assert!(named(&PARTS, "netns/c/other").is_some());
         assert!(named(&PARTS, "c/other").is_none());
-        assert!(named(&PARTS, "net/c/oth").is_none());
+        assert!(named(&PARTS, "netns/c/oth").is_none());
     }
 }

@@ -67,8 +67,8 @@ fn it_goes_on_when_there_is_room_again() {
         let mut run = Run::start(&mut disk.command(&place), &words(&file, more));
         send(&place.here, 0..2944, 1000);
         run.hears("warning: ");
-        // The writer tries to write all waiting packets, and fails.
-        std::thread::sleep(std::time::Duration::from_millis(500));
+        // The writer has tried to write all waiting packets, and failed.
+        run.has_taken(2944);
         std::fs::remove_file(&ballast).unwrap();
         send(&place.here, 2944..3000, 1000);
         run.hears("there is room again");

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use testbed::wait::pause_for;
+
 use crate::place::{count, judge, numbers, send, Place, Run, OURS};
 
 #[test]
@@ -39,7 +41,7 @@ fn a_file_whose_time_is_over_is_followed_by_the_next_and_old_ones_go() {
     let run = Run::on(&place, &words);
     for step in 0..7 {
         send(&place.here, step * 10..step * 10 + 10, 100);
-        std::thread::sleep(Duration::from_millis(600));
+        pause_for(Duration::from_millis(600));
     }
     assert_eq!(run.end().written, 70);
     let files = place.folder.files();

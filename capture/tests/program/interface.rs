@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Interfaces that go down, come up, go away and come back.
 
+use testbed::wait::pause_for;
+
 use crate::place::{count, gaps, ledger, send, Place, Run, OURS};
 
 #[test]
@@ -80,7 +82,7 @@ fn an_interface_that_comes_back_is_followed() {
          link set veth up\n");
     run.hears("veth is there again");
     // The second thread may lag a moment.
-    std::thread::sleep(std::time::Duration::from_millis(400));
+    pause_for(std::time::Duration::from_millis(400));
     send(&place.here, 100..300, 100);
     let ledger = run.end();
     assert_eq!((ledger.kernel, ledger.written), (300, 300));

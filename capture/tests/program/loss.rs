@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use testbed::wait::pause_for;
+
 use crate::place::{count, gaps, ledger, send, Place, Run, BACKENDS, OURS};
 
 #[test]
@@ -50,7 +52,7 @@ fn after_a_kill_the_file_is_whole() {
     let file = place.file("x.pcapng");
     let mut run = Run::on(&place, &["-w", &file, OURS]);
     send(&place.here, 0..2944, 200);
-    std::thread::sleep(Duration::from_secs(1));
+    pause_for(Duration::from_secs(1));
     run.signal(libc::SIGKILL);
     assert_eq!(run.wait(), None);
     assert_eq!(count(&file), 2944);
@@ -66,7 +68,7 @@ fn a_kill_amid_packets_takes_a_second_of_them_at_most() {
         let mut run = Run::on(&place, &[backend, &["-w", &file, OURS]].concat());
         for number in 0..75 {
             send(&place.here, number..number + 1, 100);
-            std::thread::sleep(Duration::from_millis(20));
+            pause_for(Duration::from_millis(20));
         }
         run.signal(libc::SIGKILL);
         assert_eq!(run.wait(), None);

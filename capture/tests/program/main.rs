@@ -11,4 +11,7 @@ mod packets;
 mod place;
 mod refusals;
 mod rights;
-mod tools;
+
+fn program() -> &'static str {
+    env!("CARGO_BIN_EXE_capture")
+}

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use std::io::Write;
 use std::process::Stdio;
 
+use testbed::wait::pause_for;
+
 use crate::place::{
     fields, gaps, judge, numbers, program, send, send_with, tunnel, Place, Run, BACKENDS, OURS,
 };
@@ -76,7 +78,7 @@ fn a_tag_is_put_back_and_a_filter_finds_it() {
             send_with(&place.there, &[0x81, 0, 0, tag, 0x88, 0xb5], 0..10, 100);
         }
         // The receiving side sees a sent packet a moment later.
-        std::thread::sleep(std::time::Duration::from_millis(200));
+        pause_for(std::time::Duration::from_millis(200));
         run.end();
         let mut tags = fields(&file, "vlan.id");
         tags.retain(|tag| !tag.is_empty());

@@ -16,6 +16,9 @@ use capture::link::Link;
 use capture::look::look_up;
 use capture::socket::Socket;
 use testbed::netns::Namespace;
+use testbed::wait::{until, wait_within};
+
+pub(crate) use crate::program;
 
 /// Time limit of every wait; a longer wait counts as a hang.
 pub const LIMIT: Duration = Duration::from_secs(300);
@@ -157,42 +160,31 @@ impl Run {
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.child.id());
-        let end = Instant::now() + LIMIT;
         let stands = |task: std::io::Result<std::fs::DirEntry>| {
             let text = std::fs::read_to_string(task.unwrap().path().join("stat")).unwrap();
             text.rsplit(')').next().unwrap().starts_with(" T")
         };
-        while !std::fs::read_dir(&tasks).unwrap().all(stands) {
-            assert!(Instant::now() < end, "it does not stop");
-            thread::sleep(Duration::from_millis(1));
-        }
+        let all_stand = || Ok(std::fs::read_dir(&tasks).unwrap().all(stands));
+        until("it stops", LIMIT, all_stand).unwrap();
     }
 
     /// Waits until the kernel has counted `packets` packets and all of them are written or dropped.
     pub fn has_taken(&mut self, packets: u64) {
-        let end = Instant::now() + LIMIT;
-        loop {
+        let taken = || {
             self.signal(libc::SIGUSR1);
             self.hears("ledger: delivered");
             let now = ledger(&self.said);
-            if now.kernel == packets && now.reconciles() {
-                return;
-            }
-            assert!(Instant::now() < end, "{}", self.said);
-            thread::sleep(Duration::from_millis(5));
+            Ok(now.kernel == packets && now.reconciles())
+        };
+        if let Err(error) = until("all packets are counted", LIMIT, taken) {
+            panic!("{error}: {}", self.said);
         }
     }
 
     /// Waits for the end; returns the exit code, or None after a signal.
     pub fn wait(&mut self) -> Option<i32> {
-        let end = Instant::now() + LIMIT;
-        let status = loop {
-            match self.child.try_wait().unwrap() {
-                Some(status) => break status,
-                None if Instant::now() > end => panic!("it is not done: {}", self.said),
-                None => thread::sleep(Duration::from_millis(5)),
-            }
-        };
+        let status = wait_within(&mut self.child, LIMIT)
+            .unwrap_or_else(|| panic!("it is not done: {}", self.said));
         while let Ok(line) = self.lines.recv_timeout(LIMIT) {
             self.said += &format!("{line}\n");
         }
@@ -214,10 +206,6 @@ impl Drop for Run {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-pub fn program() -> &'static str {
-    env!("CARGO_BIN_EXE_capture")
 }
 
 /// Parses the last ledger of the output.

@@ -4,6 +4,7 @@
 use std::os::fd::AsRawFd;
 
 use testbed::netns::{Namespace, VETH_IPV4};
+use testbed::wait::pause_for;
 
 use crate::place::{filter, namespace, results, says, serve, text, with_state};
 
@@ -136,7 +137,7 @@ fn shortages_slow_down_and_lose_nothing() {
         shell(&format!("echo 40000-40019 >{reserved}"));
         let (results, summary) = std::thread::scope(|scope| {
             scope.spawn(|| {
-                std::thread::sleep(std::time::Duration::from_millis(600));
+                pause_for(std::time::Duration::from_millis(600));
                 shell(&format!("echo >{reserved}"));
             });
             results(&place, &format!("127.0.0.0/26 -p 9 --engine {engine}"))
@@ -201,7 +202,7 @@ fn a_reader_that_pauses_makes_nothing_silent() {
             .spawn()
             .unwrap();
         // The pipe and the queues before it are full.
-        std::thread::sleep(std::time::Duration::from_millis(1500));
+        pause_for(std::time::Duration::from_millis(1500));
         let mut told = String::new();
         std::io::Read::read_to_string(&mut child.stdout.take().unwrap(), &mut told).unwrap();
         assert!(child.wait().unwrap().success());

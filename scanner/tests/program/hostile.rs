@@ -5,6 +5,8 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use testbed::wait::pause_for;
+
 use crate::place::{namespace, parsed, scan_with, serve, text};
 
 fn floods(mut stream: TcpStream) {
@@ -22,7 +24,7 @@ fn drips(mut stream: TcpStream) {
         if stream.write_all(b"S").is_err() {
             return;
         }
-        std::thread::sleep(Duration::from_millis(100));
+        pause_for(Duration::from_millis(100));
     }
 }
 

@@ -6,10 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Output, Stdio};
 use std::sync::mpsc::{channel, RecvTimeoutError, Sender};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use testbed::netns::Namespace;
+use testbed::wait::wait_within;
 
 /// Time limit of a run; a longer run counts as a hang.
 const LIMIT: Duration = Duration::from_secs(400);
@@ -43,16 +44,9 @@ pub fn scan_with(place: &Namespace, words: &[&str]) -> Output {
     let mut pipes = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
     let stdout = thread::spawn(move || read(&mut pipes.0));
     let stderr = thread::spawn(move || read(&mut pipes.1));
-    let end = Instant::now() + LIMIT;
-    let status = loop {
-        match child.try_wait().unwrap() {
-            Some(status) => break status,
-            None if Instant::now() > end => {
-                let _ = child.kill();
-                panic!("{words:?} is not done after {LIMIT:?}");
-            }
-            None => thread::sleep(Duration::from_millis(5)),
-        }
+    let Some(status) = wait_within(&mut child, LIMIT) else {
+        let _ = child.kill();
+        panic!("{words:?} is not done after {LIMIT:?}");
     };
     Output {
         status,

@@ -2,6 +2,7 @@
 //! Scans by SYNs over a veth pair and over loopback, in both families, find the same states as scans by connections.
 
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
+use testbed::wait::pause_for;
 
 use crate::place::{filter, namespace, parsed, results, scan_with, serve, text};
 
@@ -57,7 +58,7 @@ fn a_forged_answer_counts_for_nothing() {
                 }
             })
         });
-        std::thread::sleep(std::time::Duration::from_millis(1));
+        pause_for(std::time::Duration::from_millis(1));
         scan_with(
             &place,
             &[

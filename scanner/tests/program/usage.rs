@@ -3,7 +3,8 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+
+use testbed::wait::{until, PATIENCE};
 
 use crate::place::Bound;
 
@@ -92,10 +93,10 @@ fn a_signal_before_the_scan_ends_the_program() {
         .unwrap();
     let _bound = Bound::new(&child);
     let waits = || std::fs::read_to_string(format!("/proc/{}/wchan", child.id())).unwrap();
-    let end = Instant::now() + Duration::from_secs(300);
-    while !waits().contains("pipe") && Instant::now() < end {
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    until("it reads its targets", PATIENCE, || {
+        Ok(waits().contains("pipe"))
+    })
+    .unwrap();
     // SAFETY: kill(2) touches no memory; the child is not waited for yet, so its process id is not reused.
     unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
     // The program's stdin stays open until the program has ended.

@@ -12,41 +12,34 @@ use testbed::twin::Twin;
 use super::place::{Place, Row, OTHER_POLICY, POLICY};
 
 pub const ROWS: &[Row] = &[
-    ("boot-loads-the-policy", 60, boot_loads_the_policy),
+    ("boot-loads-the-policy", boot_loads_the_policy),
     (
         "boot-loads-the-last-good-policy",
-        60,
         boot_loads_the_last_good_policy,
     ),
     (
         "boot-drops-what-was-not-confirmed",
-        60,
         boot_drops_what_was_not_confirmed,
     ),
     (
         "boot-drops-the-file-that-was-reverted",
-        60,
         boot_drops_the_file_that_was_reverted,
     ),
-    ("boot-believes-root-only", 60, boot_believes_root_only),
+    ("boot-believes-root-only", boot_believes_root_only),
     (
         "boot-believes-roots-parts-only",
-        60,
         boot_believes_roots_parts_only,
     ),
     (
         "boot-believes-roots-folders-only",
-        90,
         boot_believes_roots_folders_only,
     ),
     (
         "boot-goes-without-others-settings",
-        60,
         boot_goes_without_others_settings,
     ),
     (
         "boot-misses-what-others-took-out",
-        60,
         boot_misses_what_others_took_out,
     ),
 ];

@@ -9,8 +9,8 @@ use testbed::wait::{until, wait_within, PATIENCE};
 use super::place::{Place, Row, OTHER_POLICY};
 
 pub const ROWS: &[Row] = &[
-    ("killed-at-every-step", 300, killed_at_every_step),
-    ("stopped-in-the-middle", 60, stopped_in_the_middle),
+    ("killed-at-every-step", killed_at_every_step),
+    ("stopped-in-the-middle", stopped_in_the_middle),
 ];
 
 /// System calls before which an apply is killed, one group after another: renaming files, writing files, starting

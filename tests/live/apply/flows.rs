@@ -12,7 +12,7 @@ use testbed::twin::Twin;
 
 use super::place::{Place, Row};
 
-pub const ROWS: &[Row] = &[("flowtables-of-others", 60, flowtables_of_others)];
+pub const ROWS: &[Row] = &[("flowtables-of-others", flowtables_of_others)];
 
 const NFT: &str = "/usr/sbin/nft";
 const LISTED: &str = r"table inet other { # handle 3

@@ -16,17 +16,13 @@ use testbed::wait::{until, PATIENCE};
 use super::place::{Place, Row, POLICY};
 
 pub const ROWS: &[Row] = &[
-    ("init-protects-a-host", 60, init_protects_a_host),
-    ("init-knows-its-session", 60, init_knows_its_session),
-    ("init-allows-names", 60, init_allows_names),
-    (
-        "init-meets-older-connections",
-        60,
-        init_meets_older_connections,
-    ),
-    ("init-tries-the-last-minute", 60, init_tries_the_last_minute),
-    ("init-goes-back", 60, init_goes_back),
-    ("init-replaces-no-file", 60, init_replaces_no_file),
+    ("init-protects-a-host", init_protects_a_host),
+    ("init-knows-its-session", init_knows_its_session),
+    ("init-allows-names", init_allows_names),
+    ("init-meets-older-connections", init_meets_older_connections),
+    ("init-tries-the-last-minute", init_tries_the_last_minute),
+    ("init-goes-back", init_goes_back),
+    ("init-replaces-no-file", init_replaces_no_file),
 ];
 
 const SSH: u16 = 22;

@@ -13,11 +13,11 @@ use testbed::wait::{until, PATIENCE};
 use super::place::{Place, Row};
 
 pub const ROWS: &[Row] = &[
-    ("learned-addresses-stay", 120, learned_stay),
-    ("learned-addresses-have-a-type", 120, learned_have_a_type),
-    ("learned-addresses-age", 60, learned_age),
-    ("learned-addresses-may-be-too-many", 60, learned_too_many),
-    ("a-failed-way-back-keeps-its-firewall", 60, failed_way_back),
+    ("learned-addresses-stay", learned_stay),
+    ("learned-addresses-have-a-type", learned_have_a_type),
+    ("learned-addresses-age", learned_age),
+    ("learned-addresses-may-be-too-many", learned_too_many),
+    ("a-failed-way-back-keeps-its-firewall", failed_way_back),
 ];
 
 const POLICY: &str = r#"table inet host {

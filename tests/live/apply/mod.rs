@@ -28,6 +28,6 @@ pub fn cases() -> Vec<Case> {
         learned::ROWS,
     ]
     .concat();
-    let case = |(name, limit_s, body): place::Row| Case::new(name, limit_s, body);
+    let case = |(name, body): place::Row| Case::new(name, body);
     rows.into_iter().map(case).collect()
 }

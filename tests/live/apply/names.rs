@@ -16,21 +16,17 @@ use super::death::kill_everywhere;
 use super::place::{Place, Row, POLICY};
 
 pub const ROWS: &[Row] = &[
-    ("names-decide", 60, names_decide),
-    ("names-go-back", 60, names_go_back),
-    ("names-leave-no-trace", 60, names_leave_no_trace),
-    ("names-end-behind-a-kill", 60, names_end_behind_a_kill),
-    ("names-need-their-firewall", 60, names_need_their_firewall),
-    (
-        "names-killed-at-every-step",
-        300,
-        names_killed_at_every_step,
-    ),
-    ("names-boot", 60, names_boot),
-    ("names-of-few-generations", 60, names_of_few_generations),
-    ("names-are-refused-with-their-place", 60, names_are_refused),
-    ("lists-come-back-with-their-generation", 60, lists_come_back),
-    ("lists-that-give-little", 60, little_of_lists),
+    ("names-decide", names_decide),
+    ("names-go-back", names_go_back),
+    ("names-leave-no-trace", names_leave_no_trace),
+    ("names-end-behind-a-kill", names_end_behind_a_kill),
+    ("names-need-their-firewall", names_need_their_firewall),
+    ("names-killed-at-every-step", names_killed_at_every_step),
+    ("names-boot", names_boot),
+    ("names-of-few-generations", names_of_few_generations),
+    ("names-are-refused-with-their-place", names_are_refused),
+    ("lists-come-back-with-their-generation", lists_come_back),
+    ("lists-that-give-little", little_of_lists),
 ];
 
 const NAMES: &str = r#"table inet host {

@@ -12,7 +12,7 @@ use testbed::twin::{built, Twin, USER};
 use testbed::wait::{until, PATIENCE};
 
 /// Name, time limit in seconds and body of a case.
-pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
+pub type Row = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Rules loaded by another program.
 const FOREIGN: &str = "table inet docker {

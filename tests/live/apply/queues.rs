@@ -8,7 +8,6 @@ use super::place::{Place, Row, POLICY};
 
 pub const ROWS: &[Row] = &[(
     "packets-in-queues-survive-a-change",
-    60,
     packets_in_queues_survive,
 )];
 

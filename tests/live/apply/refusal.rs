@@ -12,19 +12,16 @@ use super::place::{Place, Row, OTHER_POLICY, POLICY};
 pub const ROWS: &[Row] = &[
     (
         "a-policy-that-can't-be-loaded-is-refused",
-        60,
         a_policy_that_cant_be_loaded_is_refused,
     ),
-    ("another-policy-waits", 60, another_policy_waits),
+    ("another-policy-waits", another_policy_waits),
     (
         "a-rule-set-that-was-replaced-is-not-confirmed",
-        60,
         a_rule_set_that_was_replaced_is_not_confirmed,
     ),
-    ("others-can't-apply", 60, others_cant_apply),
+    ("others-can't-apply", others_cant_apply),
     (
         "a-folder-that-others-change-is-refused",
-        60,
         a_folder_that_others_change_is_refused,
     ),
 ];

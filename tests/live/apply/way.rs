@@ -9,24 +9,21 @@ use testbed::twin::built;
 use super::place::{Place, Row, OTHER_POLICY, POLICY};
 
 pub const ROWS: &[Row] = &[
-    ("a-confirmed-policy-stays", 60, a_confirmed_policy_stays),
+    ("a-confirmed-policy-stays", a_confirmed_policy_stays),
     (
         "an-unconfirmed-policy-goes-back",
-        60,
         an_unconfirmed_policy_goes_back,
     ),
-    ("counters-come-back", 60, counters_come_back),
-    ("revert-goes-back-at-once", 60, revert_goes_back_at_once),
-    ("unapply-leaves-no-trace", 60, unapply_leaves_no_trace),
+    ("counters-come-back", counters_come_back),
+    ("revert-goes-back-at-once", revert_goes_back_at_once),
+    ("unapply-leaves-no-trace", unapply_leaves_no_trace),
     (
         "history-keeps-ten-and-reverts-to-them",
-        120,
         history_keeps_ten_and_reverts_to_them,
     ),
-    ("status-says-what-differs", 60, status_says_what_differs),
+    ("status-says-what-differs", status_says_what_differs),
     (
         "a-broken-expectation-is-refused",
-        60,
         a_broken_expectation_is_refused,
     ),
 ];

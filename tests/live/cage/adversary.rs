@@ -16,11 +16,11 @@ use super::life::of;
 use super::scene::{Said, Scene, GOOD};
 
 pub const ROWS: &[Row] = &[
-    ("adversary", 240, user),
-    ("adversary-root", 240, root),
-    ("host-loopback", 120, host_loopback),
-    ("descriptors", 120, descriptors),
-    ("tunnels", 240, tunnels),
+    ("adversary", user),
+    ("adversary-root", root),
+    ("host-loopback", host_loopback),
+    ("descriptors", descriptors),
+    ("tunnels", tunnels),
 ];
 
 const ADVERSARY: &str = include_str!("adversary.py");

@@ -14,16 +14,16 @@ use twinwall_tests::case::Row;
 use super::scene::{Said, Scene, USER};
 
 pub const ROWS: &[Row] = &[
-    ("exit-codes", 120, exit_codes),
-    ("signals", 120, signals),
-    ("streams", 120, streams),
-    ("terminal", 120, terminal),
-    ("end-of-fwctl", 120, end_of_fwctl),
-    ("end-of-firewall", 120, end_of_firewall),
-    ("end-of-uplink", 120, end_of_uplink),
-    ("daemons", 120, daemons),
-    ("refused", 120, refused),
-    ("in-a-container", 120, in_a_container),
+    ("exit-codes", exit_codes),
+    ("signals", signals),
+    ("streams", streams),
+    ("terminal", terminal),
+    ("end-of-fwctl", end_of_fwctl),
+    ("end-of-firewall", end_of_firewall),
+    ("end-of-uplink", end_of_uplink),
+    ("daemons", daemons),
+    ("refused", refused),
+    ("in-a-container", in_a_container),
 ];
 
 fn exit_codes(twin: Twin) -> anyhow::Result<()> {

@@ -13,18 +13,18 @@ use super::life::of;
 use super::scene::{Said, Scene, BAD, GOOD, SHARED};
 
 pub const ROWS: &[Row] = &[
-    ("allow", 180, allow),
-    ("addresses", 120, addresses),
-    ("addresses-are-final", 120, final_addresses),
-    ("other-resolvers", 120, other_resolvers),
-    ("slirp4netns", 120, slirp),
-    ("root", 120, root),
-    ("policy", 120, policy),
-    ("egress-names", 120, egress_names),
-    ("settled", 180, settled),
-    ("learn", 180, learn),
-    ("report", 120, report),
-    ("print", 60, print),
+    ("allow", allow),
+    ("addresses", addresses),
+    ("addresses-are-final", final_addresses),
+    ("other-resolvers", other_resolvers),
+    ("slirp4netns", slirp),
+    ("root", root),
+    ("policy", policy),
+    ("egress-names", egress_names),
+    ("settled", settled),
+    ("learn", learn),
+    ("report", report),
+    ("print", print),
 ];
 
 const ALLOW: [&str; 2] = ["--allow", "good.example"];

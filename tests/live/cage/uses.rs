@@ -13,18 +13,18 @@ use super::scene::{Said, Scene, GOOD, USER};
 use crate::names::programs;
 
 pub const ROWS: &[Row] = &[
-    ("git-https", 180, git_https),
-    ("git-ssh", 180, git_ssh),
-    ("pip", 240, pip),
-    ("npm", 240, npm),
-    ("cargo", 240, cargo),
-    ("ci", 240, ci),
-    ("podman", 180, podman),
-    ("go", 240, go),
-    ("apt", 180, apt),
-    ("browser", 240, in_browser),
-    ("http3", 180, http3),
-    ("many-connections", 240, many),
+    ("git-https", git_https),
+    ("git-ssh", git_ssh),
+    ("pip", pip),
+    ("npm", npm),
+    ("cargo", cargo),
+    ("ci", ci),
+    ("podman", podman),
+    ("go", go),
+    ("apt", apt),
+    ("browser", in_browser),
+    ("http3", http3),
+    ("many-connections", many),
 ];
 
 /// Runs shell lines outside the cage in the scene's folder. They fetch nothing.

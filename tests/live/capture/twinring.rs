@@ -83,11 +83,18 @@ fn run() -> anyhow::Result<String> {
     for file in ["/etc/passwd", "/etc/group"] {
         command.args(["--file", file]);
     }
-    for file in [root().join(SCRIPT), built("capture"), library.clone()] {
+    let lab = built("capture-lab");
+    ensure!(lab.exists(), "there is no {}: make lab", lab.display());
+    for file in [
+        root().join(SCRIPT),
+        built("capture"),
+        lab.clone(),
+        library.clone(),
+    ] {
         command.arg("--file").arg(file);
     }
     command.args(["--", "bash"]).arg(root().join(SCRIPT));
-    command.arg(built("capture")).arg(library);
+    command.arg(built("capture")).arg(lab).arg(library);
     let output = command.arg(COUNT.to_string()).output()?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.code() == Some(CANNOT_RUN) {

@@ -18,14 +18,14 @@ use twinwall_tests::case::Row;
 use super::scene::{check_contract, rule};
 
 pub const ROWS: &[Row] = &[
-    ("contract-as-a-table", 60, as_a_table),
-    ("contract-knows-the-rules", 120, knows_the_rules),
-    ("contract-without-tools", 60, without_tools),
-    ("contract-with-nft-alone", 60, with_nft_alone),
-    ("contract-with-bad-tools", 60, with_bad_tools),
-    ("contract-with-a-bad-fwctl", 60, with_a_bad_fwctl),
-    ("contract-by-policy", 60, by_policy),
-    ("contract-in-the-stage", 60, in_the_stage),
+    ("contract-as-a-table", as_a_table),
+    ("contract-knows-the-rules", knows_the_rules),
+    ("contract-without-tools", without_tools),
+    ("contract-with-nft-alone", with_nft_alone),
+    ("contract-with-bad-tools", with_bad_tools),
+    ("contract-with-a-bad-fwctl", with_a_bad_fwctl),
+    ("contract-by-policy", by_policy),
+    ("contract-in-the-stage", in_the_stage),
 ];
 
 fn as_a_table(twin: Twin) -> anyhow::Result<()> {

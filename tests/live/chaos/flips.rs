@@ -13,11 +13,11 @@ use super::preload::library;
 use super::scene::{rule, Scene};
 
 pub const ROWS: &[Row] = &[
-    ("flips-closed", 60, |twin| spare_the_header(twin, "closed")),
-    ("flips-open", 60, |twin| spare_the_header(twin, "open")),
-    ("flips-unread", 120, |twin| unread(twin, "131072")),
-    ("flips-unread-full", 120, |twin| unread(twin, "2000")),
-    ("flips-anywhere", 60, anywhere),
+    ("flips-closed", |twin| spare_the_header(twin, "closed")),
+    ("flips-open", |twin| spare_the_header(twin, "open")),
+    ("flips-unread", |twin| unread(twin, "131072")),
+    ("flips-unread-full", |twin| unread(twin, "2000")),
+    ("flips-anywhere", anywhere),
 ];
 
 const SENT: u64 = 20_000;

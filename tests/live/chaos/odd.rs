@@ -17,10 +17,10 @@ use twinwall_tests::case::Row;
 use super::scene::check_contract;
 
 pub const ROWS: &[Row] = &[
-    ("malformed-closed", 60, |twin| malformed(twin, "closed")),
-    ("malformed-open", 60, |twin| malformed(twin, "open")),
-    ("truncated-closed", 60, |twin| truncated(twin, "closed")),
-    ("truncated-open", 60, |twin| truncated(twin, "open")),
+    ("malformed-closed", |twin| malformed(twin, "closed")),
+    ("malformed-open", |twin| malformed(twin, "open")),
+    ("truncated-closed", |twin| truncated(twin, "closed")),
+    ("truncated-open", |twin| truncated(twin, "open")),
 ];
 
 const UDP: u8 = libc::IPPROTO_UDP as u8;

@@ -10,10 +10,10 @@ use twinwall_tests::case::Row;
 use super::scene::{rule, Scene};
 
 pub const ROWS: &[Row] = &[
-    ("overload-closed-queue", 60, closed_queue),
-    ("overload-closed-buffer", 60, closed_buffer),
-    ("overload-open-queue", 60, open_queue),
-    ("overload-open-buffer", 60, open_buffer),
+    ("overload-closed-queue", closed_queue),
+    ("overload-closed-buffer", closed_buffer),
+    ("overload-open-queue", open_queue),
+    ("overload-open-buffer", open_buffer),
 ];
 
 const SENT: u64 = 1000;

@@ -16,20 +16,20 @@ use testbed::place::{namespace, restore, LOCALHOST, PORT};
 use testbed::proc;
 use testbed::traffic::udp_client;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::preload::library;
 use super::scene::{rule, waiting_in};
 
 pub const ROWS: &[Row] = &[
-    ("spoilt-classic", 240, |twin| all_ways(twin, "classic")),
-    ("spoilt-mnl", 240, |twin| all_ways(twin, "mnl")),
-    ("spoilt-raw", 240, |twin| all_ways(twin, "raw")),
-    ("spoilt-one-by-one", 120, one_by_one),
-    ("spoilt-in-two-queues", 120, two_queues),
-    ("spoilt-after-a-take-over", 120, after_a_take_over),
-    ("spoilt-and-stopped", 60, and_stopped),
+    ("spoilt-classic", |twin| all_ways(twin, "classic")),
+    ("spoilt-mnl", |twin| all_ways(twin, "mnl")),
+    ("spoilt-raw", |twin| all_ways(twin, "raw")),
+    ("spoilt-one-by-one", one_by_one),
+    ("spoilt-in-two-queues", two_queues),
+    ("spoilt-after-a-take-over", after_a_take_over),
+    ("spoilt-and-stopped", and_stopped),
 ];
 
 /// Datagrams that wait for the firewall together: `s` is corrupted, `g` is not. The corrupted ones are at the start of
@@ -112,7 +112,7 @@ impl Traffic {
             self.receive();
             Ok(self.arrived.len() >= self.expected.len())
         });
-        std::thread::sleep(TOO_MANY);
+        watch_silence(TOO_MANY);
         self.receive();
         ensure!(
             self.arrived == self.expected,
@@ -269,7 +269,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
                 traffic.receive();
                 Ok(traffic.arrived.len() >= traffic.expected.len())
             });
-            std::thread::sleep(TOO_MANY);
+            watch_silence(TOO_MANY);
             traffic.receive();
             traffic.arrived.sort_unstable();
             traffic.check(batch)?;

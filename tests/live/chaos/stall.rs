@@ -12,21 +12,21 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_send};
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::scene::{rule, Scene, DEADLINE, STALLS, WAITING};
 
 pub const ROWS: &[Row] = &[
-    ("stall-closed", 60, closed),
-    ("stall-open", 60, open),
-    ("stall-in-a-full-buffer", 60, in_a_full_buffer),
-    ("stall-twice-is-two-stalls", 60, twice),
-    ("stall-then-sigterm", 60, then_sigterm),
-    ("stall-that-does-not-end", 60, without_an_end),
-    ("stall-said-as-loud-as-asked", 60, not_said),
-    ("stall-without-a-deadline", 60, without_a_deadline),
-    ("stall-of-the-guard-itself", 60, of_the_guard_itself),
+    ("stall-closed", closed),
+    ("stall-open", open),
+    ("stall-in-a-full-buffer", in_a_full_buffer),
+    ("stall-twice-is-two-stalls", twice),
+    ("stall-then-sigterm", then_sigterm),
+    ("stall-that-does-not-end", without_an_end),
+    ("stall-said-as-loud-as-asked", not_said),
+    ("stall-without-a-deadline", without_a_deadline),
+    ("stall-of-the-guard-itself", of_the_guard_itself),
 ];
 
 /// Number of requests before a stall, and after it, one at a time.
@@ -181,7 +181,7 @@ fn without_a_deadline(twin: Twin) -> anyhow::Result<()> {
     scene.check_contract("stall", ["closed", "waits for ever: --deadline is 0"])?;
     ensure!(scene.guard.is_none(), "there is a guard");
     scene.stop_and_send(WAITING)?;
-    std::thread::sleep(std::time::Duration::from_millis(800));
+    watch_silence(std::time::Duration::from_millis(800));
     ensure!(scene.waiting()? == Some(WAITING), "somebody answered");
     scene.go_on();
     scene.server.check_arrived(WAITING)?;
@@ -194,7 +194,7 @@ fn of_the_guard_itself(twin: Twin) -> anyhow::Result<()> {
     let guard = scene.guard.context("there is no guard")?;
     scene.stop_and_send(WAITING)?;
     proc::stop(guard)?;
-    std::thread::sleep(std::time::Duration::from_millis(1200));
+    watch_silence(std::time::Duration::from_millis(1200));
     scene.go_on();
     proc::signal(guard, libc::SIGCONT);
     scene.server.check_arrived(WAITING)?;

@@ -20,10 +20,10 @@ use super::preload::library;
 use super::scene::{rule, waiting_in};
 
 pub const ROWS: &[Row] = &[
-    ("unsent-for-a-while", 240, for_a_while),
-    ("unsent-as-too-long", 120, as_too_long),
-    ("unsent-for-ever", 120, for_ever),
-    ("unsent-the-guard-answers", 120, the_guard_answers),
+    ("unsent-for-a-while", for_a_while),
+    ("unsent-as-too-long", as_too_long),
+    ("unsent-for-ever", for_ever),
+    ("unsent-the-guard-answers", the_guard_answers),
 ];
 
 /// Policy that drops every second datagram, so that each needs a separate verdict message.

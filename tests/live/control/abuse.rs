@@ -17,18 +17,18 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::place::Place;
 
 pub const ROWS: &[Row] = &[
-    ("garbage", 60, garbage),
-    ("100-mib-without-a-line-end", 60, endless_line),
-    ("100-mib-of-lines", 120, endless_lines),
-    ("clients-that-never-read", 120, never_read),
-    ("the-17th-client", 60, too_many),
-    ("clients-that-die", 60, dying),
+    ("garbage", garbage),
+    ("100-mib-without-a-line-end", endless_line),
+    ("100-mib-of-lines", endless_lines),
+    ("clients-that-never-read", never_read),
+    ("the-17th-client", too_many),
+    ("clients-that-die", dying),
 ];
 
 const MIB: usize = 1 << 20;
@@ -209,7 +209,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
     // A client that reads slowly must get its whole reply.
     let mut slow = place.connect()?;
     slow.send("{\"command\":\"rules\"}\n")?;
-    thread::sleep(Duration::from_secs(2));
+    pause_for(Duration::from_secs(2));
     ensure!(slow.line()?["rules"].as_array().context("rules")?.len() == 8000);
     traffic.finish(&place, firewall)
 }

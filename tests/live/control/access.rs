@@ -13,9 +13,9 @@ use twinwall_tests::case::Row;
 use super::place::Place;
 
 pub const ROWS: &[Row] = &[
-    ("who-may-ask-is-served", 60, served),
-    ("who-may-not-ask-is-told-and-counted", 60, refused),
-    ("places-are-kept-for-root", 60, places),
+    ("who-may-ask-is-served", served),
+    ("who-may-not-ask-is-told-and-counted", refused),
+    ("places-are-kept-for-root", places),
 ];
 
 /// User and group without any rights.

@@ -19,8 +19,8 @@ use twinwall_tests::case::Row;
 use crate::fwctl::ctl::fwctl;
 
 pub const ROWS: &[Row] = &[
-    ("connections-are-told", 60, told),
-    ("connections-come-in-pages", 60, in_pages),
+    ("connections-are-told", told),
+    ("connections-come-in-pages", in_pages),
 ];
 
 const POLICY: &str = r#"

@@ -15,17 +15,13 @@ use twinwall_tests::case::Row;
 use super::place::Place;
 
 pub const ROWS: &[Row] = &[
-    (
-        "mode-and-owner-are-those-of-the-options",
-        60,
-        mode_and_owner,
-    ),
-    ("a-group-of-others-names-its-cure", 60, group_of_others),
-    ("a-dead-socket-is-replaced", 60, stale),
-    ("a-socket-in-use-is-kept", 60, in_use),
-    ("what-is-no-socket-is-kept", 60, no_socket),
-    ("the-file-goes-with-the-firewall", 60, gone),
-    ("another-socket-in-its-place-is-kept", 60, replaced),
+    ("mode-and-owner-are-those-of-the-options", mode_and_owner),
+    ("a-group-of-others-names-its-cure", group_of_others),
+    ("a-dead-socket-is-replaced", stale),
+    ("a-socket-in-use-is-kept", in_use),
+    ("what-is-no-socket-is-kept", no_socket),
+    ("the-file-goes-with-the-firewall", gone),
+    ("another-socket-in-its-place-is-kept", replaced),
 ];
 
 fn check_file(path: &str, mode: u32, uid: u32, gid: u32) -> anyhow::Result<()> {

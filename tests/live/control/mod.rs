@@ -22,8 +22,8 @@ pub fn cases() -> Vec<Case> {
     ]
     .concat();
     let mut cases = vec![
-        Case::new("both-refuse-the-same-paths", 60, files::same_refusals),
-        Case::new("both-answer-the-same", 60, requests::same_answers),
+        Case::new("both-refuse-the-same-paths", files::same_refusals),
+        Case::new("both-answer-the-same", requests::same_answers),
     ];
     cases.extend(for_each_twin(&rows));
     cases

@@ -18,27 +18,23 @@ use testbed::skip::skip;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::USER;
 use testbed::twin::{Twin, TWINS};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::place::Place;
 
 pub const ROWS: &[Row] = &[
-    ("status-tells-who-and-what-runs", 60, status),
-    ("uptime-does-not-follow-the-clock", 60, uptime),
-    ("stats-is-the-ledger", 60, stats),
-    ("rules-count", 60, rules),
-    ("reload-says-what-it-did-or-why-not", 60, reload),
-    ("log-sets-the-level", 60, log),
-    ("requests-are-answered-in-order", 60, in_order),
-    ("a-request-may-come-byte-by-byte", 60, byte_by_byte),
-    (
-        "a-client-that-sends-no-more-gets-its-answers",
-        60,
-        half_closed,
-    ),
-    ("drain-ends-the-firewall", 60, drain),
-    ("an-idle-socket-costs-nothing", 60, idle),
+    ("status-tells-who-and-what-runs", status),
+    ("uptime-does-not-follow-the-clock", uptime),
+    ("stats-is-the-ledger", stats),
+    ("rules-count", rules),
+    ("reload-says-what-it-did-or-why-not", reload),
+    ("log-sets-the-level", log),
+    ("requests-are-answered-in-order", in_order),
+    ("a-request-may-come-byte-by-byte", byte_by_byte),
+    ("a-client-that-sends-no-more-gets-its-answers", half_closed),
+    ("drain-ends-the-firewall", drain),
+    ("an-idle-socket-costs-nothing", idle),
 ];
 
 const PACKETS: u64 = 20;
@@ -259,7 +255,7 @@ fn byte_by_byte(twin: Twin) -> anyhow::Result<()> {
     let mut client = place.connect()?;
     for byte in b"{\"command\":\"log\"}\n" {
         client.send([*byte])?;
-        thread::sleep(Duration::from_millis(2));
+        pause_for(Duration::from_millis(2));
     }
     ensure!(client.line()?["level"] == "info");
     firewall.stop().map(drop)
@@ -312,7 +308,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
     })?;
     let sleeps = || testbed::proc::status(firewall.pid, firewall.pid, "voluntary_ctxt_switches");
     let before = sleeps()?;
-    thread::sleep(Duration::from_millis(500));
+    watch_silence(Duration::from_millis(500));
     let after = sleeps()?;
     ensure!(before == after, "slept {before} times, then {after}");
     firewall.stop().map(drop)

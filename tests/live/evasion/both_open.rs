@@ -12,6 +12,7 @@ use nix::sys::time::TimeVal;
 use testbed::netns::Namespace;
 use testbed::packets;
 use testbed::place::restore;
+use testbed::wait::pause_for;
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::net::{Net, SERVER, SERVER_6};
@@ -28,7 +29,7 @@ const OPENED: Duration = Duration::from_secs(1);
 /// Pause between two attempts of the server to connect.
 const LOOK: Duration = Duration::from_millis(20);
 
-const ROWS: &[Row] = &[("both-open", 120, |twin| both_open(By::Twin(twin)))];
+const ROWS: &[Row] = &[("both-open", |twin| both_open(By::Twin(twin)))];
 
 pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
@@ -75,7 +76,7 @@ fn hears(
         let deadline = Instant::now() + OPENED;
         let mut second = Ok(None);
         while matches!(second, Ok(None)) && Instant::now() < deadline {
-            thread::sleep(LOOK);
+            pause_for(LOOK);
             second = connect(&net.server, [server, client], OPENED);
         }
         (first.join().expect("no panic"), second)

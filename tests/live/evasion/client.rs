@@ -2,11 +2,11 @@
 //! A TCP client that builds each of its packets (RFC 9293).
 
 use std::mem;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use testbed::frames::Link;
+use testbed::wait::pause_for;
 
 use super::multipath::{self, Keys};
 use super::net::Net;
@@ -324,7 +324,7 @@ impl Client<'_> {
                     self.send(first, ack, &opened.mapped(segment))?;
                     end = end.max(segment.offset + segment.bytes.len() as i64);
                 }
-                Step::Pause(pause) => thread::sleep(*pause),
+                Step::Pause(pause) => pause_for(*pause),
                 Step::Hear => {
                     let heard = self.answer(ack, mem::take(&mut opened.packets))?;
                     ack = ack.wrapping_add(heard.len() as u32);

@@ -37,18 +37,18 @@ const QUIC_QUESTIONS: u16 = 0x0100;
 const FRAGMENTED_BYTES: usize = 4_000;
 
 const ROWS: &[Row] = &[
-    ("datagrams-block-list", 120, |twin| {
+    ("datagrams-block-list", |twin| {
         hold(By::Twin(twin), BLOCK_LIST)
     }),
-    ("datagrams-allow-list", 120, |twin| {
+    ("datagrams-allow-list", |twin| {
         hold(By::Twin(twin), ALLOW_LIST)
     }),
-    ("datagrams-honest", 120, |twin| honest(By::Twin(twin))),
-    ("datagrams-in-fragments", 120, reassembled),
+    ("datagrams-honest", |twin| honest(By::Twin(twin))),
+    ("datagrams-in-fragments", reassembled),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let calibration = Case::new("datagrams-nobody-looks-on", 120, nobody);
+    let calibration = Case::new("datagrams-nobody-looks-on", nobody);
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])

@@ -51,17 +51,13 @@ table inet filter {
 "#;
 
 const ROWS: &[Row] = &[
-    ("forged-block-list", 120, |twin| {
-        hold(By::Twin(twin), BLOCK_LIST)
-    }),
-    ("forged-allow-list", 120, |twin| {
-        hold(By::Twin(twin), ALLOW_LIST)
-    }),
-    ("forged-answer", 120, |twin| hold_answer(By::Twin(twin))),
+    ("forged-block-list", |twin| hold(By::Twin(twin), BLOCK_LIST)),
+    ("forged-allow-list", |twin| hold(By::Twin(twin), ALLOW_LIST)),
+    ("forged-answer", |twin| hold_answer(By::Twin(twin))),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let calibration = Case::new("forged-nobody-looks-on", 120, nobody);
+    let calibration = Case::new("forged-nobody-looks-on", nobody);
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])

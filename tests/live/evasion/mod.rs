@@ -86,31 +86,29 @@ table inet filter {
 "#;
 
 const ROWS: &[Row] = &[
-    ("block-list-one-way", 120, |twin| {
+    ("block-list-one-way", |twin| {
         hold(By::Twin(twin), Sees::Both, Version::V4, ONE_WAY)
     }),
-    ("block-list-sees-both", 120, |twin| {
+    ("block-list-sees-both", |twin| {
         hold(By::Twin(twin), Sees::Both, Version::V4, BLOCK_LIST)
     }),
-    ("block-list-sees-client", 120, |twin| {
+    ("block-list-sees-client", |twin| {
         hold(By::Twin(twin), Sees::Client, Version::V4, BLOCK_LIST)
     }),
-    ("allow-list-sees-both", 120, |twin| {
+    ("allow-list-sees-both", |twin| {
         hold(By::Twin(twin), Sees::Both, Version::V4, ALLOW_LIST)
     }),
-    ("block-list-ipv6", 120, |twin| {
+    ("block-list-ipv6", |twin| {
         hold(By::Twin(twin), Sees::Both, Version::V6, BLOCK_LIST)
     }),
-    ("honest-sees-both", 120, |twin| {
+    ("honest-sees-both", |twin| {
         honest(By::Twin(twin), Version::V4)
     }),
-    ("honest-ipv6", 120, |twin| {
-        honest(By::Twin(twin), Version::V6)
-    }),
+    ("honest-ipv6", |twin| honest(By::Twin(twin), Version::V6)),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let calibration = Case::new("nobody-looks-on", 120, nobody);
+    let calibration = Case::new("nobody-looks-on", nobody);
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])

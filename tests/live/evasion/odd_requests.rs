@@ -33,10 +33,10 @@ simple_server.make_server('::', int(sys.argv[1]), application, Server, Handler).
 ";
 
 const ROWS: &[Row] = &[
-    ("odd-requests-block-list", 60, |twin| {
+    ("odd-requests-block-list", |twin| {
         hold(By::Twin(twin), BLOCK_LIST)
     }),
-    ("odd-requests-allow-list", 60, |twin| {
+    ("odd-requests-allow-list", |twin| {
         hold(By::Twin(twin), ALLOW_LIST)
     }),
 ];

@@ -45,17 +45,17 @@ table inet filter {
 "#;
 
 const ROWS: &[Row] = &[
-    ("queries-block-list", 120, |twin| {
+    ("queries-block-list", |twin| {
         hold(By::Twin(twin), BLOCK_LIST)
     }),
-    ("queries-allow-list", 120, |twin| {
+    ("queries-allow-list", |twin| {
         hold(By::Twin(twin), ALLOW_LIST)
     }),
-    ("queries-honest", 120, |twin| honest(By::Twin(twin))),
+    ("queries-honest", |twin| honest(By::Twin(twin))),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let calibration = Case::new("queries-nobody-looks-on", 120, nobody);
+    let calibration = Case::new("queries-nobody-looks-on", nobody);
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])

@@ -20,13 +20,13 @@ const BESIDE: i64 = -5_000;
 const TLS_1_3: [u8; 7] = [0, 43, 0, 3, 2, 3, 4];
 
 const ROWS: &[Row] = &[
-    ("reopened-block-list", 120, |twin| {
+    ("reopened-block-list", |twin| {
         hold(By::Twin(twin), V4, BLOCK_LIST)
     }),
-    ("reopened-allow-list", 120, |twin| {
+    ("reopened-allow-list", |twin| {
         hold(By::Twin(twin), V4, ALLOW_LIST)
     }),
-    ("reopened-block-list-ipv6", 120, |twin| {
+    ("reopened-block-list-ipv6", |twin| {
         hold(By::Twin(twin), V6, BLOCK_LIST)
     }),
 ];

@@ -37,20 +37,20 @@ table inet filter {
 "#;
 
 const ROWS: &[Row] = &[
-    ("requests-block-list", 120, |twin| {
+    ("requests-block-list", |twin| {
         hold(By::Twin(twin), Version::V4, BLOCK_LIST)
     }),
-    ("requests-block-list-ipv6", 120, |twin| {
+    ("requests-block-list-ipv6", |twin| {
         hold(By::Twin(twin), Version::V6, BLOCK_LIST)
     }),
-    ("requests-allow-list", 120, |twin| {
+    ("requests-allow-list", |twin| {
         hold(By::Twin(twin), Version::V4, ALLOW_LIST)
     }),
-    ("requests-honest", 120, |twin| honest(By::Twin(twin))),
+    ("requests-honest", |twin| honest(By::Twin(twin))),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let calibration = Case::new("requests-nobody-looks-on", 120, nobody);
+    let calibration = Case::new("requests-nobody-looks-on", nobody);
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use testbed::frames::Link;
+use testbed::wait::pause_for;
 
 use super::client::QUIET;
 use super::net::Net;
@@ -121,7 +122,7 @@ pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
         if Instant::now() >= deadline {
             return false;
         }
-        thread::sleep(LOOK);
+        pause_for(LOOK);
     }
 }
 

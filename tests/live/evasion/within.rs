@@ -20,7 +20,7 @@ use super::{By, ALLOWED};
 
 const TXT: u16 = 16;
 
-const ROWS: &[Row] = &[("answer-within-another-over-tcp", 60, |twin| {
+const ROWS: &[Row] = &[("answer-within-another-over-tcp", |twin| {
     hold(By::Twin(twin))
 })];
 

@@ -13,13 +13,9 @@ use super::running::{
 };
 
 pub const ROWS: &[Row] = &[
-    ("a-client-follows-what-it-asked-for", 60, follow),
-    (
-        "a-client-that-does-not-read-is-told-what-it-missed",
-        60,
-        slow,
-    ),
-    ("clients-come-and-go", 60, come_and_go),
+    ("a-client-follows-what-it-asked-for", follow),
+    ("a-client-that-does-not-read-is-told-what-it-missed", slow),
+    ("clients-come-and-go", come_and_go),
 ];
 
 /// Length of an IPv4 and UDP packet with 8 bytes of data.

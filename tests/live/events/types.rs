@@ -19,9 +19,9 @@ use super::running::{
 };
 
 pub const ROWS: &[Row] = &[
-    ("a-line-for-each-packet-of-interest", 60, each_type),
-    ("the-rate-is-kept-and-the-rest-is-told", 60, rate),
-    ("a-line-is-told-by-the-policy-that-decided", 60, generations),
+    ("a-line-for-each-packet-of-interest", each_type),
+    ("the-rate-is-kept-and-the-rest-is-told", rate),
+    ("a-line-is-told-by-the-policy-that-decided", generations),
 ];
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;

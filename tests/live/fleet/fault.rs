@@ -9,19 +9,13 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Row};
 
 pub const ROWS: &[Row] = &[
-    (
-        "an-agent-that-dies-goes-on",
-        120,
-        an_agent_that_dies_goes_on,
-    ),
+    ("an-agent-that-dies-goes-on", an_agent_that_dies_goes_on),
     (
         "etcd-that-is-away-changes-nothing",
-        120,
         etcd_that_is_away_changes_nothing,
     ),
     (
         "an-old-backup-of-etcd-is-refused",
-        120,
         an_old_backup_of_etcd_is_refused,
     ),
 ];

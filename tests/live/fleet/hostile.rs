@@ -12,19 +12,16 @@ use twinwall_tests::fleet::{policy, Place, Plan, Row, CHANNEL};
 pub const ROWS: &[Row] = &[
     (
         "a-hostile-store-changes-nothing",
-        120,
         a_hostile_store_changes_nothing,
     ),
-    ("a-cut-bundle-is-refused", 60, a_cut_bundle_is_refused),
-    ("a-foreign-key-is-refused", 60, a_foreign_key_is_refused),
+    ("a-cut-bundle-is-refused", a_cut_bundle_is_refused),
+    ("a-foreign-key-is-refused", a_foreign_key_is_refused),
     (
         "a-host-writes-its-own-keys-alone",
-        60,
         a_host_writes_its_own_keys_alone,
     ),
     (
         "two-pushes-at-once-are-one-after-the-other",
-        60,
         two_pushes_at_once,
     ),
 ];

@@ -18,7 +18,7 @@ mod waves;
 mod way;
 
 fn of(rows: &[Row]) -> Vec<Case> {
-    let case = |(name, limit_s, body): &Row| Case::new(*name, *limit_s, *body);
+    let case = |(name, body): &Row| Case::new(*name, *body);
     rows.iter().map(case).collect()
 }
 

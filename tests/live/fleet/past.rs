@@ -12,12 +12,10 @@ use twinwall_tests::fleet::{policy, Host, Place, Row, CHANNEL};
 pub const ROWS: &[Row] = &[
     (
         "a-host-decides-its-last-minute-by-names",
-        60,
         a_host_decides_its_last_minute,
     ),
     (
         "a-policy-with-names-that-would-drop-is-not-applied",
-        60,
         a_policy_with_names_that_would_drop,
     ),
 ];

@@ -14,7 +14,7 @@ use testbed::twin::root;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Plan, Row, Running, CHANNEL, CUT_OFF, NUMBERS};
 
-pub const ROWS: &[Row] = &[("prometheus-sees-the-fleet", 90, prometheus_sees_the_fleet)];
+pub const ROWS: &[Row] = &[("prometheus-sees-the-fleet", prometheus_sees_the_fleet)];
 
 const ADDRESS: &str = "127.0.0.1:9090";
 

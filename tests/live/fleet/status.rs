@@ -10,9 +10,9 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Row, Running, CHANNEL};
 
 pub const ROWS: &[Row] = &[
-    ("a-dead-host-is-silent", 60, a_dead_host_is_silent),
-    ("status-lists-all-channels-and-hosts", 60, status_lists_all),
-    ("status-watches", 60, status_watches),
+    ("a-dead-host-is-silent", a_dead_host_is_silent),
+    ("status-lists-all-channels-and-hosts", status_lists_all),
+    ("status-watches", status_watches),
 ];
 
 /// Ends a host's lease at once. Otherwise etcd ends it a minute after the agent.

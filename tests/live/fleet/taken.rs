@@ -13,10 +13,9 @@ use twinwall_tests::fleet::{policy, Place, Plan, Row, CUT_OFF, QUEUED};
 pub const ROWS: &[Row] = &[
     (
         "an-agent-that-was-taken-over-confirms-nothing",
-        60,
         an_agent_that_was_taken_over,
     ),
-    ("a-red-ledger-goes-back", 60, a_red_ledger_goes_back),
+    ("a-red-ledger-goes-back", a_red_ledger_goes_back),
 ];
 
 /// Sends a request to the service of the first host that runs as root, from a program that is not the host's agent.

@@ -17,10 +17,10 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Certificates, Place, Plan, Row, Running, CHANNEL, ETCD};
 
 pub const ROWS: &[Row] = &[
-    ("etcd-with-certificates", 60, etcd_with_certificates),
-    ("a-folder-by-https-and-as-a-file", 60, folders),
-    ("a-large-bundle-by-https", 60, a_large_bundle_by_https),
-    ("a-server-that-is-no-etcd", 60, a_server_that_is_no_etcd),
+    ("etcd-with-certificates", etcd_with_certificates),
+    ("a-folder-by-https-and-as-a-file", folders),
+    ("a-large-bundle-by-https", a_large_bundle_by_https),
+    ("a-server-that-is-no-etcd", a_server_that_is_no_etcd),
 ];
 
 const CERTIFICATE: &str = "CERTIFICATE";

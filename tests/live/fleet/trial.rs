@@ -8,18 +8,13 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::fleet::{policy, Host, Place, Row, CHANNEL};
 
 pub const ROWS: &[Row] = &[
-    (
-        "a-diff-names-hosts-and-rules",
-        60,
-        a_diff_names_hosts_and_rules,
-    ),
+    ("a-diff-names-hosts-and-rules", a_diff_names_hosts_and_rules),
     (
         "a-policy-that-would-drop-too-much-is-not-applied",
-        60,
         a_policy_that_would_drop_too_much,
     ),
 ];
@@ -46,7 +41,7 @@ fn beside_traffic<T>(
                     while client.send_to(b"x", ("127.0.0.1", port)).is_err() {}
                 }
                 sent += 1;
-                thread::sleep(Duration::from_millis(5));
+                pause_for(Duration::from_millis(5));
                 while server.recv(&mut [0; 8]).is_ok() {
                     arrived += 1;
                 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Plan, Row, Running, CHANNEL};
 
-pub const ROWS: &[Row] = &[("a-killed-push-is-continued", 60, a_killed_push_is_continued)];
+pub const ROWS: &[Row] = &[("a-killed-push-is-continued", a_killed_push_is_continued)];
 
 const HOSTS: usize = 4;
 

@@ -7,16 +7,14 @@ use twinwall_tests::fleet::{policy, Place, Row, CHANNEL, CUT_OFF};
 use twinwall_tests::held::Held;
 
 pub const ROWS: &[Row] = &[
-    ("twenty-hosts", 60, twenty_hosts),
+    ("twenty-hosts", twenty_hosts),
     (
         "a-rule-that-drops-too-much-goes-back",
-        60,
         a_rule_that_drops_too_much_goes_back,
     ),
-    ("keys-are-rotated", 60, keys_are_rotated),
+    ("keys-are-rotated", keys_are_rotated),
     (
         "pushes-lose-no-packet-in-a-queue",
-        60,
         pushes_lose_no_packet_in_a_queue,
     ),
 ];

@@ -12,17 +12,17 @@ use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::place::{namespace, run};
 use testbed::skip::skip;
 use testbed::twin::{root, Twin};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, Place, ACCEPTED, POLICY};
 use super::doctor::Found;
 
 pub const ROWS: &[Row] = &[
-    ("doctor-of-packets-without-an-id", 60, without_an_id),
-    ("doctor-of-connections-not-tracked", 120, by_attribute),
-    ("doctor-of-connections-not-marked", 120, by_mark),
-    ("status-without-the-kernels-figures", 60, without_figures),
+    ("doctor-of-packets-without-an-id", without_an_id),
+    ("doctor-of-connections-not-tracked", by_attribute),
+    ("doctor-of-connections-not-marked", by_mark),
+    ("status-without-the-kernels-figures", without_figures),
 ];
 
 const GROUP: Ipv4Addr = Ipv4Addr::new(239, 1, 2, 3);
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 fn to_the_group(namespace: &Namespace) -> anyhow::Result<()> {
     let socket = namespace.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)))?;
     socket.send_to(b"m", (GROUP, GROUP_PORT))?;
-    thread::sleep(PAUSE);
+    pause_for(PAUSE);
     Ok(())
 }
 

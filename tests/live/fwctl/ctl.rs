@@ -4,7 +4,7 @@
 use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -13,7 +13,7 @@ use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::{built, Twin};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, wait_within, PATIENCE};
 
 /// UDP ports: one that the policy accepts, one that it drops, and one without a rule.
 pub const ACCEPTED: u16 = 9001;
@@ -180,7 +180,7 @@ impl Place {
             Ok(object["counts"]["tail_clients"] == clients)
         })?;
         // The workers are notified right after a client is counted.
-        std::thread::sleep(Duration::from_millis(50));
+        pause_for(Duration::from_millis(50));
         Ok(())
     }
 
@@ -197,12 +197,8 @@ impl Place {
 
 /// Waits until a child ends, kills it after PATIENCE, and returns its output.
 pub fn until_end(mut child: std::process::Child) -> anyhow::Result<Said> {
-    let end = Instant::now() + PATIENCE;
-    while child.try_wait()?.is_none() {
-        if Instant::now() > end {
-            child.kill()?;
-        }
-        std::thread::sleep(Duration::from_millis(5));
+    if wait_within(&mut child, PATIENCE).is_none() {
+        child.kill()?;
     }
     let output = child.wait_with_output()?;
     Ok(Said {

@@ -19,10 +19,10 @@ use super::ctl::fwctl;
 use super::doctor::cured;
 
 pub const ROWS: &[Row] = &[
-    ("cures-of-queues-for-one-direction", 120, one_direction),
-    ("cures-of-two-queues-for-a-connection", 120, two_queues),
-    ("cures-of-a-missing-direction", 120, missing_direction),
-    ("cures-without-any-rule", 120, no_rule),
+    ("cures-of-queues-for-one-direction", one_direction),
+    ("cures-of-two-queues-for-a-connection", two_queues),
+    ("cures-of-a-missing-direction", missing_direction),
+    ("cures-without-any-rule", no_rule),
 ];
 
 const ALLOWED: &str = "allowed.example";

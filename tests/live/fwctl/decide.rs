@@ -7,18 +7,19 @@ use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::packets::ipv4;
 use testbed::twin::{Twin, TWINS};
+use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
 
 pub const ROWS: &[Row] = &[
-    ("explain-by-the-running-policy", 60, explain),
-    ("diff-of-a-capture", 60, diff_capture),
-    ("diff-of-a-policy-that-reads-nothing", 60, diff_nothing_read),
-    ("recorded-packets-are-what-they-were", 60, recorded),
-    ("diff-live", 60, diff_live),
-    ("diff-live-lacks-what-it-reads", 60, diff_lacks),
-    ("diff-notes-limits", 60, diff_limits),
+    ("explain-by-the-running-policy", explain),
+    ("diff-of-a-capture", diff_capture),
+    ("diff-of-a-policy-that-reads-nothing", diff_nothing_read),
+    ("recorded-packets-are-what-they-were", recorded),
+    ("diff-live", diff_live),
+    ("diff-live-lacks-what-it-reads", diff_lacks),
+    ("diff-notes-limits", diff_limits),
 ];
 
 /// Opposite policy: drops the accepted port, accepts the dropped one.
@@ -95,7 +96,7 @@ fn explain(twin: Twin) -> anyhow::Result<()> {
         .error(2, "neither pcap nor pcapng")?;
 
     // The policy file no longer contains the running policy.
-    std::thread::sleep(std::time::Duration::from_millis(20));
+    pause_for(std::time::Duration::from_millis(20));
     place.folder.write("web.nft", TURNED)?;
     let said = place.fwctl(&["explain", &pcap])?;
     said.code(0)?;

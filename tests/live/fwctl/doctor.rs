@@ -21,28 +21,28 @@ use super::ctl::{binary, check_has, fwctl, Place, Said, POLICY};
 use super::LoneRow;
 
 pub const ROWS: &[Row] = &[
-    ("doctor-of-a-sound-firewall", 60, sound),
-    ("doctor-of-a-newer-program", 60, newer_program),
-    ("doctor-of-a-firewall-without-a-rule", 60, no_rule),
-    ("doctor-of-a-bypass-that-was-not-meant", 60, bypass),
-    ("doctor-of-a-failed-reload", 60, failed_reload),
-    ("doctor-of-lost-packets", 60, lost),
-    ("doctor-of-names-that-are-no-bar", 60, no_bar),
-    ("doctor-of-another-namespace", 60, another_namespace),
-    ("doctor-of-a-start-without-raw-sockets", 60, no_raw_sockets),
+    ("doctor-of-a-sound-firewall", sound),
+    ("doctor-of-a-newer-program", newer_program),
+    ("doctor-of-a-firewall-without-a-rule", no_rule),
+    ("doctor-of-a-bypass-that-was-not-meant", bypass),
+    ("doctor-of-a-failed-reload", failed_reload),
+    ("doctor-of-lost-packets", lost),
+    ("doctor-of-names-that-are-no-bar", no_bar),
+    ("doctor-of-another-namespace", another_namespace),
+    ("doctor-of-a-start-without-raw-sockets", no_raw_sockets),
 ];
 
 pub const LONE_ROWS: &[LoneRow] = &[
-    ("doctor-before-anything-runs", 60, before),
-    ("doctor-of-a-queue-that-nobody-serves", 60, not_served),
-    ("doctor-of-a-rule-that-accepts-before", 60, accepts_before),
-    ("doctor-of-a-queue-of-another", 60, owned),
-    ("doctor-of-two-backends", 60, two_backends),
-    ("doctor-of-two-queues", 60, two_queues),
-    ("doctor-of-nft-rules", 60, nft_rules),
-    ("doctor-in-a-container", 60, container),
-    ("doctor-without-root", 60, without_root),
-    ("doctor-without-nft", 120, without_nft),
+    ("doctor-before-anything-runs", before),
+    ("doctor-of-a-queue-that-nobody-serves", not_served),
+    ("doctor-of-a-rule-that-accepts-before", accepts_before),
+    ("doctor-of-a-queue-of-another", owned),
+    ("doctor-of-two-backends", two_backends),
+    ("doctor-of-two-queues", two_queues),
+    ("doctor-of-nft-rules", nft_rules),
+    ("doctor-in-a-container", container),
+    ("doctor-without-root", without_root),
+    ("doctor-without-nft", without_nft),
 ];
 
 /// Findings of `fwctl doctor`, which cases search by their text.

@@ -14,14 +14,14 @@ use super::ctl::{binary, fwctl, Place};
 use super::LoneRow;
 
 pub const ROWS: &[Row] = &[
-    ("errors-killed", 60, killed),
-    ("errors-another-user", 60, another_user),
+    ("errors-killed", killed),
+    ("errors-another-user", another_user),
 ];
 
 pub const LONE_ROWS: &[LoneRow] = &[
-    ("errors-no-firewall", 60, no_firewall),
-    ("errors-usage", 60, usage),
-    ("help-has-80-columns", 60, help),
+    ("errors-no-firewall", no_firewall),
+    ("errors-usage", usage),
+    ("help-has-80-columns", help),
 ];
 
 const COMMANDS: [&str; 12] = [

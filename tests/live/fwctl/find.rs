@@ -16,10 +16,10 @@ use twinwall_tests::case::Row;
 use super::ctl::{binary, Said};
 
 pub const ROWS: &[Row] = &[
-    ("find-the-only-one", 60, only_one),
-    ("find-one-of-several", 60, one_of_several),
-    ("find-beside-one-that-was-killed", 60, beside_a_killed_one),
-    ("find-none-that-somebody-else-laid", 60, laid_by_another),
+    ("find-the-only-one", only_one),
+    ("find-one-of-several", one_of_several),
+    ("find-beside-one-that-was-killed", beside_a_killed_one),
+    ("find-none-that-somebody-else-laid", laid_by_another),
 ];
 
 /// Machine whose /run is a folder of the case.

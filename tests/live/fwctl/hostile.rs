@@ -18,8 +18,8 @@ use super::standin::{self, StandIn, NOBODY};
 use super::LoneRow;
 
 pub const LONE_ROWS: &[LoneRow] = &[
-    ("hostile-text-comes-to-no-terminal", 120, text),
-    ("hostile-policy-is-read-as-the-firewall", 60, policy),
+    ("hostile-text-comes-to-no-terminal", text),
+    ("hostile-policy-is-read-as-the-firewall", policy),
 ];
 
 /// Text with a terminal title, a colour, a colour by a C1 character, another text direction, and a second line.

@@ -20,7 +20,7 @@ mod top;
 mod upgrade;
 
 /// Case without a twin: name, time limit in seconds, test.
-pub type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
+pub type LoneRow = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
@@ -45,8 +45,8 @@ pub fn cases() -> Vec<Case> {
         hostile::LONE_ROWS,
         split::LONE_ROWS,
     ];
-    for (name, limit_s, body) in lone.concat() {
-        cases.push(Case::new(name, limit_s, body));
+    for (name, body) in lone.concat() {
+        cases.push(Case::new(name, body));
     }
     cases
 }

@@ -14,9 +14,9 @@ use twinwall_tests::case::Row;
 use super::ctl::{check_has, until_end, Place};
 
 pub const ROWS: &[Row] = &[
-    ("tail-shows-names", 60, tail),
-    ("record-keeps-names", 60, record),
-    ("diff-live-of-names", 60, diff_live),
+    ("tail-shows-names", tail),
+    ("record-keeps-names", record),
+    ("diff-live-of-names", diff_live),
 ];
 
 const DENIED: &str = "denied.example";

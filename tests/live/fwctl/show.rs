@@ -21,18 +21,18 @@ use super::ctl::{check_has, fwctl, until_end, Place, ACCEPTED, DROPPED, OTHER, P
 const GUARD: &str = "firewall-guard";
 
 pub const ROWS: &[Row] = &[
-    ("status", 60, status),
-    ("status-red", 60, status_red),
-    ("status-of-rules-that-came-later", 60, later_rules),
-    ("status-without-the-guard", 60, without_guard),
-    ("rules", 60, rules),
-    ("reload", 60, reload),
-    ("log", 60, log),
-    ("tail", 60, tail),
-    ("tail-of-a-handshake", 60, handshake),
-    ("tail-until-the-end", 60, tail_until_the_end),
-    ("record", 60, record),
-    ("drain", 60, drain),
+    ("status", status),
+    ("status-red", status_red),
+    ("status-of-rules-that-came-later", later_rules),
+    ("status-without-the-guard", without_guard),
+    ("rules", rules),
+    ("reload", reload),
+    ("log", log),
+    ("tail", tail),
+    ("tail-of-a-handshake", handshake),
+    ("tail-until-the-end", tail_until_the_end),
+    ("record", record),
+    ("drain", drain),
 ];
 
 fn status(twin: Twin) -> anyhow::Result<()> {

@@ -12,13 +12,9 @@ use super::ctl::fwctl;
 use super::LoneRow;
 
 pub const LONE_ROWS: &[LoneRow] = &[
-    ("split-explains-each-rule", 60, explains_each_rule),
-    ("split-checks-with-nft", 60, checks_with_nft),
-    (
-        "split-writes-what-can-be-loaded",
-        60,
-        writes_what_can_be_loaded,
-    ),
+    ("split-explains-each-rule", explains_each_rule),
+    ("split-checks-with-nft", checks_with_nft),
+    ("split-writes-what-can-be-loaded", writes_what_can_be_loaded),
 ];
 
 /// Socket that no firewall has: `split` needs none.

@@ -20,13 +20,13 @@ use twinwall_tests::case::Row;
 use super::ctl::{Place, ACCEPTED, DROPPED};
 
 pub const ROWS: &[Row] = &[
-    ("top-json", 60, json),
-    ("top-without-a-terminal", 60, no_terminal),
-    ("top-on-a-terminal", 60, on_a_terminal),
-    ("top-ended-by-a-signal", 60, ended_by_a_signal),
-    ("top-outlives-the-firewall", 60, outlives),
-    ("top-ends-with-its-terminal", 60, ends_with_its_terminal),
-    ("top-shows-names", 60, names),
+    ("top-json", json),
+    ("top-without-a-terminal", no_terminal),
+    ("top-on-a-terminal", on_a_terminal),
+    ("top-ended-by-a-signal", ended_by_a_signal),
+    ("top-outlives-the-firewall", outlives),
+    ("top-ends-with-its-terminal", ends_with_its_terminal),
+    ("top-shows-names", names),
 ];
 
 const ROWS_OF_IT: u16 = 24;

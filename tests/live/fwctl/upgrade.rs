@@ -21,13 +21,13 @@ use super::ctl::{
 use super::standin::{self, StandIn, NOBODY, TELLING};
 
 pub const ROWS: &[Row] = &[
-    ("upgrade-there-and-back", 120, there_and_back),
-    ("upgrade-takes-the-same-place", 120, same_place),
-    ("upgrade-to-the-same-file", 120, same_file),
-    ("upgrade-that-fails", 120, fails),
-    ("upgrade-to-a-program-of-others", 120, others_program),
-    ("upgrade-with-given-arguments", 120, given_arguments),
-    ("upgrade-believes-no-stand-in", 120, stand_in),
+    ("upgrade-there-and-back", there_and_back),
+    ("upgrade-takes-the-same-place", same_place),
+    ("upgrade-to-the-same-file", same_file),
+    ("upgrade-that-fails", fails),
+    ("upgrade-to-a-program-of-others", others_program),
+    ("upgrade-with-given-arguments", given_arguments),
+    ("upgrade-believes-no-stand-in", stand_in),
 ];
 
 /// Process that fwctl has started, not a child of this process; killed on drop.

@@ -65,27 +65,27 @@ const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
-        Case::new("flaws-are-known", 10, flaws_are_known),
-        Case::new("faults", 280, faults::libraries_take_faults_as_expected),
-        Case::new("instructions", 280, instructions::no_exchange_takes_more),
-        Case::new("binder", 280, lab::binder_carries_every_operation),
-        Case::new("loads", 280, loads),
-        Case::new("flaws", 280, flaws_that_go_on),
-        Case::new("fuzz", 280, fuzzers_find_nothing),
-        Case::new("fuzz-notices", 280, fuzzers_notice_flaws),
+        Case::new("flaws-are-known", flaws_are_known),
+        Case::new("faults", faults::libraries_take_faults_as_expected),
+        Case::new("instructions", instructions::no_exchange_takes_more),
+        Case::new("binder", lab::binder_carries_every_operation),
+        Case::new("loads", loads),
+        Case::new("flaws", flaws_that_go_on),
+        Case::new("fuzz", fuzzers_find_nothing),
+        Case::new("fuzz-notices", fuzzers_notice_flaws),
     ];
     for suite in SUITES {
         let name = suite.to_owned();
-        cases.push(Case::new(name, 280, move || module_passes(suite)));
+        cases.push(Case::new(name, move || module_passes(suite)));
     }
     for flaw in FATAL {
         let name = format!("flaw-{flaw}");
-        cases.push(Case::new(name, 280, move || {
+        cases.push(Case::new(name, move || {
             build()?;
             is_noticed(&[flaw])
         }));
     }
-    cases.extend(for_each_twin(&[("drops", 280, drops::every_drop_is_told)]));
+    cases.extend(for_each_twin(&[("drops", drops::every_drop_is_told)]));
     cases
 }
 

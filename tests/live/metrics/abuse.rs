@@ -13,16 +13,16 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 
 use super::http::{get, Place, Served};
 use super::LoneRow;
 
 pub const ROWS: &[LoneRow] = &[
-    ("heads-without-end", 120, endless_heads),
-    ("connections-that-say-nothing", 120, silent),
-    ("clients-that-never-read", 120, never_read),
-    ("garbage-and-early-ends", 60, garbage),
+    ("heads-without-end", endless_heads),
+    ("connections-that-say-nothing", silent),
+    ("clients-that-never-read", never_read),
+    ("garbage-and-early-ends", garbage),
 ];
 
 const MIB: usize = 1 << 20;
@@ -89,11 +89,8 @@ fn endless_heads() -> anyhow::Result<()> {
         let mut stream = place.connect()?;
         // Each byte arrives within any time limit for a single read.
         while stream.write_all(b"G").is_ok() {
-            ensure!(
-                begin.elapsed() < 3 * CONNECTION,
-                "a slow head goes on for ever"
-            );
-            thread::sleep(Duration::from_millis(200));
+            ensure!(begin.elapsed() < PATIENCE, "a slow head goes on for ever");
+            pause_for(Duration::from_millis(200));
         }
         ensure!(
             unanswered(place)? == 3,
@@ -114,7 +111,7 @@ fn silent() -> anyhow::Result<()> {
             silent.push(place.connect()?);
         }
         // The silent clients must be accepted first.
-        thread::sleep(Duration::from_millis(500));
+        pause_for(Duration::from_millis(500));
         place.metrics()?;
         let waited = begin.elapsed();
         ensure!(
@@ -135,17 +132,22 @@ fn silent() -> anyhow::Result<()> {
 
 fn never_read() -> anyhow::Result<()> {
     under_traffic(|place| {
-        let mut streams = Vec::new();
-        for _ in 0..CONNECTIONS / 2 {
-            let mut stream = place.connect()?;
-            stream.write_all(get("/metrics", "").repeat(100).as_bytes())?;
-            streams.push(stream);
-        }
-        // Other clients must not be delayed.
-        let begin = Instant::now();
-        place.metrics()?;
-        ensure!(begin.elapsed() < CONNECTION / 2, "{:?}", begin.elapsed());
-        Ok(())
+        // An exporter that served one client at a time would close these first. On a busy machine it may take more tries.
+        until(
+            "another client is served before these are closed",
+            PATIENCE,
+            || {
+                let mut streams = Vec::new();
+                let begin = Instant::now();
+                for _ in 0..CONNECTIONS / 2 {
+                    let mut stream = place.connect()?;
+                    stream.write_all(get("/metrics", "").repeat(100).as_bytes())?;
+                    streams.push(stream);
+                }
+                place.metrics()?;
+                Ok(begin.elapsed() < CONNECTION)
+            },
+        )
     })
 }
 

@@ -13,15 +13,15 @@ mod prometheus;
 mod text;
 
 /// Case that does not run with each twin: name, time limit in seconds, test.
-type LoneRow = (&'static str, u64, fn() -> anyhow::Result<()>);
+type LoneRow = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let lone = [
         &[
-            ("both-say-the-same", 60, text::same_text as fn() -> _),
-            ("the-dashboard-asks-for-what-there-is", 60, dashboard::known),
-            ("alerts-fire", 60, prometheus::alerts),
+            ("both-say-the-same", text::same_text as fn() -> _),
+            ("the-dashboard-asks-for-what-there-is", dashboard::known),
+            ("alerts-fire", prometheus::alerts),
         ],
         text::LONE_ROWS,
         abuse::ROWS,
@@ -29,6 +29,6 @@ pub fn cases() -> Vec<Case> {
     ];
     let mut cases = for_each_twin(&[text::ROWS, prometheus::ROWS].concat());
     let lone = lone.concat().into_iter();
-    cases.extend(lone.map(|(name, limit_s, body)| Case::new(name, limit_s, body)));
+    cases.extend(lone.map(|(name, body)| Case::new(name, body)));
     cases
 }

@@ -16,8 +16,8 @@ use twinwall_tests::case::Row;
 use super::http::{ask, connect, get, Place, PORT};
 
 pub const ROWS: &[Row] = &[
-    ("promtool-finds-nothing", 60, promtool),
-    ("prometheus-gives-the-values-back", 120, scrape),
+    ("promtool-finds-nothing", promtool),
+    ("prometheus-gives-the-values-back", scrape),
 ];
 
 const PROMETHEUS_PORT: u16 = 9090;

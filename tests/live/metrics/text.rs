@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The exporter's text, its formats, and the requests that it accepts.
 
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -10,7 +9,7 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::{built, Twin, TWINS};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use crate::chaos::scene::guard_of;
@@ -19,15 +18,15 @@ use super::http::{ask, connect, get, value_of, Place, Served, OPENMETRICS, PLAIN
 use super::LoneRow;
 
 pub const ROWS: &[Row] = &[
-    ("figures-are-those-of-the-ledger", 60, figures),
-    ("a-dead-guard-is-told", 60, guard),
+    ("figures-are-those-of-the-ledger", figures),
+    ("a-dead-guard-is-told", guard),
 ];
 
 pub const LONE_ROWS: &[LoneRow] = &[
-    ("formats-and-other-requests", 60, requests),
-    ("at-an-ipv6-address", 60, ipv6),
-    ("addresses-that-cannot-be-had-are-told", 60, refused),
-    ("a-firewall-that-is-gone-is-told", 60, gone),
+    ("formats-and-other-requests", requests),
+    ("at-an-ipv6-address", ipv6),
+    ("addresses-that-cannot-be-had-are-told", refused),
+    ("a-firewall-that-is-gone-is-told", gone),
 ];
 
 const PACKETS: u64 = 20;
@@ -244,7 +243,7 @@ pub fn same_text() -> anyhow::Result<()> {
         firewall.settled_ledger()?;
         let open = place.metrics()?;
         // After a second the exporter makes a new text.
-        thread::sleep(Duration::from_secs(1));
+        pause_for(Duration::from_secs(1));
         let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
         firewall.stop()?;
         drop(exporter);

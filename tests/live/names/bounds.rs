@@ -13,7 +13,7 @@ use testbed::frames::Link;
 use testbed::place::restore;
 use testbed::proc::peak_memory_mib;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::{curl, is_answered, Talker, ALLOWED, DENIED, POLICY};
@@ -22,10 +22,10 @@ use crate::evasion::quic::half_hello;
 use crate::evasion::BLOCK_LIST;
 
 pub const ROWS: &[Row] = &[
-    ("flood-of-halves", 120, flood),
-    ("slow-client", 60, slow),
-    ("several-queues", 120, several_queues),
-    ("silent-client", 120, silent),
+    ("flood-of-halves", flood),
+    ("slow-client", slow),
+    ("several-queues", several_queues),
+    ("silent-client", silent),
 ];
 
 /// Number of packets of a flood, each of a separate connection: six times as many as a firewall follows by default.
@@ -146,7 +146,7 @@ fn ask_slowly(net: &Net, pause: Duration) -> anyhow::Result<bool> {
         .enter(|| TcpStream::connect_timeout(&address, PATIENCE))?;
     stream.set_nodelay(true)?;
     stream.write_all(first.as_bytes())?;
-    thread::sleep(pause);
+    pause_for(pause);
     stream.write_all(second.as_bytes())?;
     let patience = if pause.is_zero() {
         PATIENCE

@@ -19,12 +19,11 @@ use super::{dig, is_answered, start_resolver, words, Resolver};
 use crate::evasion::net::{Net, Sees, SERVER};
 
 pub const ROWS: &[Row] = &[
-    ("learn/two-queues-and-a-reload", 120, two_queues),
-    ("learn/nothing-of-forgeries", 120, forgeries),
-    ("learn/nothing-of-a-reflected-query", 120, reflected),
+    ("learn/two-queues-and-a-reload", two_queues),
+    ("learn/nothing-of-forgeries", forgeries),
+    ("learn/nothing-of-a-reflected-query", reflected),
     (
         "learn/nothing-among-more-flows-than-there-is-room-for",
-        120,
         flooded,
     ),
 ];

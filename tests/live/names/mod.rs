@@ -62,9 +62,9 @@ const DENIED: [&str; 3] = [
 ];
 
 const ROWS: &[Row] = &[
-    ("real-ends", 180, real_ends),
-    ("rustls-and-quinn", 180, rust_ends),
-    ("reload-and-names", 60, reload),
+    ("real-ends", real_ends),
+    ("rustls-and-quinn", rust_ends),
+    ("reload-and-names", reload),
 ];
 
 pub fn cases() -> Vec<Case> {

@@ -12,8 +12,8 @@ use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::By;
 
 pub const ROWS: &[Row] = &[
-    ("behind-nat", 120, |twin| behind_nat(By::Twin(twin))),
-    ("behind-nat-in-the-stage", 120, in_the_stage),
+    ("behind-nat", |twin| behind_nat(By::Twin(twin))),
+    ("behind-nat-in-the-stage", in_the_stage),
 ];
 
 /// Address of the server behind the router. Clients use SERVER.

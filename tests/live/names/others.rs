@@ -4,13 +4,12 @@
 //! 2 and from version 1 to 2, and to quinn. Chromium uses TLS and QUIC.
 
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::browser;
 use twinwall_tests::case::Row;
 
@@ -20,10 +19,10 @@ use super::{behind_each_backend, ALLOWED, DENIED, POLICY, REFUSED};
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 
 pub const ROWS: &[Row] = &[
-    ("go", 180, |twin| tls(twin, GO)),
-    ("aws-lc", 180, |twin| tls(twin, AWS_LC)),
-    ("aioquic", 180, aioquic),
-    ("chromium", 300, chromium),
+    ("go", |twin| tls(twin, GO)),
+    ("aws-lc", |twin| tls(twin, AWS_LC)),
+    ("aioquic", aioquic),
+    ("chromium", chromium),
 ];
 
 /// Ports of the servers.
@@ -204,7 +203,7 @@ fn chromium(twin: Twin) -> anyhow::Result<()> {
             Ok(all(&tls[before[0]..]) && all(&quic[before[1]..]))
         };
         until("the browser has asked for every name", BROWSED, || {
-            thread::sleep(LOOK);
+            pause_for(LOOK);
             let counters = firewall.ledger()?.policy.context("a policy")?.counters;
             Ok(reached()? && counters.iter().all(|counter| counter.packets > 0))
         })

@@ -18,14 +18,14 @@ use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 use crate::evasion::{By, ALLOWED, DENIED};
 
 pub const ROWS: &[Row] = &[
-    ("shipped-web-server", 60, web_server),
-    ("shipped-workstation", 60, workstation),
-    ("shipped-ssh-guard", 60, ssh_guard),
-    ("shipped-isolate-uid", 60, isolate_uid),
-    ("closed-ports-behind-names", 60, |twin| {
+    ("shipped-web-server", web_server),
+    ("shipped-workstation", workstation),
+    ("shipped-ssh-guard", ssh_guard),
+    ("shipped-isolate-uid", isolate_uid),
+    ("closed-ports-behind-names", |twin| {
         closed_ports(By::Twin(twin))
     }),
-    ("closed-ports-behind-names-in-the-stage", 60, |twin| {
+    ("closed-ports-behind-names-in-the-stage", |twin| {
         closed_ports(By::Stage(twin))
     }),
 ];

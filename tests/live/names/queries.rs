@@ -5,12 +5,11 @@
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use testbed::twin::Twin;
-use testbed::wait::PATIENCE;
+use testbed::wait::{pause_for, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::{
@@ -20,10 +19,7 @@ use super::{
 use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::queries::question;
 
-pub const ROWS: &[Row] = &[
-    ("several-questions", 120, several),
-    ("other-protocols", 60, others),
-];
+pub const ROWS: &[Row] = &[("several-questions", several), ("other-protocols", others)];
 
 /// Address in dnsmasq's answer to every query.
 const ADDRESS: &str = "192.0.2.77";
@@ -51,7 +47,7 @@ impl Asker {
         let (first, second) = bytes.split_at(at);
         self.0.write_all(first)?;
         if !first.is_empty() {
-            thread::sleep(APART);
+            pause_for(APART);
         }
         Ok(self.0.write_all(second)?)
     }

@@ -18,10 +18,10 @@ use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 use crate::evasion::wire::Version;
 
 pub const ROWS: &[Row] = &[
-    ("reject-where-it-forwards", 60, forwards),
-    ("reject-at-the-server", 60, at_the_server),
-    ("reject-by-another-policy", 60, by_another_policy),
-    ("reject-without-names", 60, without_names),
+    ("reject-where-it-forwards", forwards),
+    ("reject-at-the-server", at_the_server),
+    ("reject-by-another-policy", by_another_policy),
+    ("reject-without-names", without_names),
 ];
 
 /// Policy that rejects two names. The plain `reject` would send an ICMP error, which ends no established connection.

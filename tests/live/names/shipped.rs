@@ -32,10 +32,10 @@ use crate::evasion::wire::Version;
 use crate::evasion::{self, By};
 
 pub const ROWS: &[Row] = &[
-    ("shipped-egress-names", 60, egress_names),
-    ("shipped-family-filter", 60, family_filter),
-    ("shipped-dns-guard", 60, dns_guard),
-    ("shipped-family-filter-evasions", 240, evasions),
+    ("shipped-egress-names", egress_names),
+    ("shipped-family-filter", family_filter),
+    ("shipped-dns-guard", dns_guard),
+    ("shipped-family-filter-evasions", evasions),
 ];
 
 /// Source ports of the client: those of services; 0 = any port.

@@ -19,11 +19,11 @@ use super::policy::PolicyFile;
 use super::{Row, Subject};
 
 pub const ROWS: &[Row] = &[
-    ("beyond-the-copy-fails-closed", 120, ports_closed),
-    ("beyond-the-copy-fails-open", 120, ports_open),
-    ("beyond-eight-extension-headers", 120, extensions),
-    ("malformed-whatever-is-read-closed", 120, offsets_closed),
-    ("malformed-whatever-is-read-open", 120, offsets_open),
+    ("beyond-the-copy-fails-closed", ports_closed),
+    ("beyond-the-copy-fails-open", ports_open),
+    ("beyond-eight-extension-headers", extensions),
+    ("malformed-whatever-is-read-closed", offsets_closed),
+    ("malformed-whatever-is-read-open", offsets_open),
 ];
 
 const UDP: u8 = libc::IPPROTO_UDP as u8;

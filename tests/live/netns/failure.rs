@@ -14,11 +14,11 @@ use testbed::wait::{until, PATIENCE};
 use super::{Row, Subject};
 
 pub const ROWS: &[Row] = &[
-    ("default-drop", 120, default_drop),
-    ("killed-with-plain-rules", 120, killed_with_plain_rules),
-    ("killed-with-bypass-rules", 120, killed_with_bypass_rules),
-    ("second-on-the-same-queue", 120, second_on_the_same_queue),
-    ("stopped-under-load", 240, stopped_under_load),
+    ("default-drop", default_drop),
+    ("killed-with-plain-rules", killed_with_plain_rules),
+    ("killed-with-bypass-rules", killed_with_bypass_rules),
+    ("second-on-the-same-queue", second_on_the_same_queue),
+    ("stopped-under-load", stopped_under_load),
 ];
 
 fn check_passes(namespace: &Namespace, when: &str) -> anyhow::Result<()> {

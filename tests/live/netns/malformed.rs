@@ -13,8 +13,8 @@ use testbed::traffic::VAIN;
 use super::{Row, Subject};
 
 pub const ROWS: &[Row] = &[
-    ("malformed-fail-closed", 120, fail_closed),
-    ("malformed-fail-open", 120, fail_open),
+    ("malformed-fail-closed", fail_closed),
+    ("malformed-fail-open", fail_open),
 ];
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;

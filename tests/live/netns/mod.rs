@@ -30,7 +30,7 @@ impl Subject {
 }
 
 /// Case that runs with every subject: name, time limit in seconds, body.
-pub type Row = (&'static str, u64, fn(&Subject) -> anyhow::Result<()>);
+pub type Row = (&'static str, fn(&Subject) -> anyhow::Result<()>);
 
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
@@ -48,10 +48,10 @@ pub fn cases() -> Vec<Case> {
     for twin in TWINS {
         for backend in BACKENDS {
             let subject = Subject { twin, backend };
-            for (name, limit_s, body) in &rows {
+            for (name, body) in &rows {
                 let body = *body;
                 let name = format!("{}/{backend}/{name}", twin.name());
-                cases.push(Case::new(name, *limit_s, move || body(&subject)));
+                cases.push(Case::new(name, move || body(&subject)));
             }
         }
     }

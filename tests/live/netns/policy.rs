@@ -14,25 +14,21 @@ use testbed::packets::{force_receive_buffer, ipv4, ipv6, tcp, RawReceiver, RawSe
 use testbed::place::{namespace, namespace_with, restore, run, LOCALHOST, PORT};
 use testbed::skip::not_installed;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, VAIN};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 
 use super::{Row, Subject};
 
 pub const ROWS: &[Row] = &[
-    ("policy-mixed-verdicts-keep-order", 120, mixed_verdicts),
-    ("policy-marks-leave-with-the-packet", 60, marks),
-    ("policy-ct-state-by-marks", 60, ct_state_by_marks),
-    ("policy-ct-state-by-attribute", 60, ct_state_by_attribute),
-    ("policy-socket-owner", 60, socket_owner),
-    ("policy-interface-names", 60, interface_names),
-    ("policy-malformed-by-policy", 60, malformed_by_policy),
-    ("policy-cut-before-what-it-reads", 60, cut),
-    ("policy-metadata-only", 60, metadata_only),
-    (
-        "policy-limit-is-one-for-all-queues",
-        60,
-        limit_of_all_queues,
-    ),
+    ("policy-mixed-verdicts-keep-order", mixed_verdicts),
+    ("policy-marks-leave-with-the-packet", marks),
+    ("policy-ct-state-by-marks", ct_state_by_marks),
+    ("policy-ct-state-by-attribute", ct_state_by_attribute),
+    ("policy-socket-owner", socket_owner),
+    ("policy-interface-names", interface_names),
+    ("policy-malformed-by-policy", malformed_by_policy),
+    ("policy-cut-before-what-it-reads", cut),
+    ("policy-metadata-only", metadata_only),
+    ("policy-limit-is-one-for-all-queues", limit_of_all_queues),
 ];
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
@@ -373,7 +369,7 @@ fn interface_names(subject: &Subject) -> anyhow::Result<()> {
         run(&server, "ip", words)?;
     }
     // The firewall caches a name for a second.
-    std::thread::sleep(Duration::from_millis(1100));
+    pause_for(Duration::from_millis(1100));
     socket.send_to(b"two", (VETH_IPV4.1, PORT))?;
     ensure!(arrived(&receiver, 1)? == [b"two"], "after the renaming");
     let stats = firewall.finish()?;

@@ -18,8 +18,8 @@ use super::policy::PolicyFile;
 use super::{Row, Subject};
 
 pub const ROWS: &[Row] = &[
-    ("reject-as-the-kernel-does", 120, as_the_kernel_does),
-    ("reject-what-goes-out", 60, what_goes_out),
+    ("reject-as-the-kernel-does", as_the_kernel_does),
+    ("reject-what-goes-out", what_goes_out),
 ];
 
 /// Policy that selects the response by destination port. It accepts neighbour discovery, and rejects all other packets

@@ -16,16 +16,16 @@ use testbed::traffic::{
 use super::{Row, Subject};
 
 pub const ROWS: &[Row] = &[
-    ("tcp-256-mib", 240, tcp_256_mib),
-    ("udp", 120, udp),
-    ("icmp", 120, icmp),
-    ("ipv6", 120, ipv6),
-    ("veth-both-protocols", 120, veth_both_protocols),
-    ("gso-on-and-off", 240, gso_on_and_off),
-    ("balanced-over-two-queues", 120, balanced_over_two_queues),
-    ("10000-connections", 240, ten_thousand_connections),
-    ("ledger-against-the-truth", 120, ledger_against_the_truth),
-    ("profile-paper", 240, profile_paper),
+    ("tcp-256-mib", tcp_256_mib),
+    ("udp", udp),
+    ("icmp", icmp),
+    ("ipv6", ipv6),
+    ("veth-both-protocols", veth_both_protocols),
+    ("gso-on-and-off", gso_on_and_off),
+    ("balanced-over-two-queues", balanced_over_two_queues),
+    ("10000-connections", ten_thousand_connections),
+    ("ledger-against-the-truth", ledger_against_the_truth),
+    ("profile-paper", profile_paper),
 ];
 
 const IPV4_AND_UDP_BYTES: u64 = 28;

@@ -20,15 +20,15 @@ use twinwall_tests::case::Case;
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("man-pages", 60, man_pages),
-        Case::new("completion", 60, completion),
-        Case::new("completion-of-other-shells", 60, other_shells),
-        Case::new("install", 60, install),
-        Case::new("units", 60, units),
-        Case::new("settings", 60, settings),
-        Case::new("user", 60, user),
-        Case::new("deb", 240, deb),
-        Case::new("hardened", 60, hardened),
+        Case::new("man-pages", man_pages),
+        Case::new("completion", completion),
+        Case::new("completion-of-other-shells", other_shells),
+        Case::new("install", install),
+        Case::new("units", units),
+        Case::new("settings", settings),
+        Case::new("user", user),
+        Case::new("deb", deb),
+        Case::new("hardened", hardened),
     ]
 }
 

@@ -19,16 +19,14 @@ pub fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     for backend in BACKENDS {
         let name = format!("calls/one-at-a-time/{backend}");
-        cases.push(Case::new(name, 240, || one_at_a_time(backend, None)));
+        cases.push(Case::new(name, || one_at_a_time(backend, None)));
         let name = format!("calls/one-at-a-time-with-a-policy/{backend}");
-        cases.push(Case::new(name, 240, || {
-            one_at_a_time(backend, Some(POLICY))
-        }));
+        cases.push(Case::new(name, || one_at_a_time(backend, Some(POLICY))));
         for twin in TWINS {
             let name = format!("calls/flood/{}/{backend}", twin.name());
-            cases.push(Case::new(name, 240, move || flood(twin, backend)));
+            cases.push(Case::new(name, move || flood(twin, backend)));
             let name = format!("calls/given-back/{}/{backend}", twin.name());
-            cases.push(Case::new(name, 240, move || given_back(twin, backend)));
+            cases.push(Case::new(name, move || given_back(twin, backend)));
         }
     }
     cases

@@ -34,13 +34,12 @@ pub fn cases() -> Vec<Case> {
         for twin in TWINS {
             for backend in BACKENDS {
                 let name = format!("failures/{name}/{}/{backend}", twin.name());
-                cases.push(Case::new(name, 120, move || body(twin, backend)));
+                cases.push(Case::new(name, move || body(twin, backend)));
             }
         }
     }
     cases.push(Case::new(
         "failures/a-call-fails-at-start",
-        120,
         a_call_fails_at_start,
     ));
     cases

@@ -10,9 +10,9 @@ use twinwall_tests::case::Case;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("policy/refused-starts", 120, refused_starts),
-        Case::new("policy/reject-without-the-capability", 60, no_capability),
-        Case::new("policy/start-lines", 60, start_lines),
+        Case::new("policy/refused-starts", refused_starts),
+        Case::new("policy/reject-without-the-capability", no_capability),
+        Case::new("policy/start-lines", start_lines),
     ]
 }
 

@@ -12,7 +12,7 @@ use testbed::place::{namespace_with, restore, LOCALHOST};
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_send, UdpServer};
 use testbed::twin::{Twin, TWINS};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, watch_silence, PATIENCE};
 use twinwall_tests::case::Case;
 
 type Body = fn(Twin) -> anyhow::Result<()>;
@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
     for (name, body) in bodies {
         for twin in TWINS {
             let name = format!("reports/{name}/{}", twin.name());
-            cases.push(Case::new(name, 120, move || body(twin)));
+            cases.push(Case::new(name, move || body(twin)));
         }
     }
     cases
@@ -196,7 +196,7 @@ fn interval(twin: Twin) -> anyhow::Result<()> {
             ensure!(stats.reason == "interval", "reason {}", stats.reason);
             times.push(stats.time_ms);
         }
-        std::thread::sleep(Duration::from_millis(200));
+        pause_for(Duration::from_millis(200));
         Ok(times.len() >= 3)
     })?;
     // On a busy machine reports may be late, but they are never early.
@@ -253,7 +253,7 @@ fn no_waking_when_idle(twin: Twin) -> anyhow::Result<()> {
         Ok(firewall.is_idle()? && proc::state(firewall.pid)? == 'S')
     })?;
     let before = (proc::sleeps(firewall.pid)?, proc::ticks(firewall.pid)?);
-    std::thread::sleep(Duration::from_secs(1));
+    watch_silence(Duration::from_secs(1));
     let after = (proc::sleeps(firewall.pid)?, proc::ticks(firewall.pid)?);
     ensure!(
         before == after,

@@ -12,17 +12,13 @@ use twinwall_tests::case::Case;
 
 pub fn cases() -> Vec<Case> {
     let mut cases: Vec<Case> = GOOD.iter().map(good).collect();
-    cases.push(Case::new("start/too-little-memory", 60, too_little_memory));
-    cases.push(Case::new(
-        "start/queues-without-a-rule-are-told",
-        120,
-        unfed,
-    ));
+    cases.push(Case::new("start/too-little-memory", too_little_memory));
+    cases.push(Case::new("start/queues-without-a-rule-are-told", unfed));
     for twin in TWINS {
         let name = format!("start/{}/pin-binds-each-worker", twin.name());
-        cases.push(Case::new(name, 120, move || pin_binds_each_worker(twin)));
+        cases.push(Case::new(name, move || pin_binds_each_worker(twin)));
         let name = format!("start/{}/256-queues", twin.name());
-        cases.push(Case::new(name, 240, move || many_queues(twin)));
+        cases.push(Case::new(name, move || many_queues(twin)));
     }
     cases
 }
@@ -81,7 +77,7 @@ const GOOD: &[Good] = &[
 ];
 
 fn good(good: &'static Good) -> Case {
-    Case::new(format!("start/{}", shortened(good.line)), 120, || {
+    Case::new(format!("start/{}", shortened(good.line)), || {
         let arguments: Vec<&str> = good.line.split_whitespace().collect();
         for twin in TWINS {
             check_text(twin, &arguments, good.ready).with_context(|| twin.name())?;

@@ -16,10 +16,11 @@ use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::proc;
+use testbed::queue::{queues_in, QueueTotal};
 use testbed::strace::Trace;
 use testbed::traffic::{tcp_connect, udp_client, udp_send, UdpFlood};
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Case;
 
 use super::declared::{declared, FIREWALL, GUARD};
@@ -200,10 +201,12 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     // Causes a stall, which makes the guard answer.
     proc::signal(firewall.pid, libc::SIGSTOP);
     udp_send(&client, 10, 18)?;
-    std::thread::sleep(Duration::from_millis(600));
+    until("the guard answers", PATIENCE, || {
+        Ok(QueueTotal::of(&queues_in(&stage.namespace)?).waiting == 0)
+    })?;
     proc::signal(firewall.pid, libc::SIGCONT);
     let flood = UdpFlood::start(client);
-    std::thread::sleep(Duration::from_millis(1200)); // beyond an interval of --stats, too
+    pause_for(Duration::from_millis(1200)); // beyond an interval of --stats, too
     flood.stop();
     Ok(())
 }

@@ -16,17 +16,13 @@ pub const GUARD: &str = "// seccomp-guard: ";
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("declared/the-same-by-both-twins", 10, || {
+        Case::new("declared/the-same-by-both-twins", || {
             same(FIREWALL, "seccomp")
         }),
-        Case::new("declared/the-same-by-both-guards", 10, || {
+        Case::new("declared/the-same-by-both-guards", || {
             same(GUARD, "seccomp-guard")
         }),
-        Case::new(
-            "declared/none-that-gives-rights",
-            10,
-            none_that_gives_rights,
-        ),
+        Case::new("declared/none-that-gives-rights", none_that_gives_rights),
     ]
 }
 

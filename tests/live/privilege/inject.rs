@@ -4,12 +4,11 @@
 
 use std::mem;
 use std::ptr;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use testbed::proc;
-use testbed::wait::PATIENCE;
+use testbed::wait::{pause_for, PATIENCE};
 
 /// Length in bytes of the x86-64 instruction `syscall`.
 const INSTRUCTION_BYTES: u64 = 2;
@@ -107,7 +106,7 @@ fn stop_in_call(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
             return Ok(registers);
         }
         request(libc::PTRACE_CONT, pid, 0, 0)?;
-        thread::sleep(Duration::from_millis(5));
+        pause_for(Duration::from_millis(5));
     }
     bail!("it waits in no system call")
 }

@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{bail, ensure, Context};
@@ -13,7 +12,7 @@ use testbed::folder::Folder;
 use testbed::place::namespace;
 use testbed::proc;
 use testbed::twin::Twin;
-use testbed::wait::PATIENCE;
+use testbed::wait::{watch_silence, PATIENCE};
 use twinwall_tests::case::Case;
 
 use super::inject::Held;
@@ -117,7 +116,7 @@ fn a_life(twin: Twin) -> anyhow::Result<()> {
 fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
     listener.socket.set_nonblocking(true)?;
     while listener.hear().is_ok() {}
-    thread::sleep(Duration::from_millis(600));
+    watch_silence(Duration::from_millis(600));
     ensure!(
         listener.hear().is_err(),
         "a stopped firewall says that it is alive"

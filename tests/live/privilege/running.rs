@@ -13,7 +13,7 @@ pub fn of_both(part: &str, bodies: &[(&str, Body)]) -> Vec<Case> {
     for (name, body) in bodies.iter().copied() {
         for twin in TWINS {
             let name = format!("{part}/{name}/{}", twin.name());
-            cases.push(Case::new(name, 120, move || body(twin)));
+            cases.push(Case::new(name, move || body(twin)));
         }
     }
     cases

@@ -15,8 +15,8 @@ use twinwall_tests::case::Row;
 use super::folder::PolicyFolder;
 
 pub const ROWS: &[Row] = &[
-    ("drain-ends-an-idle-firewall-at-once", 60, idle),
-    ("drain-ends-in-a-flood", 60, flood),
+    ("drain-ends-an-idle-firewall-at-once", idle),
+    ("drain-ends-in-a-flood", flood),
 ];
 
 /// Starts a firewall and drains it during traffic. Returns how long that took.

@@ -10,7 +10,7 @@ use testbed::place::namespace;
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
-pub const ROWS: &[Row] = &[("lists-left-out-are-told", 60, left_out)];
+pub const ROWS: &[Row] = &[("lists-left-out-are-told", left_out)];
 
 const POLICY: &str = "table inet t {
 	set names {

@@ -15,10 +15,10 @@ use super::folder::PolicyFolder;
 use super::rules::{chain, counter_of};
 
 pub const ROWS: &[Row] = &[
-    ("a-bad-policy-leaves-the-old-one", 60, bad_policy),
-    ("a-policy-that-reads-more-is-refused", 60, reads_more),
-    ("a-policy-that-needs-a-right-is-refused", 60, needs_right),
-    ("without-a-policy-there-is-nothing-to-read", 60, no_policy),
+    ("a-bad-policy-leaves-the-old-one", bad_policy),
+    ("a-policy-that-reads-more-is-refused", reads_more),
+    ("a-policy-that-needs-a-right-is-refused", needs_right),
+    ("without-a-policy-there-is-nothing-to-read", no_policy),
 ];
 
 const RELOAD: &str = r#"{"command":"reload"}"#;

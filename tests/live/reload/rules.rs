@@ -12,17 +12,17 @@ use testbed::place::{namespace_with, LOCALHOST};
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_send, UdpServer};
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::folder::PolicyFolder;
 
 pub const ROWS: &[Row] = &[
-    ("counters-of-rules-that-stay-go-on", 60, counters),
-    ("a-quota-goes-on", 60, quota),
-    ("sighup-reads-the-policy-anew", 60, sighup),
-    ("a-later-policy-may-reject", 60, reject),
-    ("an-idle-worker-is-woken", 60, idle),
+    ("counters-of-rules-that-stay-go-on", counters),
+    ("a-quota-goes-on", quota),
+    ("sighup-reads-the-policy-anew", sighup),
+    ("a-later-policy-may-reject", reject),
+    ("an-idle-worker-is-woken", idle),
 ];
 
 /// Returns the packet count of a rule's counter in a ledger.
@@ -203,7 +203,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
     }
     until("the worker sleeps in poll", PATIENCE, || firewall.is_idle())?;
     let before = proc::ticks(firewall.pid)?;
-    std::thread::sleep(std::time::Duration::from_millis(300));
+    watch_silence(std::time::Duration::from_millis(300));
     let spent = proc::ticks(firewall.pid)? - before;
     ensure!(spent < 5, "{spent} clock ticks with nothing to do");
     firewall.stop()?;

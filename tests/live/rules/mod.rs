@@ -23,21 +23,15 @@ const FOREIGN: &str = "\
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
-        Case::new("unknown-name", 120, unknown_name),
-        Case::new("not-root", 120, not_root),
+        Case::new("unknown-name", unknown_name),
+        Case::new("not-root", not_root),
         Case::new(
             "the-other-backend-is-unloaded-too",
-            120,
             the_other_backend_is_unloaded_too,
         ),
-        Case::new(
-            "nft/a-chain-used-since-stays",
-            120,
-            a_chain_used_since_stays,
-        ),
+        Case::new("nft/a-chain-used-since-stays", a_chain_used_since_stays),
         Case::new(
             "nft/an-empty-chain-of-the-host-stays",
-            120,
             an_empty_chain_of_the_host_stays,
         ),
     ];
@@ -45,7 +39,6 @@ pub fn cases() -> Vec<Case> {
         let mut add = |name: &str, body: fn(&Place) -> anyhow::Result<()>| {
             cases.push(Case::new(
                 format!("{}/{name}", &backend["iptables-".len()..]),
-                240,
                 move || body(&Place::new(backend)?),
             ));
         };

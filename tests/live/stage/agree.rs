@@ -18,7 +18,7 @@ use crate::evasion::tried::{self, patience, Tried};
 use crate::evasion::wire::Version;
 use crate::evasion::By;
 
-pub const ROWS: &[Row] = &[("a-policy-whole-and-split", 300, agree)];
+pub const ROWS: &[Row] = &[("a-policy-whole-and-split", agree)];
 
 /// Number of policies of a run; the environment's TWINWALL_SPLITS overrides it.
 const POLICIES: u64 = 8;

@@ -15,123 +15,121 @@ use crate::evasion::{
 };
 
 pub const ROWS: &[Row] = &[
-    ("evasion-block-list", 120, |twin| {
+    ("evasion-block-list", |twin| {
         evasion::hold(Stage(twin), Sees::Both, V4, BLOCK_LIST)
     }),
-    ("evasion-one-way", 120, |twin| {
+    ("evasion-one-way", |twin| {
         evasion::hold(Stage(twin), Sees::Both, V4, ONE_WAY)
     }),
-    ("evasion-allow-list", 120, |twin| {
+    ("evasion-allow-list", |twin| {
         evasion::hold(Stage(twin), Sees::Both, V4, ALLOW_LIST)
     }),
-    ("evasion-block-list-ipv6", 120, |twin| {
+    ("evasion-block-list-ipv6", |twin| {
         evasion::hold(Stage(twin), Sees::Both, V6, BLOCK_LIST)
     }),
-    ("evasion-late-server", 240, |twin| {
+    ("evasion-late-server", |twin| {
         let mut net = Net::new(Sees::Both)?;
         net.acknowledge_late()?;
         evasion::hold_in(&net, Stage(twin), V4, BLOCK_LIST)
     }),
-    ("evasion-honest", 120, |twin| {
-        evasion::honest(Stage(twin), V4)
-    }),
-    ("evasion-honest-ipv6", 120, |twin| {
+    ("evasion-honest", |twin| evasion::honest(Stage(twin), V4)),
+    ("evasion-honest-ipv6", |twin| {
         evasion::honest(Stage(twin), V6)
     }),
-    ("evasion-checksum-filled-in", 120, |twin| {
+    ("evasion-checksum-filled-in", |twin| {
         checksum::filled_in(Stage(twin), &[])
     }),
-    ("evasion-reopened-block-list", 120, |twin| {
+    ("evasion-reopened-block-list", |twin| {
         reopened::hold(Stage(twin), V4, BLOCK_LIST)
     }),
-    ("evasion-reopened-allow-list", 120, |twin| {
+    ("evasion-reopened-allow-list", |twin| {
         reopened::hold(Stage(twin), V4, ALLOW_LIST)
     }),
-    ("evasion-odd-requests", 120, |twin| {
+    ("evasion-odd-requests", |twin| {
         odd_requests::hold(Stage(twin), BLOCK_LIST)
     }),
-    ("evasion-answer-within-another", 120, |twin| {
+    ("evasion-answer-within-another", |twin| {
         within::hold(Stage(twin))
     }),
-    ("evasion-both-open", 120, |twin| {
+    ("evasion-both-open", |twin| {
         both_open::both_open(Stage(twin))
     }),
-    ("evasion-requests-block-list", 120, |twin| {
+    ("evasion-requests-block-list", |twin| {
         requests::hold(Stage(twin), V4, BLOCK_LIST)
     }),
-    ("evasion-requests-allow-list", 120, |twin| {
+    ("evasion-requests-allow-list", |twin| {
         requests::hold(Stage(twin), V6, requests::ALLOW_LIST)
     }),
-    ("evasion-requests-honest", 120, |twin| {
+    ("evasion-requests-honest", |twin| {
         requests::honest(Stage(twin))
     }),
-    ("evasion-queries-block-list", 120, |twin| {
+    ("evasion-queries-block-list", |twin| {
         queries::hold(Stage(twin), queries::BLOCK_LIST)
     }),
-    ("evasion-queries-allow-list", 120, |twin| {
+    ("evasion-queries-allow-list", |twin| {
         queries::hold(Stage(twin), queries::ALLOW_LIST)
     }),
-    ("evasion-queries-honest", 120, |twin| {
+    ("evasion-queries-honest", |twin| {
         queries::honest(Stage(twin))
     }),
-    ("evasion-datagrams-block-list", 120, |twin| {
+    ("evasion-datagrams-block-list", |twin| {
         datagrams::hold(Stage(twin), queries::BLOCK_LIST)
     }),
-    ("evasion-datagrams-allow-list", 120, |twin| {
+    ("evasion-datagrams-allow-list", |twin| {
         datagrams::hold(Stage(twin), queries::ALLOW_LIST)
     }),
-    ("evasion-datagrams-honest", 120, |twin| {
+    ("evasion-datagrams-honest", |twin| {
         datagrams::honest(Stage(twin))
     }),
-    ("evasion-forged-block-list", 120, |twin| {
+    ("evasion-forged-block-list", |twin| {
         forged::hold(Stage(twin), queries::BLOCK_LIST)
     }),
-    ("evasion-forged-allow-list", 120, |twin| {
+    ("evasion-forged-allow-list", |twin| {
         forged::hold(Stage(twin), queries::ALLOW_LIST)
     }),
-    ("evasion-forged-answer", 120, |twin| {
+    ("evasion-forged-answer", |twin| {
         forged::hold_answer(Stage(twin))
     }),
-    ("evasion-quic-block-list", 120, |twin| {
+    ("evasion-quic-block-list", |twin| {
         quic::hold(Stage(twin), QuinnV4, BLOCK_LIST)
     }),
-    ("evasion-quic-allow-list", 120, |twin| {
+    ("evasion-quic-allow-list", |twin| {
         quic::hold(Stage(twin), QuinnV4, quic::ALLOW_LIST)
     }),
-    ("evasion-quic-honest", 120, |twin| {
+    ("evasion-quic-honest", |twin| {
         quic::honest(Stage(twin), QuinnV4)
     }),
-    ("evasion-quic-block-list-ipv6", 120, |twin| {
+    ("evasion-quic-block-list-ipv6", |twin| {
         quic::hold(Stage(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("evasion-quic-block-list-version-2", 120, |twin| {
+    ("evasion-quic-block-list-version-2", |twin| {
         quic::hold(Stage(twin), AioquicV4, BLOCK_LIST)
     }),
-    ("evasion-quic-honest-version-2", 120, |twin| {
+    ("evasion-quic-honest-version-2", |twin| {
         quic::honest(Stage(twin), AioquicV4)
     }),
-    ("evasion-quic-honest-ipv6", 120, |twin| {
+    ("evasion-quic-honest-ipv6", |twin| {
         quic::honest(Stage(twin), QuinnV6)
     }),
-    ("evasion-quic-block-list-version-2-ipv6", 120, |twin| {
+    ("evasion-quic-block-list-version-2-ipv6", |twin| {
         quic::hold(Stage(twin), AioquicV6, BLOCK_LIST)
     }),
-    ("evasion-quic-answered-ipv6", 120, |twin| {
+    ("evasion-quic-answered-ipv6", |twin| {
         answered::hold(Stage(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("evasion-quic-segments-ipv6", 120, |twin| {
+    ("evasion-quic-segments-ipv6", |twin| {
         segments::hold(Stage(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("evasion-quic-answered-block-list", 120, |twin| {
+    ("evasion-quic-answered-block-list", |twin| {
         answered::hold(Stage(twin), QuinnV4, BLOCK_LIST)
     }),
-    ("evasion-quic-answered-allow-list", 120, |twin| {
+    ("evasion-quic-answered-allow-list", |twin| {
         answered::hold(Stage(twin), QuinnV4, quic::ALLOW_LIST)
     }),
-    ("evasion-quic-segments-block-list", 120, |twin| {
+    ("evasion-quic-segments-block-list", |twin| {
         segments::hold(Stage(twin), QuinnV4, BLOCK_LIST)
     }),
-    ("evasion-quic-segments-honest", 120, |twin| {
+    ("evasion-quic-segments-honest", |twin| {
         segments::honest(Stage(twin))
     }),
 ];

@@ -18,13 +18,11 @@ use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::{hello, ALLOWED};
 
 pub const ROWS: &[Row] = &[
-    ("killed", 120, |twin| check(twin, Failure::Killed, KILLED)),
-    ("stopped", 120, |twin| {
-        check(twin, Failure::Stopped, STOPPED)
-    }),
-    ("full-queue", 120, |twin| check(twin, Failure::Full, FULL)),
-    ("undecided", 120, undecided),
-    ("unknown-open", 120, unknown),
+    ("killed", |twin| check(twin, Failure::Killed, KILLED)),
+    ("stopped", |twin| check(twin, Failure::Stopped, STOPPED)),
+    ("full-queue", |twin| check(twin, Failure::Full, FULL)),
+    ("undecided", undecided),
+    ("unknown-open", unknown),
 ];
 
 /// Ports with a rule of names, and without one.

@@ -20,8 +20,8 @@ use crate::evasion::{hello, ALLOWED, BLOCK_LIST, DENIED};
 use crate::names;
 
 pub const ROWS: &[Row] = &[
-    ("bits-of-others-in-output", 120, output),
-    ("bits-of-others-in-forward", 120, forward),
+    ("bits-of-others-in-output", output),
+    ("bits-of-others-in-forward", forward),
 ];
 
 /// Mark of wg-quick's own packets (51820). It contains both bits of kube-proxy: 0x4000 and 0x8000.

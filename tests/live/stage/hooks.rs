@@ -18,44 +18,40 @@ use Hook::{Input, Output};
 
 /// Ways that depend on the state of connections and on the settled class.
 pub const ROWS: &[Row] = &[
-    ("evasion-input", 120, |twin| {
-        tcp(twin, Input, V4, BLOCK_LIST)
-    }),
-    ("evasion-output", 120, |twin| {
-        tcp(twin, Output, V4, BLOCK_LIST)
-    }),
-    ("evasion-input-late-server", 240, |twin| late(twin, Input)),
-    ("evasion-input-quic-answered", 120, |twin| {
+    ("evasion-input", |twin| tcp(twin, Input, V4, BLOCK_LIST)),
+    ("evasion-output", |twin| tcp(twin, Output, V4, BLOCK_LIST)),
+    ("evasion-input-late-server", |twin| late(twin, Input)),
+    ("evasion-input-quic-answered", |twin| {
         answered::hold(StageAt(twin, Input), QuinnV4, BLOCK_LIST)
     }),
-    ("evasion-output-quic-answered", 120, |twin| {
+    ("evasion-output-quic-answered", |twin| {
         answered::hold(StageAt(twin, Output), QuinnV4, BLOCK_LIST)
     }),
-    ("evasion-input-quic", 120, |twin| {
+    ("evasion-input-quic", |twin| {
         quic::hold(StageAt(twin, Input), QuinnV4, BLOCK_LIST)
     }),
-    ("evasion-output-quic", 120, |twin| {
+    ("evasion-output-quic", |twin| {
         quic::hold(StageAt(twin, Output), QuinnV4, BLOCK_LIST)
     }),
-    ("evasion-input-both-open", 120, |twin| {
+    ("evasion-input-both-open", |twin| {
         both_open::both_open(StageAt(twin, Input))
     }),
-    ("evasion-output-both-open", 120, |twin| {
+    ("evasion-output-both-open", |twin| {
         both_open::both_open(StageAt(twin, Output))
     }),
-    ("evasion-input-honest", 120, |twin| {
+    ("evasion-input-honest", |twin| {
         evasion::honest(StageAt(twin, Input), V4)
     }),
-    ("evasion-output-honest", 120, |twin| {
+    ("evasion-output-honest", |twin| {
         evasion::honest(StageAt(twin, Output), V4)
     }),
 ];
 
 /// All other ways, for `make test-long`.
 pub const LONG: &[Row] = &[
-    ("input-others", 600, |twin| others(twin, Input)),
-    ("output-others", 600, |twin| others(twin, Output)),
-    ("output-late-server", 240, |twin| late(twin, Output)),
+    ("input-others", |twin| others(twin, Input)),
+    ("output-others", |twin| others(twin, Output)),
+    ("output-late-server", |twin| late(twin, Output)),
 ];
 
 fn tcp(twin: Twin, hook: Hook, version: Version, text: &str) -> anyhow::Result<()> {

@@ -22,12 +22,12 @@ use crate::names::learn::{
 use crate::names::{dig, is_answered};
 
 pub const ROWS: &[Row] = &[
-    ("learned-addresses-are-the-kernels", 120, learned),
-    ("learned-addresses-expire", 180, expired),
-    ("learned-addresses-stay-in-an-upgrade", 120, upgraded),
-    ("nothing-is-learned-of-what-is-dropped", 120, dropped),
-    ("nothing-is-learned-of-a-reflected-query", 120, reflected),
-    ("an-answer-waits-for-its-address", 120, refused),
+    ("learned-addresses-are-the-kernels", learned),
+    ("learned-addresses-expire", expired),
+    ("learned-addresses-stay-in-an-upgrade", upgraded),
+    ("nothing-is-learned-of-what-is-dropped", dropped),
+    ("nothing-is-learned-of-a-reflected-query", reflected),
+    ("an-answer-waits-for-its-address", refused),
 ];
 
 /// Time limit for an address to expire: longer than the shortest time of an address, a minute.

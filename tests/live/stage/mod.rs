@@ -36,11 +36,11 @@ mod reject;
 mod trouble;
 
 const ROWS: &[Row] = &[
-    ("real-ends-in-the-stage", 180, real_ends),
-    ("a-settled-connection-is-not-queued", 120, settled),
-    ("packets-queued-a-connection", 120, packets),
-    ("a-reload-asks-again", 120, reload),
-    ("foreign-bits-stay", 120, foreign_bits),
+    ("real-ends-in-the-stage", real_ends),
+    ("a-settled-connection-is-not-queued", settled),
+    ("packets-queued-a-connection", packets),
+    ("a-reload-asks-again", reload),
+    ("foreign-bits-stay", foreign_bits),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -59,8 +59,8 @@ pub fn cases() -> Vec<Case> {
         learn::ROWS,
     ]
     .concat();
-    let calibration = Case::new("evasion-output-nobody-looks-on", 120, hooks::nobody);
-    let corpus = Case::new("policies-with-names-split", 120, corpus::all_split);
+    let calibration = Case::new("evasion-output-nobody-looks-on", hooks::nobody);
+    let corpus = Case::new("policies-with-names-split", corpus::all_split);
     for_each_twin(&rows)
         .into_iter()
         .chain([calibration, corpus])

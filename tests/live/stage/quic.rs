@@ -13,7 +13,7 @@ use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::{ALLOWED, BLOCK_LIST};
 use crate::names::ends::{self, Heard, Hello, Identity, QuicClient, QUIC_PORT};
 
-pub const ROWS: &[Row] = &[("an-answered-quic-connection", 120, answered)];
+pub const ROWS: &[Row] = &[("an-answered-quic-connection", answered)];
 
 /// Number of bytes that the server sends; the client's acknowledgements are much shorter.
 const BULK: u64 = 4 << 20;

@@ -11,7 +11,7 @@ use crate::evasion::net::{Net, Sees};
 use crate::evasion::wire::Version;
 use crate::names::reject::{ask, Ends, POLICY};
 
-pub const ROWS: &[Row] = &[("reject-resets-both-ends", 120, both_ends)];
+pub const ROWS: &[Row] = &[("reject-resets-both-ends", both_ends)];
 
 /// Tests IPv4 and IPv6, and rules with and without a bypass (packets then pass if no firewall runs).
 fn both_ends(twin: Twin) -> anyhow::Result<()> {

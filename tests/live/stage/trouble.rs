@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::ensure;
 use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
+use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
 
 use super::Stage;
@@ -19,28 +20,28 @@ use crate::evasion::{self, requests, ALLOW_LIST, BLOCK_LIST};
 use crate::names;
 
 pub const ROWS: &[Row] = &[
-    ("evasion-while-reloads", 120, |twin| {
+    ("evasion-while-reloads", |twin| {
         disturbed(twin, |stage, net, number| match number % 2 {
             0 => stage.reload_slowly(net, BLOCK_LIST, number, BETWEEN),
             _ => stage.reload_slowly(net, &renumbered(), number, BETWEEN),
         })
     }),
-    ("evasion-while-upgrades", 120, |twin| {
+    ("evasion-while-upgrades", |twin| {
         disturbed(twin, |stage, net, number| {
             stage.upgrade(net, TWINS[number as usize % TWINS.len()])
         })
     }),
-    ("evasion-full-table", 120, |twin| {
+    ("evasion-full-table", |twin| {
         let net = Net::new(Sees::Both)?;
         hold_with(&net, twin, V4, &["--connections", FEW])
     }),
-    ("evasion-forgotten", 120, |twin| {
+    ("evasion-forgotten", |twin| {
         let net = Net::new(Sees::Both)?;
         forget_early(&net)?;
         hold_with(&net, twin, V4, &[])
     }),
-    ("evasion-gso", 120, |twin| split_late(twin, V4, "on")),
-    ("evasion-gso-honest", 120, |twin| {
+    ("evasion-gso", |twin| split_late(twin, V4, "on")),
+    ("evasion-gso-honest", |twin| {
         let mut net = Net::new(Sees::Both)?;
         net.gso_bytes = Some(SEGMENT_BYTES);
         evasion::honest_in(&net, By::Stage(twin), V4)
@@ -48,13 +49,11 @@ pub const ROWS: &[Row] = &[
 ];
 
 pub const LONG: &[Row] = &[
-    ("gso-ipv6", 120, |twin| split_late(twin, V6, "on")),
-    ("gso-split-before", 120, |twin| split_late(twin, V4, "off")),
-    ("late-server-allow-list", 240, |twin| {
-        late(twin, V4, ALLOW_LIST)
-    }),
-    ("late-server-ipv6", 240, |twin| late(twin, V6, BLOCK_LIST)),
-    ("late-server-requests", 600, |twin| {
+    ("gso-ipv6", |twin| split_late(twin, V6, "on")),
+    ("gso-split-before", |twin| split_late(twin, V4, "off")),
+    ("late-server-allow-list", |twin| late(twin, V4, ALLOW_LIST)),
+    ("late-server-ipv6", |twin| late(twin, V6, BLOCK_LIST)),
+    ("late-server-requests", |twin| {
         let mut net = Net::new(Sees::Both)?;
         net.acknowledge_late()?;
         requests::hold_in(net, By::Stage(twin), V4, BLOCK_LIST)
@@ -144,7 +143,7 @@ fn disturbed(
         while !is_done.load(Ordering::Relaxed) {
             number += 1;
             disturb(&mut stage, &net, number)?;
-            thread::sleep(BETWEEN);
+            pause_for(BETWEEN);
         }
         println!("{number} disturbances");
         ways.join().expect("no panic")

@@ -16,17 +16,17 @@ use testbed::packets::force_send_buffer;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, udp_send, UdpFlood, UdpServer};
 use testbed::twin::Twin::{self, Rust, C};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 
 use super::setting::Setting;
 
 pub type Body = fn() -> anyhow::Result<()>;
 
-pub const ROWS: &[(&str, u64, Body)] = &[
-    ("ten-upgrades-under-load", 120, ten_upgrades),
-    ("other-options-each-time", 120, other_options),
-    ("other-policies-each-time", 120, other_policies),
-    ("sockets-and-events-go-on", 60, sockets_go_on),
+pub const ROWS: &[(&str, Body)] = &[
+    ("ten-upgrades-under-load", ten_upgrades),
+    ("other-options-each-time", other_options),
+    ("other-policies-each-time", other_policies),
+    ("sockets-and-events-go-on", sockets_go_on),
 ];
 
 /// Send buffer: much larger than what waits during an upgrade, and much smaller than a queue. So a delay slows the
@@ -84,7 +84,7 @@ fn ask_until(mut stream: TcpStream, told: &AtomicBool) -> anyhow::Result<u64> {
     while !told.load(Ordering::Relaxed) {
         tcp_ask(&mut stream).context("the stream does not go on")?;
         asked += 1;
-        thread::sleep(Duration::from_millis(1));
+        pause_for(Duration::from_millis(1));
     }
     Ok(asked)
 }

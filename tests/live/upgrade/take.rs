@@ -29,22 +29,18 @@ use super::peer::{
 use super::setting::Setting;
 
 pub const ROWS: &[Row] = &[
-    ("nobody-answers", 60, nobody_answers),
-    ("a-stranger-answers", 120, stranger_answers),
-    (
-        "a-stranger-asked-for-a-proof",
-        120,
-        stranger_asked_for_proof,
-    ),
-    ("another-network-namespace", 60, another_namespace),
-    ("descriptors-that-are-none", 60, wrong_descriptors),
-    ("rules-that-are-none", 60, wrong_rules),
-    ("numbers-that-are-none", 120, wrong_numbers),
-    ("an-old-one-that-is-silent", 60, silent_old_one),
-    ("an-old-one-that-does-not-hear", 60, deaf_old_one),
-    ("a-new-one-that-is-killed-unheard", 60, killed_unheard),
-    ("other-queues", 60, other_queues),
-    ("classic-cannot-take-over", 60, classic),
+    ("nobody-answers", nobody_answers),
+    ("a-stranger-answers", stranger_answers),
+    ("a-stranger-asked-for-a-proof", stranger_asked_for_proof),
+    ("another-network-namespace", another_namespace),
+    ("descriptors-that-are-none", wrong_descriptors),
+    ("rules-that-are-none", wrong_rules),
+    ("numbers-that-are-none", wrong_numbers),
+    ("an-old-one-that-is-silent", silent_old_one),
+    ("an-old-one-that-does-not-hear", deaf_old_one),
+    ("a-new-one-that-is-killed-unheard", killed_unheard),
+    ("other-queues", other_queues),
+    ("classic-cannot-take-over", classic),
 ];
 
 const STATE: &str =

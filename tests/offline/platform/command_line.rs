@@ -14,15 +14,14 @@ use twinwall_tests::case::Case;
 
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
-        Case::new("help/is-the-text-of-cli", 10, help_is_the_text_of_cli),
-        Case::new("version/names-the-program", 10, version_names_the_program),
+        Case::new("help/is-the-text-of-cli", help_is_the_text_of_cli),
+        Case::new("version/names-the-program", version_names_the_program),
     ];
     for (number, bad) in BAD.iter().enumerate() {
         let mut shown = bad.line.escape_ascii().to_string();
         shown.truncate(60);
         cases.push(Case::new(
             format!("command-line/{number:02} {shown}"),
-            10,
             || check_bad(bad),
         ));
     }

@@ -12,9 +12,9 @@ use super::explain::{block, both, LITTLE};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("comment/tells-of-its-packet", 60, told),
-        Case::new("comment/damaged", 60, damaged),
-        Case::new("comment/expected-verdicts", 60, expected),
+        Case::new("comment/tells-of-its-packet", told),
+        Case::new("comment/damaged", damaged),
+        Case::new("comment/expected-verdicts", expected),
     ]
 }
 

@@ -15,14 +15,9 @@ pub fn cases() -> Vec<Case> {
     vec![
         Case::new(
             "dependencies/fwctl-has-none-of-the-daemon",
-            60,
             fwctl_has_none_of_the_daemon,
         ),
-        Case::new(
-            "dependencies/no-daemon-serves-http",
-            60,
-            no_daemon_serves_http,
-        ),
+        Case::new("dependencies/no-daemon-serves-http", no_daemon_serves_http),
     ]
 }
 

@@ -15,13 +15,13 @@ use twinwall_tests::case::Case;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("check/words-and-exit-codes", 60, check_words),
-        Case::new("explain/text", 60, text),
-        Case::new("explain/json", 60, json),
-        Case::new("explain/every-kind-of-capture", 60, every_kind),
-        Case::new("explain/what-is-no-ip-is-skipped", 60, skipped),
-        Case::new("explain/damaged-captures", 120, damaged),
-        Case::new("explain/mutated-captures", 240, mutated),
+        Case::new("check/words-and-exit-codes", check_words),
+        Case::new("explain/text", text),
+        Case::new("explain/json", json),
+        Case::new("explain/every-kind-of-capture", every_kind),
+        Case::new("explain/what-is-no-ip-is-skipped", skipped),
+        Case::new("explain/damaged-captures", damaged),
+        Case::new("explain/mutated-captures", mutated),
     ]
 }
 

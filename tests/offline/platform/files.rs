@@ -11,15 +11,13 @@ use twinwall_tests::sources;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("files/same-modules", 10, same_modules),
+        Case::new("files/same-modules", same_modules),
         Case::new(
             "files/every-c-file-has-its-header",
-            10,
             every_c_file_has_its_header,
         ),
         Case::new(
             "files/unsafe-only-where-it-may-be",
-            10,
             unsafe_only_where_it_may_be,
         ),
     ]

@@ -17,7 +17,6 @@ use super::parameters;
 pub fn cases() -> Vec<Case> {
     vec![Case::new(
         "functions/same-names-order-and-parameters",
-        10,
         same_names_order_and_parameters,
     )]
 }

@@ -12,21 +12,19 @@ use twinwall_tests::case::Case;
 use super::imports::{of_c, of_rust, Imports};
 
 /// The Rust programs besides the twin.
-const PACKAGES: [&str; 4] = ["capture", "fwctl", "harness", "scanner"];
+const PACKAGES: [&str; 5] = ["capture", "capture-lab", "fwctl", "harness", "scanner"];
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("layers/rust", 30, || {
-            check_layers(&of_rust("rust-firewall")?)
-        }),
-        Case::new("layers/c", 30, || check_layers(&of_c("c-firewall")?)),
-        Case::new("layers/rust-without-circles", 30, || {
+        Case::new("layers/rust", || check_layers(&of_rust("rust-firewall")?)),
+        Case::new("layers/c", || check_layers(&of_c("c-firewall")?)),
+        Case::new("layers/rust-without-circles", || {
             check_circles(&of_rust("rust-firewall")?)
         }),
-        Case::new("layers/c-without-circles", 30, || {
+        Case::new("layers/c-without-circles", || {
             check_circles(&of_c("c-firewall")?)
         }),
-        Case::new("layers/programs-without-circles", 30, || {
+        Case::new("layers/programs-without-circles", || {
             PACKAGES.into_iter().try_for_each(|package| {
                 check_circles(&of_rust(package)?).with_context(|| package.to_owned())
             })

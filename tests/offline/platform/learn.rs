@@ -12,17 +12,17 @@ use super::explain::both;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("learn/what-was-asked", 60, what_was_asked),
-        Case::new("learn/what-nobody-asked", 60, what_nobody_asked),
-        Case::new("learn/what-is-reflected", 60, what_is_reflected),
-        Case::new("learn/what-is-refused", 60, what_is_refused),
-        Case::new("learn/for-how-long", 60, for_how_long),
-        Case::new("learn/over-tcp", 60, over_tcp),
-        Case::new("learn/within-another-over-tcp", 60, within_another),
-        Case::new("learn/over-ipv6", 60, over_ipv6),
-        Case::new("learn/what-is-odd", 60, what_is_odd),
-        Case::new("learn/sets-apart", 60, sets_apart),
-        Case::new("learn/among-rules-that-are-found", 60, among_rules),
+        Case::new("learn/what-was-asked", what_was_asked),
+        Case::new("learn/what-nobody-asked", what_nobody_asked),
+        Case::new("learn/what-is-reflected", what_is_reflected),
+        Case::new("learn/what-is-refused", what_is_refused),
+        Case::new("learn/for-how-long", for_how_long),
+        Case::new("learn/over-tcp", over_tcp),
+        Case::new("learn/within-another-over-tcp", within_another),
+        Case::new("learn/over-ipv6", over_ipv6),
+        Case::new("learn/what-is-odd", what_is_odd),
+        Case::new("learn/sets-apart", sets_apart),
+        Case::new("learn/among-rules-that-are-found", among_rules),
     ]
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests that no file and no function exceeds the limits of docs/STYLE.md. The code is formatted (`make lint-format`),
-//! so a function ends with the first brace in the column of its first line.
+//! Tests that no file and no function exceeds the limits of docs/STYLE.md, and that no test sleeps without a reason. The
+//! code is formatted (`make lint-format`), so a function ends with the first brace in the column of its first line.
 
 use std::fs;
 
@@ -11,9 +11,45 @@ use twinwall_tests::sources;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("lengths/files", 10, no_file_too_long),
-        Case::new("lengths/functions", 10, no_function_too_long),
+        Case::new("lengths/files", no_file_too_long),
+        Case::new("lengths/functions", no_function_too_long),
+        Case::new("sleeps/tests-sleep-by-name", only_named_sleeps),
     ]
+}
+
+/// Checks that tests wait by the functions of testbed::wait: the name of each sleep says why it is no wait for a result.
+fn only_named_sleeps() -> anyhow::Result<()> {
+    let is_test = |path: &str| {
+        let place = path.strip_prefix("tests/");
+        place.is_some_and(|place| {
+            ["live/", "offline/", "soak/", "src/"]
+                .iter()
+                .any(|folder| place.starts_with(folder))
+        }) || [
+            "capture/tests/",
+            "capture-lab/tests/",
+            "scanner/tests/",
+            "testbed/src/",
+        ]
+        .iter()
+        .any(|folder| path.starts_with(folder))
+    };
+    let sleep = concat!("sleep", "(");
+    let mut bare = Vec::new();
+    for Source { path, text } in all_sources()? {
+        if is_test(&path) && path.ends_with(".rs") && path != "testbed/src/wait.rs" {
+            let lines = text.lines().enumerate();
+            let found =
+                lines.filter(|(_, line)| line.contains(sleep) && !line.contains("time.sleep"));
+            bare.extend(found.map(|(index, _)| format!("{path}:{}", index + 1)));
+        }
+    }
+    ensure!(
+        bare.is_empty(),
+        "wait by testbed::wait instead:\n{}",
+        bare.join("\n")
+    );
+    Ok(())
 }
 
 /// Maximum number of lines of a source file (docs/STYLE.md).
@@ -22,9 +58,10 @@ const FILE_MAX: usize = 600;
 const FUNCTION_MAX: usize = 80;
 
 /// The folders that contain code.
-const FOLDERS: [&str; 11] = [
+const FOLDERS: [&str; 12] = [
     "c-firewall",
     "capture",
+    "capture-lab",
     "fleet",
     "fwctl",
     "kernel",

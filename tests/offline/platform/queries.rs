@@ -12,9 +12,9 @@ use super::learn::{capture, framed, packet, query};
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("queries/in-one-segment", 60, in_one_segment),
-        Case::new("queries/over-segments", 60, over_segments),
-        Case::new("queries/counted-each", 60, counted_each),
+        Case::new("queries/in-one-segment", in_one_segment),
+        Case::new("queries/over-segments", over_segments),
+        Case::new("queries/counted-each", counted_each),
     ]
 }
 

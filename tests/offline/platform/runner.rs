@@ -12,13 +12,13 @@ use twinwall_tests::case::Case;
 
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("runner/parts-are-counted", 30, counted),
-        Case::new("runner/nothing-ran-is-a-failure", 30, nothing_ran),
-        Case::new("runner/a-filter-that-leaves-none", 30, none_left),
-        Case::new("runner/what-fails-again-has-failed", 30, fails_again),
-        Case::new("runner/what-then-passes-is-unsteady", 30, passes_then),
-        Case::new("runner/a-crash-is-a-failure", 30, crashed),
-        Case::new("runner/every-folder-is-a-part", 30, every_folder),
+        Case::new("runner/parts-are-counted", counted),
+        Case::new("runner/nothing-ran-is-a-failure", nothing_ran),
+        Case::new("runner/a-filter-that-leaves-none", none_left),
+        Case::new("runner/what-fails-again-has-failed", fails_again),
+        Case::new("runner/what-then-passes-is-unsteady", passes_then),
+        Case::new("runner/a-crash-is-a-failure", crashed),
+        Case::new("runner/every-folder-is-a-part", every_folder),
     ]
 }
 

@@ -13,7 +13,6 @@ use twinwall_tests::case::Case;
 
 use super::{both_refuse, both_say, check};
 
-const LIMIT_S: u64 = 60;
 const MIB: usize = 1 << 20;
 const ELEMENTS_MAX: usize = 2 << 20;
 const RULES_MAX: usize = 1 << 20;
@@ -42,7 +41,7 @@ pub fn cases() -> Vec<Case> {
     ];
     cases
         .into_iter()
-        .map(|(name, body)| Case::new(name, LIMIT_S, body))
+        .map(|(name, body)| Case::new(name, body))
         .collect()
 }
 

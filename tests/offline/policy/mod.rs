@@ -21,28 +21,27 @@ use twinwall_tests::case::Case;
 /// Minimum number of policies: a missing folder must not pass.
 const ACCEPTED_MIN: usize = 30;
 const REFUSED_MIN: usize = 100;
-const LIMIT_S: u64 = 30;
 /// Exit code of a bad policy, as in the text of --help.
 const EXIT_USAGE: i32 = 2;
 
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
-        Case::new("files/all-are-read", LIMIT_S, all_are_read),
-        Case::new("files/every-refused-word", LIMIT_S, generated::words),
+        Case::new("files/all-are-read", all_are_read),
+        Case::new("files/every-refused-word", generated::words),
     ];
     // Unreadable files fail the first case.
     for name in names("ok").unwrap_or_default() {
         let (accepted, taken) = (name.clone(), name.clone());
-        cases.push(Case::new(format!("accepted/{name}"), LIMIT_S, move || {
+        cases.push(Case::new(format!("accepted/{name}"), move || {
             accepted_and_printed(&accepted)
         }));
-        cases.push(Case::new(format!("nft/{name}"), LIMIT_S, move || {
+        cases.push(Case::new(format!("nft/{name}"), move || {
             taken_by_nft(&taken)
         }));
     }
     for name in names("err").unwrap_or_default() {
-        cases.push(Case::new(format!("refused/{name}"), LIMIT_S, move || {
+        cases.push(Case::new(format!("refused/{name}"), move || {
             refused_alike(&name)
         }));
     }

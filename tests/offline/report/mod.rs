@@ -19,7 +19,7 @@ const SHOWS_SOMETHING: usize = 40_000;
 /// Returns all cases of the part.
 pub fn cases() -> Vec<Case> {
     vec![
-        Case::new("page/needs-nothing-beside-it", 30, || {
+        Case::new("page/needs-nothing-beside-it", || {
             let folder = Folder::new()?;
             let page = page(folder.path())?;
             for outside in ["<img", "<link", "<script", "src=", "href=\"http", "url("] {
@@ -32,7 +32,7 @@ pub fn cases() -> Vec<Case> {
             );
             Ok(())
         }),
-        Case::new("page/a-browser-shows-it", 120, shown_by_a_browser),
+        Case::new("page/a-browser-shows-it", shown_by_a_browser),
     ]
 }
 

@@ -23,10 +23,10 @@ pub fn cases() -> Vec<Case> {
     let names = names().expect("the experiments can be listed");
     let case = |name: &String| {
         let name = name.clone();
-        Case::new(name.clone(), 60, move || as_its_file_says(&name))
+        Case::new(name.clone(), move || as_its_file_says(&name))
     };
     let mut cases: Vec<Case> = names.iter().map(case).collect();
-    cases.push(Case::new("exemptions/are-of-results", 30, move || {
+    cases.push(Case::new("exemptions/are-of-results", move || {
         for (name, _) in exemptions()? {
             ensure!(
                 names.contains(&name),

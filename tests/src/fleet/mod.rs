@@ -22,7 +22,7 @@ use testbed::twin::{built, TWINS};
 use testbed::wait::{until, PATIENCE};
 
 /// Name, limit in seconds and body of a case.
-pub type Row = (&'static str, u64, fn() -> anyhow::Result<()>);
+pub type Row = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Address of etcd.
 pub const ETCD: &str = "10.78.0.1";

@@ -3,10 +3,10 @@
 //! addresses and ports. By then the connection's class is final for the server's packets.
 
 use std::net::SocketAddr;
-use std::thread;
 use std::time::Duration;
 
 use anyhow::Context;
+use testbed::wait::pause_for;
 use twinwall_tests::case::Case;
 
 use super::packet::{self, Ids};
@@ -86,7 +86,7 @@ fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result
     );
     drop(client);
     if way.late {
-        thread::sleep(LATE_TIME);
+        pause_for(LATE_TIME);
     }
     let ids = Ids::new(port);
     let server = SocketAddr::from((server, QUIC_PORT));
@@ -149,5 +149,5 @@ pub fn cases() -> [Case; 2] {
         ("quic-answered-nobody-looks-on", QuinnV4),
         ("quic-answered-nobody-looks-on-ipv6", QuinnV6),
     ]
-    .map(|(name, setting)| Case::new(name, 120, move || nobody(setting)))
+    .map(|(name, setting)| Case::new(name, move || nobody(setting)))
 }

@@ -2,7 +2,6 @@
 //! QUIC clients that hide a denied name. The servers are quinn, and aioquic, which supports version 2. The servers
 //! report the requested names, with the client's port. They must never receive the denied name.
 
-use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
@@ -21,6 +20,7 @@ mod ways;
 use packet::{Ids, Packet, SOURCES, VERSION_1};
 use setting::Kind;
 use setting::Setting::{self, AioquicV4, AioquicV6, QuinnV4, QuinnV6};
+use testbed::wait::pause_for;
 use ways::{Datagram, Opening, Rest, Step, Way};
 
 use super::client::QUIET;
@@ -49,41 +49,39 @@ table inet filter {
 "#;
 
 const ROWS: &[Row] = &[
-    ("quic-block-list", 120, |twin| {
+    ("quic-block-list", |twin| {
         hold(By::Twin(twin), QuinnV4, BLOCK_LIST)
     }),
-    ("quic-allow-list", 120, |twin| {
+    ("quic-allow-list", |twin| {
         hold(By::Twin(twin), QuinnV4, ALLOW_LIST)
     }),
-    ("quic-honest", 120, |twin| honest(By::Twin(twin), QuinnV4)),
-    ("quic-block-list-ipv6", 120, |twin| {
+    ("quic-honest", |twin| honest(By::Twin(twin), QuinnV4)),
+    ("quic-block-list-ipv6", |twin| {
         hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("quic-allow-list-ipv6", 120, |twin| {
+    ("quic-allow-list-ipv6", |twin| {
         hold(By::Twin(twin), QuinnV6, ALLOW_LIST)
     }),
-    ("quic-honest-ipv6", 120, |twin| {
-        honest(By::Twin(twin), QuinnV6)
-    }),
-    ("quic-block-list-version-2", 120, |twin| {
+    ("quic-honest-ipv6", |twin| honest(By::Twin(twin), QuinnV6)),
+    ("quic-block-list-version-2", |twin| {
         hold(By::Twin(twin), AioquicV4, BLOCK_LIST)
     }),
-    ("quic-allow-list-version-2", 120, |twin| {
+    ("quic-allow-list-version-2", |twin| {
         hold(By::Twin(twin), AioquicV4, ALLOW_LIST)
     }),
-    ("quic-block-list-version-2-ipv6", 120, |twin| {
+    ("quic-block-list-version-2-ipv6", |twin| {
         hold(By::Twin(twin), AioquicV6, BLOCK_LIST)
     }),
-    ("quic-answered-block-list", 120, |twin| {
+    ("quic-answered-block-list", |twin| {
         answered::hold(By::Twin(twin), QuinnV4, BLOCK_LIST)
     }),
-    ("quic-answered-ipv6", 120, |twin| {
+    ("quic-answered-ipv6", |twin| {
         answered::hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("quic-honest-version-2", 120, |twin| {
+    ("quic-honest-version-2", |twin| {
         honest(By::Twin(twin), AioquicV4)
     }),
-    ("quic-honest-version-2-ipv6", 120, |twin| {
+    ("quic-honest-version-2-ipv6", |twin| {
         honest(By::Twin(twin), AioquicV6)
     }),
 ];
@@ -95,8 +93,7 @@ pub fn cases() -> Vec<Case> {
         ("quic-nobody-looks-on-version-2", AioquicV4),
         ("quic-nobody-looks-on-version-2-ipv6", AioquicV6),
     ];
-    let calibrations =
-        calibrations.map(|(name, setting)| Case::new(name, 120, move || nobody(setting)));
+    let calibrations = calibrations.map(|(name, setting)| Case::new(name, move || nobody(setting)));
     for_each_twin(ROWS)
         .into_iter()
         .chain(calibrations)
@@ -267,7 +264,7 @@ impl Client<'_> {
         for step in steps {
             match step {
                 Step::Send(datagram) => self.send(&ids, datagram)?,
-                Step::Pause(pause) => thread::sleep(*pause),
+                Step::Pause(pause) => pause_for(*pause),
                 Step::Retry => self.take_retry(&mut ids, patience)?,
             }
         }

@@ -16,20 +16,20 @@ use crate::evasion::net::{Net, Sees};
 use crate::evasion::{By, ALLOWED, BLOCK_LIST, DENIED};
 
 const ROWS: &[Row] = &[
-    ("quic-segments-block-list", 120, |twin| {
+    ("quic-segments-block-list", |twin| {
         hold(By::Twin(twin), QuinnV4, BLOCK_LIST)
     }),
-    ("quic-segments-allow-list", 120, |twin| {
+    ("quic-segments-allow-list", |twin| {
         hold(By::Twin(twin), QuinnV4, ALLOW_LIST)
     }),
-    ("quic-segments-ipv6", 120, |twin| {
+    ("quic-segments-ipv6", |twin| {
         hold(By::Twin(twin), QuinnV6, BLOCK_LIST)
     }),
-    ("quic-segments-honest", 120, |twin| honest(By::Twin(twin))),
+    ("quic-segments-honest", |twin| honest(By::Twin(twin))),
 ];
 
 pub fn cases() -> Vec<Case> {
-    let calibration = Case::new("quic-segments-nobody-looks-on", 120, nobody);
+    let calibration = Case::new("quic-segments-nobody-looks-on", nobody);
     for_each_twin(ROWS)
         .into_iter()
         .chain([calibration])

@@ -29,11 +29,9 @@ mod client;
 mod packet;
 mod server;
 
-pub const ROWS: &[Row] = &[("hunt-for-settled-too-early", 120, |twin| {
-    hunt(twin, SECONDS)
-})];
+pub const ROWS: &[Row] = &[("hunt-for-settled-too-early", |twin| hunt(twin, SECONDS))];
 /// The longer hunt of `make test-long`.
-pub const LONG: &[Row] = &[("hunt-for-settled-too-early", 600, |twin| {
+pub const LONG: &[Row] = &[("hunt-for-settled-too-early", |twin| {
     hunt(twin, LONG_SECONDS)
 })];
 

@@ -1,14 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The command lines of `capture pages`, `capture bench`, `capture cost` and `capture completion`.
+//! The command line: `pages`, `bench` and `cost`.
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{value_parser, Args, Parser};
-use clap_complete::Shell;
+use clap::{value_parser, Args, Parser, Subcommand};
 
-use crate::arguments;
-use crate::backend::Kind;
-use crate::pages::Pages;
-use crate::twinring::Policy;
+use capture::arguments;
+use capture::backend::Kind;
+use capture::pages::Pages;
+use capture::twinring::Policy;
+
+/// Measures rings of capture: the memory pages under a ring, the cost of a packet, the losses of a slow reader. It records
+/// nothing.
+#[derive(Debug, Parser)]
+#[command(name = "capture-lab", version, max_term_width = 100)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub tool: Tool,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Tool {
+    Pages(PagesArguments),
+    Bench(BenchArguments),
+    Cost(CostArguments),
+}
 
 /// Options of a ring without a recording.
 #[derive(Args, Debug)]
@@ -39,8 +54,7 @@ pub struct RingArguments {
 }
 
 /// Says in pages of which size a ring lies, on the program's side and, as far as it is known, on the kernel's.
-#[derive(Debug, Parser)]
-#[command(name = "capture pages", max_term_width = 100)]
+#[derive(Args, Debug)]
 pub struct PagesArguments {
     /// The interface that the ring belongs to; what comes by it is not looked at
     #[arg(short, long, value_name = "NAME", default_value = "lo", value_parser = NonEmptyStringValueParser::new())]
@@ -50,17 +64,9 @@ pub struct PagesArguments {
     pub ring: RingArguments,
 }
 
-/// Prints what a shell completes.
-#[derive(Debug, Parser)]
-#[command(name = "capture completion", max_term_width = 100)]
-pub struct CompletionArguments {
-    pub shell: Shell,
-}
-
 /// Reads packets like a published experiment, and reports losses: it hashes every byte, and works longer for each N-th
 /// packet. Records nothing.
-#[derive(Debug, Parser)]
-#[command(name = "capture bench", max_term_width = 100)]
+#[derive(Args, Debug)]
 pub struct BenchArguments {
     /// Interface to read from
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -96,8 +102,7 @@ pub struct BenchArguments {
 
 /// Says what a packet costs the kernel and a reader that hashes every byte, beside the page-table entries under the ring and
 /// what a model of the TLB says of them. The packets are sent by the other end of a pair of interfaces.
-#[derive(Debug, Parser)]
-#[command(name = "capture cost", max_term_width = 100)]
+#[derive(Args, Debug)]
 pub struct CostArguments {
     /// Interface to read from
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
@@ -154,9 +159,7 @@ mod tests {
 
     #[test]
     fn the_definitions_are_sound() {
-        PagesArguments::command().debug_assert();
-        BenchArguments::command().debug_assert();
-        CostArguments::command().debug_assert();
+        Arguments::command().debug_assert();
     }
 
     #[test]

@@ -7,9 +7,9 @@ use std::fs;
 use std::io;
 use std::ops::Range;
 
-use crate::backend::Kind;
-use crate::pages::{thousands, Area, Entries, HUGE, SMALL};
-use crate::source::Source;
+use capture::backend::Kind;
+use capture::pages::{thousands, Area, Entries, HUGE, SMALL};
+use capture::source::Source;
 
 /// The kernel's mapping of the packet memory.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,14 +7,15 @@ use std::hint::black_box;
 use std::io;
 use std::time::{Duration, Instant};
 
-use crate::backend::{Backend, Kind};
+use capture::backend::{Backend, Kind};
+use capture::failure::{Failure, Result};
+use capture::reader::Opening;
+use capture::socket::Statistics;
+use capture::source::{Ready, Source};
+
+use crate::arguments::BenchArguments;
 use crate::census;
-use crate::failure::{Failure, Result};
 use crate::misses::{Counted, Misses};
-use crate::reader::Opening;
-use crate::socket::Statistics;
-use crate::source::{Ready, Source};
-use crate::tool_arguments::BenchArguments;
 use crate::translation::{Model, Sizes};
 
 const MULTIPLICATIONS: u32 = 1000;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `capture pages`, `capture bench` and `capture cost`: pages of rings, a reader slower than the packets' rate, and the cost
+//! `capture-lab pages`, `capture-lab bench` and `capture-lab cost`: pages of rings, a reader slower than the packets' rate, and the cost
 //! of a packet.
 
 use std::process::{Command, Output};
@@ -224,7 +224,7 @@ fn misses_are_counted_or_modelled() {
     }
 }
 
-/// Creates a test network with two more pairs of interfaces. Returns exit code, stdout and stderr of `capture cost` for
+/// Creates a test network with two more pairs of interfaces. Returns exit code, stdout and stderr of `capture-lab cost` for
 /// the interface `left`.
 fn cost(words: &str) -> (Option<i32>, String, String) {
     let place = Place::new();

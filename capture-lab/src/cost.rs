@@ -10,16 +10,17 @@ use std::time::{Duration, Instant};
 
 use nix::time::{clock_gettime, ClockId};
 
-use crate::backend::{Backend, Kind};
+use capture::backend::{Backend, Kind};
+use capture::failure::{Failure, Result};
+use capture::link::{self, Link};
+use capture::packet::Packet;
+use capture::pages::{Area, Entries};
+use capture::socket::Socket;
+use capture::source::{Ready, Source};
+
+use crate::arguments::CostArguments;
 use crate::bench::hash;
 use crate::census::Sides;
-use crate::failure::{Failure, Result};
-use crate::link::{self, Link};
-use crate::packet::Packet;
-use crate::pages::{Area, Entries};
-use crate::socket::Socket;
-use crate::source::{Ready, Source};
-use crate::tool_arguments::CostArguments;
 use crate::translation::{Model, Sizes};
 
 /// Ethernet header: an unused destination, a source, and the type IPv4, so that the stack receives the packets, too, and

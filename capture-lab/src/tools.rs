@@ -1,51 +1,30 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Subcommands that don't record: `capture pages`, `capture bench`, `capture cost` and `capture completion`.
+//! The subcommands.
 
-use std::ffi::OsString;
-use std::io::{self, Write};
+use clap::Parser;
 
-use clap::{CommandFactory, Parser};
+use capture::arguments::Arguments;
+use capture::backend::{Backend, Kind};
+use capture::command;
+use capture::failure::{Failure, Result};
+use capture::pages::{Area, Pages};
+use capture::privilege;
+use capture::reader::Opening;
+use capture::sandbox::{self, Needs};
+use capture::source::Source;
 
-use crate::arguments::Arguments;
-use crate::backend::{Backend, Kind};
+use crate::arguments::{BenchArguments, CostArguments, PagesArguments, RingArguments, Tool};
 use crate::bench;
 use crate::census::{self, Sides};
-use crate::command;
 use crate::cost::{self, Measured, Sender};
-use crate::failure::{Failure, Result};
 use crate::misses::Misses;
-use crate::pages::{Area, Pages};
-use crate::privilege;
-use crate::reader::Opening;
-use crate::sandbox::{self, Needs};
-use crate::source::Source;
-use crate::tool_arguments::{
-    BenchArguments, CompletionArguments, CostArguments, PagesArguments, RingArguments,
-};
 
-/// Runs the tool that the first word of the command line names, and returns its result. Returns None if the word names
-/// no tool.
-pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::Error>> {
-    let tool = words.get(1)?.to_str()?;
-    let rest = || words.iter().take(1).chain(words.iter().skip(2));
+pub fn run(tool: &Tool) -> Result<()> {
     match tool {
-        "pages" => Some(PagesArguments::try_parse_from(rest()).map(|given| pages(&given))),
-        "bench" => Some(BenchArguments::try_parse_from(rest()).map(|given| bench(&given))),
-        "cost" => Some(CostArguments::try_parse_from(rest()).map(|given| cost(&given))),
-        "completion" => {
-            Some(CompletionArguments::try_parse_from(rest()).map(|given| completion(&given)))
-        }
-        _ => None,
+        Tool::Pages(given) => pages(given),
+        Tool::Bench(given) => bench(given),
+        Tool::Cost(given) => cost(given),
     }
-}
-
-/// Prints a shell's completion script, which the packages contain.
-fn completion(given: &CompletionArguments) -> Result<()> {
-    let mut text = Vec::new();
-    let mut command = Arguments::command();
-    clap_complete::generate(given.shell, &mut command, "twinwall-capture", &mut text);
-    let written = io::stdout().write_all(&text);
-    written.map_err(|error| Failure::system("stdout", &error))
 }
 
 /// Builds the parameters for opening a ring, as for recording.
@@ -137,18 +116,4 @@ fn cost(given: &CostArguments) -> Result<()> {
     };
     give_up(&opening)?;
     cost::run(given, &sender, &mut measured)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_first_word_names_a_tool() {
-        let words = |text: &str| -> Vec<OsString> { text.split(' ').map(OsString::from).collect() };
-        assert!(run(&words("capture")).is_none());
-        assert!(run(&words("capture -i bench -w pages")).is_none());
-        assert!(matches!(run(&words("capture bench")), Some(Err(_))));
-        assert!(matches!(run(&words("capture cost -i lo")), Some(Err(_))));
-    }
 }
