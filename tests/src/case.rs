@@ -2,8 +2,9 @@
 //! Defines and runs cases.
 //!
 //! The program starts itself again for each case, with the case's name in the environment, and waits for it within the
-//! time limit of the part's cases, which follows from `tests/parts`. Processes of a case die with it (PR_SET_PDEATHSIG of `Namespace::command`); a process below a tracer
-//! or a wrapper is in the case's process group, which is killed as a whole at the end.
+//! time limit of the part's cases, which follows from `tests/parts`. Processes of a case die with it (PR_SET_PDEATHSIG of
+//! `Namespace::command`); a process below a tracer or a wrapper is in the case's process group, which is killed as a
+//! whole at the end.
 
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};

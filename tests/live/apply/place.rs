@@ -11,7 +11,7 @@ use testbed::proc;
 use testbed::twin::{built, Twin, USER};
 use testbed::wait::{until, PATIENCE};
 
-/// Name, time limit in seconds and body of a case.
+/// Name and body of a case.
 pub type Row = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Rules loaded by another program.

@@ -19,7 +19,7 @@ pub mod standin;
 mod top;
 mod upgrade;
 
-/// Case without a twin: name, time limit in seconds, test.
+/// Case without a twin: name, test.
 pub type LoneRow = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Returns all cases of the part.

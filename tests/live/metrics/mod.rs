@@ -12,7 +12,7 @@ mod large;
 mod prometheus;
 mod text;
 
-/// Case that does not run with each twin: name, time limit in seconds, test.
+/// Case that does not run with each twin: name, test.
 type LoneRow = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Returns all cases of the part.

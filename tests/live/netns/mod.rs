@@ -29,7 +29,7 @@ impl Subject {
     }
 }
 
-/// Case that runs with every subject: name, time limit in seconds, body.
+/// Case that runs with every subject: name, body.
 pub type Row = (&'static str, fn(&Subject) -> anyhow::Result<()>);
 
 /// Returns all cases of the part.

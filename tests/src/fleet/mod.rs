@@ -21,7 +21,7 @@ use testbed::record::Record;
 use testbed::twin::{built, TWINS};
 use testbed::wait::{until, PATIENCE};
 
-/// Name, limit in seconds and body of a case.
+/// Name and body of a case.
 pub type Row = (&'static str, fn() -> anyhow::Result<()>);
 
 /// Address of etcd.
