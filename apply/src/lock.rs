@@ -13,7 +13,7 @@ use rustix::process::{pidfd_open, pidfd_send_signal, Pid, PidfdFlags, Signal};
 
 use crate::failure::{at, system, Result};
 
-/// Time limit for the end of killed processes that hold the lock.
+/// Maximum wait for the end of killed processes that hold the lock.
 const KILLED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 

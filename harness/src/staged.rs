@@ -120,7 +120,7 @@ fn load(namespace: &Namespace, file: &Path) -> Result<()> {
     namespace.feed("nft", &["-f", &file.display().to_string()], "")
 }
 
-/// Returns the text of a policy, with or without its names.
+/// Returns the text of a policy, with or without its rules of host names.
 fn text(policy: SyntheticPolicy, names: bool) -> String {
     let (listed, rules) = match policy.kind {
         SyntheticKind::Names if names => (policy.listed(), String::new()),

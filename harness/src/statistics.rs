@@ -30,7 +30,7 @@ pub struct Interval {
 pub enum Better {
     Higher,
     Lower,
-    /// The metric describes the run and not the subject.
+    /// Neither direction is better: the metric describes the run, not the measured program.
     Neither,
 }
 

@@ -85,7 +85,7 @@ impl Layout {
         self.class(2)
     }
 
-    /// Returns the bit for settled, which is the highest bit.
+    /// Returns the bit of settled connections, whose class is final: the highest bit.
     pub fn settled(&self) -> u32 {
         1 << (self.class_bits + self.generation_bits + self.shift)
     }

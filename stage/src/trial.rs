@@ -317,7 +317,7 @@ impl<'a> Trials<'a> {
         Some((at..at, format!("\n\t\t{command}{left} goto {LEFT}")))
     }
 
-    /// Returns the tables with trials. In some of them no packet may reach a rule with names.
+    /// Returns the indexes of the tables that have copied chains for trials of unknown names.
     pub fn tables(&self) -> BTreeSet<usize> {
         let chains = self.chains.borrow();
         chains.iter().map(|(table, _)| *table).collect()

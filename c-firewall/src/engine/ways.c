@@ -71,7 +71,7 @@ static void clear_end(struct ways *ways) {
     outcome->undecided = false;
 }
 
-/// Returns true if a packet may pass a rule that reads these unknown values.
+/// Returns true if the --fail modes accept packets of which a rule reads these unknown values.
 static bool is_open(const struct ways *ways, struct read read) {
     return (!read.beyond || ways->truncated_open) && (!read.names || ways->unknown_open);
 }

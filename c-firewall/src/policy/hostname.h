@@ -64,7 +64,7 @@ struct host_interval {
 /// lexer_wrong.
 const char *hostname_parse(const char *text, size_t length, struct hostname *name);
 
-/// Creates an empty table with one owner. Returns NULL if there is no memory.
+/// Creates an empty table with a reference count of 1. Returns NULL if there is no memory.
 struct hostnames *hostname_make(void);
 
 /// Adds an owner to a table, and returns the table. NULL is allowed.
@@ -84,7 +84,7 @@ uint32_t hostname_id_at(const struct hostnames *hostnames, uint32_t place);
 /// Returns the interval of the name whose record ends at the offset `place`.
 struct host_interval hostname_interval_at(const struct hostnames *hostnames, uint32_t place);
 
-/// Returns the interval of a name.
+/// Returns the interval of a name in the forest.
 struct host_interval hostname_interval(const struct hostnames *hostnames, uint32_t id);
 
 /// Sets the interval of a name.

@@ -283,7 +283,7 @@ fn growth_is_drawn_over_the_sizes() {
     assert!(says(&drawn[0].1, "none") && !says(&drawn[1].1, "none"));
 }
 
-/// The data contain a delay with factor zero, and a predicted loss of one subject.
+/// Tests a figure of losses. Its data have a delay of zero, and the predicted loss of one program.
 #[test]
 fn losses_are_drawn_over_the_factors() {
     let mut made = twins();

@@ -21,7 +21,7 @@
 
 enum method { METHOD_NAME, METHOD_VERSION, METHOD_PING, METHOD_TICK, METHOD_CALCULATE };
 
-/// A request to a service; METHOD_CALCULATE plus the operation selects a calculator's operation.
+/// Request to a service. An operation of the calculator is METHOD_CALCULATE plus its number.
 struct ask {
     uint32_t method;
     int32_t a, b;

@@ -67,7 +67,7 @@ pub enum FollowedKind {
     /// No names: neither TCP nor UDP.
     #[default]
     None,
-    /// Names, returned by `names` of follow.
+    /// Names, which the function `names` finds.
     Names,
     /// The connection is denied: the packet is dropped without evaluating rules.
     Denied,

@@ -27,7 +27,7 @@ pub const FAMILIES: usize = 2;
 pub struct FlowLimit {
     /// Length of the limit's unit in nanoseconds.
     pub nsecs: u64,
-    /// Rate per unit.
+    /// Maximum number of packets or bytes per unit of time.
     pub rate: u64,
     /// Size of the bucket in nanoseconds (tokens_max).
     pub size: i64,

@@ -99,7 +99,7 @@ fn clear_end<R>(ways: &mut Ways<R>) {
     (outcome.undecidable, outcome.undecided) = (false, false);
 }
 
-/// Returns true if a packet may pass a rule that reads these unknown values.
+/// Returns true if the --fail modes accept packets of which a rule reads these unknown values.
 fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
     (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
 }

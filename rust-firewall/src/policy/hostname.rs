@@ -180,7 +180,7 @@ fn place_of(hostnames: &Hostnames, id: u32) -> u32 {
     hostnames.ends.get(id as usize).copied().unwrap_or_default()
 }
 
-/// Returns the interval of a name.
+/// Returns the interval of a name in the forest.
 pub fn interval(hostnames: &Hostnames, id: u32) -> HostInterval {
     interval_at(hostnames, place_of(hostnames, id))
 }

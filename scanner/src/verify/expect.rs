@@ -41,7 +41,7 @@ impl Expected {
         }
     }
 
-    /// Returns true if the policy drops an answer.
+    /// Returns true if the policy drops an answer, so that it is kept from the scanner.
     pub fn is_kept(&self) -> bool {
         self.syn_ack_kept.is_some() || self.reset_kept.is_some()
     }

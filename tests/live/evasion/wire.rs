@@ -33,7 +33,7 @@ pub struct Outside {
     pub fragments_of: Option<usize>,
     /// True if the last fragment is sent first.
     pub fragments_reversed: bool,
-    /// True if the client forges a packet of the server to itself: the addresses are exchanged.
+    /// True if the client forges a packet from the server to the client: the addresses are exchanged.
     pub is_forged: bool,
 }
 

@@ -147,7 +147,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
-/// Offsets in the memory file of an upgrade, with one learned address.
+/// Offsets in the file that hands learned addresses over in an upgrade, here one address of one set.
 const SET: usize = 4;
 const HIGH: usize = SET + 16;
 const TIME: usize = HIGH + 8;

@@ -60,7 +60,7 @@ struct Pair {
     client: Client,
     server: Server,
     trace: Vec<String>,
-    /// Class bits of the connection's mark after the last round.
+    /// Bits of the class in the connection's mark, after the last step of the hunt.
     mark: u32,
 }
 
