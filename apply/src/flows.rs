@@ -29,7 +29,8 @@ impl fmt::Display for Flow {
         write!(
             to,
             "table {table}, chain {chain}: flow add @{flowtable} takes connections past this policy, whatever their names: \
-             put the flowtable into the policy, or: nft delete rule {table} {chain} handle {handle}"
+             put the flowtable into the policy, or: nft delete rule {table} {chain} handle {handle}; nft delete flowtable {table} \
+             {flowtable} (until then the connections in it go on)"
         )
     }
 }
@@ -142,7 +143,9 @@ table inet host { # handle 9
             "{said}"
         );
         assert!(
-            said.ends_with("nft delete rule inet router forward handle 5"),
+            said.contains(
+                "nft delete rule inet router forward handle 5; nft delete flowtable inet router "
+            ),
             "{said}"
         );
         let names: Vec<String> = find(LISTED, &[])

@@ -61,9 +61,10 @@ const NO_DATAGRAM: &str = "meta l4proto != udp";
 /// conntrack has the server as the first sender, no class becomes final.
 const CLIENTS_DATAGRAM: &str = "meta l4proto udp ct direction original";
 
-/// Match of the first packets of a connection that another connection has announced to conntrack (`ct helper`, `ct
-/// expectation`). It begins with that connection's mark, and so with its class (init_conntrack).
-const FIRST_EXPECTED: &str = "ct state related ct status expected";
+/// Match of the first packet of a connection that another connection has announced to conntrack (`ct helper`, `ct
+/// expectation`). It begins with that connection's mark, and so with its class (init_conntrack). No other packet has the
+/// connection until it is confirmed.
+const FIRST_EXPECTED: &str = "ct status & (expected | confirmed) == expected";
 
 /// Data from which the kernel's part of a split policy is made.
 pub struct Kernel<'a> {

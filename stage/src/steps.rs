@@ -68,6 +68,15 @@ fn protocol(word: &str) -> Option<u8> {
     })
 }
 
+/// Returns the match of a key that has one of some values. nft compares a set of a single value bit by bit: `tcp flags
+/// { syn }` also holds for a packet with SYN and ACK.
+fn one_of(key: &str, values: &[&str]) -> String {
+    match values {
+        [value] if !key.contains(" . ") => format!("{key} == {value} "),
+        _ => format!("{key} {{ {} }} ", values.join(", ")),
+    }
+}
+
 /// Key and value of each element of a map.
 type Elements = Vec<(String, Vec<String>)>;
 
@@ -205,7 +214,7 @@ impl Reader<'_> {
                 let (below, above) = (number - 1, number + 1);
                 format!("{key} != {{ 0-{below}, {above}-255 }} ")
             }
-            None => format!("{key} {{ {} }} ", keys.join(", ")),
+            None => one_of(&key, &keys),
         };
         Some(())
     }
@@ -226,7 +235,7 @@ impl Reader<'_> {
                 seen.push(lead);
                 let own = elements.iter().filter(|(_, own)| *own == Some(lead));
                 let keys: Vec<&str> = own.map(|(key, _)| key.as_str()).collect();
-                self.lead(&format!("{key} {{ {} }} ", keys.join(", ")), lead);
+                self.lead(&one_of(&key, &keys), lead);
             }
         }
         Some(())
@@ -242,7 +251,8 @@ impl Reader<'_> {
             .iter()
             .map(|others| fields.print(others).join(" . "));
         let values: Vec<String> = values.collect();
-        format!("{} {{ {} }} ", fields.texts.join(" . "), values.join(", "))
+        let values: Vec<&str> = values.iter().map(String::as_str).collect();
+        one_of(&fields.texts.join(" . "), &values)
     }
 
     /// Adds a way for the verdict of each element of a lookup of names.
@@ -265,6 +275,16 @@ impl Reader<'_> {
         Some(())
     }
 
+    /// Adds the match of ports that a lookup of names of DNS implies. Returns false if a statement may have changed another
+    /// field of the lookup's key: the rule then counts as one that does not hold.
+    fn begin(&mut self, lookup: &Lookup) -> bool {
+        let mut asks = lookup.elements.iter().flat_map(|element| &element.asks);
+        if asks.any(Ask::is_of_dns) && lookup.of != Use::NotMember {
+            self.matches += &of_ports(&OF_DNS);
+        }
+        lookup.fields.texts.is_empty() || !self.is_changed(&lookup.tokens)
+    }
+
     /// Skips a match or lookup of names at a token. Returns the token after it; Some(None) if the rule ends there; None
     /// if the token is something else.
     fn names(&mut self, at: usize) -> Option<Option<usize>> {
@@ -283,14 +303,10 @@ impl Reader<'_> {
         let lookup = named.lookup.as_ref();
         let lookup = lookup.filter(|lookup| lookup.tokens.start == at)?;
         self.step.may = true;
-        let mut asks = lookup.elements.iter().flat_map(|element| &element.asks);
-        if asks.any(Ask::is_of_dns) && lookup.of != Use::NotMember {
-            self.matches += &of_ports(&OF_DNS);
+        if !self.begin(lookup) {
+            return Some(None);
         }
-        // A rule whose other fields a statement may have changed counts as one that does not hold.
-        let has_others = !lookup.fields.texts.is_empty();
         match lookup.of {
-            _ if has_others && self.is_changed(&lookup.tokens) => Some(None),
             Use::Verdict => {
                 self.looked_up(lookup);
                 Some(None)
@@ -384,15 +400,20 @@ impl Reader<'_> {
         self.step
     }
 
-    /// Skips a statement with an effect, e.g. `counter` or `meta mark set 1`. Marks the step as uncertain if the value
-    /// comes from a map whose key is a name (`meta mark set tls sni map @m`). Returns the token after the statement.
+    /// Skips a statement with an effect, e.g. `counter` or `meta mark set 1`. If the value comes from a map whose key has a
+    /// name (`meta mark set tls sni map @m`), marks the step as uncertain, and adds the matches that the map implies
+    /// whatever the name is. Returns the token after the statement; the end of the rule if it counts as one that does not
+    /// hold.
     fn effect(&mut self, at: usize) -> usize {
         let behind = self.behind(at);
         let lookup = self.named.and_then(|named| named.lookup.as_ref());
         match lookup.filter(|lookup| lookup.place == at && lookup.of == Use::Value) {
             Some(lookup) => {
                 self.step.may = true;
-                lookup.tokens.end
+                match self.begin(lookup) && self.member(lookup).is_some() {
+                    true => lookup.tokens.end,
+                    false => self.end,
+                }
             }
             None => behind,
         }

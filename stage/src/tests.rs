@@ -157,7 +157,8 @@ fn settled_segments_pass_before_all_matches_of_the_policy() {
             .iter()
             .position(|line| *line == "chain stage-names-forward {");
         let [expected, first] = [3, 4].map(|behind| lines[chain.unwrap() + behind]);
-        let cleared = "ct state related ct status expected ct mark set ct mark & 0x0001ffff";
+        let cleared =
+            "ct status & (expected | confirmed) == expected ct mark set ct mark & 0x0001ffff";
         assert_eq!(expected, cleared);
         assert!(
             first.starts_with("ct mark & 0xfff80000 == 0x80080000 meta l4proto tcp "),

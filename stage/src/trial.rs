@@ -415,16 +415,38 @@ mod tests {
         let tried = trials(&rules(
             "{ 80 . \"a.example\", 1-90 . \"b.example\" } accept",
         ));
-        let want = "tcp dport { 1-90 } accept";
+        let want = "tcp dport == 1-90 accept";
         assert!(tried.contains(&want.to_owned()), "{tried:?}");
         let tried = trials(&rules(
             "vmap { 80 . \"a.example\" : accept, 90 . \"b.example\" : drop }",
         ));
         assert!(
-            tried.contains(&"tcp dport { 80 } accept".to_owned()),
+            tried.contains(&"tcp dport == 80 accept".to_owned()),
             "{tried:?}"
         );
         assert!(!tried.concat().contains("90"), "{tried:?}");
+    }
+
+    #[test]
+    fn a_map_of_values_is_tried_by_what_excludes_packets() {
+        let rules = |value: &str| {
+            format!("{NAME} jump marks\n}}\nchain marks {{\nmeta mark set {value} accept\ndrop")
+        };
+        for (value, want) in [
+            ("dns name map { \"a.example\" : 1 }", "th dport"),
+            (
+                "ip daddr . tls sni map { 10.0.0.1 . \"a.example\" : 1 }",
+                "ip daddr == 10.0.0.1 accept",
+            ),
+            (
+                "tcp flags . tls sni map { syn . \"a.example\" : 1 }",
+                "tcp flags == syn accept",
+            ),
+        ] {
+            let tried = trials(&rules(value));
+            assert!(tried[0].contains(want), "{tried:?}");
+            assert!(!tried.contains(&"accept".to_owned()), "{tried:?}");
+        }
     }
 
     #[test]
@@ -455,7 +477,7 @@ mod tests {
         );
         let tried = trials(&rule);
         assert!(
-            tried.contains(&"tcp dport { 80 } accept".to_owned()),
+            tried.contains(&"tcp dport == 80 accept".to_owned()),
             "{tried:?}"
         );
         assert!(!tried.concat().contains("443"), "{tried:?}");

@@ -12,7 +12,7 @@ use apply::store::Store;
 
 use super::arguments::StatePlace;
 use super::config::{self, Config};
-use super::{apply_again, apply_source, on_host, trust};
+use super::{apply_again, apply_source, on_host, trust, warn_of};
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
@@ -78,6 +78,7 @@ fn load_file(state: &State, place: &StatePlace, policy: &Path) -> Result<bool, F
     // Without the policy the host would be less protected.
     wanted.allows_flowtables = true;
     let applied = apply_source(place, read(state, place, policy)?, wanted, None)?;
+    warn_of(&applied);
     output::line(&format!(
         "generation {} is applied: {}",
         applied.number,
@@ -115,6 +116,7 @@ pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
         Config::default()
     });
     let applied = apply_again(place, &config, last.number, None)?;
+    warn_of(&applied);
     output::line(&format!(
         "generation {} is applied: generation {} again",
         applied.number, last.number

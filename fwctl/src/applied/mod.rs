@@ -133,10 +133,15 @@ fn apply_again(
     apply_source(place, source, wanted, confirm_seconds)
 }
 
-pub fn say_applied(applied: &Applied, confirm_seconds: Option<u32>) {
+/// Prints the warnings about a policy that has been applied.
+pub fn warn_of(applied: &Applied) {
     for warning in &applied.warnings {
         tell("warning", warning);
     }
+}
+
+pub fn say_applied(applied: &Applied, confirm_seconds: Option<u32>) {
+    warn_of(applied);
     let number = applied.number;
     output::line(&match confirm_seconds {
         Some(seconds) => confirm_line(number, seconds),

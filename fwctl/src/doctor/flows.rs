@@ -37,6 +37,7 @@ fn others<'a>(tables: &'a [Table], own: &[String]) -> Vec<&'a Rule> {
     rules.filter(|rule| rule.target == Target::Flow).collect()
 }
 
+/// Adds a finding for each rule of another table that puts connections into a flowtable past a policy with names.
 pub fn check(tables: &[Table], findings: &mut Findings) {
     let state = apply::store::read(Path::new(apply::store::FOLDER));
     let state = state.ok().flatten().unwrap_or_default();

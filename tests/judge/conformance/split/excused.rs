@@ -99,8 +99,8 @@ impl Sitting {
         Ok(excused)
     }
 
-    /// Packets that one side counts and the other does not, by a deviation, as far as they were not left out yet. A limit or
-    /// quota that counts them decides later packets.
+    /// Returns the packets that only one side counts, by a deviation, and that were not left out yet. A limit or quota that
+    /// counts them decides later packets.
     fn uncounted(&mut self, acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
         let all = [
             (deviations::NO_CONNECTION, lost(acts, reports)),
