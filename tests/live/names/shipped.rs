@@ -243,8 +243,12 @@ impl Scene<'_> {
             });
             let sent = sent.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
             let to = SocketAddr::new(address, allowed.2);
-            let honest = self.client.enter(|| send(to, allowed.0, 0, allowed.1))?;
-            let (_honest, ports) = honest.context("the allowed connection is refused")?;
+            let mut honest = None;
+            until("the allowed connection begins", PATIENCE, || {
+                honest = self.client.enter(|| send(to, allowed.0, 0, allowed.1))?;
+                Ok(honest.is_some())
+            })?;
+            let (_honest, ports) = honest.context("the allowed connection has ended")?;
             let bytes = kind.message(name, 0)?.len();
             let last = allowed.0.message(allowed.1, 0)?.len();
             let mut streams = Vec::new();

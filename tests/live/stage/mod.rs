@@ -2,7 +2,6 @@
 //! The name stage (docs/STAGE.md): `stage` splits a policy; the kernel decides by one part, and a firewall only reads
 //! names. The rules that queue packets are iptables rules, since not every kernel has nft's queue.
 
-use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -12,7 +11,7 @@ use testbed::folder::Folder;
 use testbed::place::run;
 use testbed::proc;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees};
@@ -187,7 +186,7 @@ impl Stage {
         let split = split(&at_hook(net, text), options)?;
         self.folder.replace("names.nft", &split.daemon)?;
         proc::signal(self.firewall.pid, libc::SIGHUP);
-        thread::sleep(pause);
+        pause_for(pause);
         load(net, &self.folder, &split)
     }
 
