@@ -286,7 +286,9 @@ struct followed connection_tcp_follow(struct connections *connections, const str
     if (segment.is_multipath || ((segment.flags & SEGMENT_SYN) &&
                                  (segment.flags & (SEGMENT_FIN | SEGMENT_RST | SEGMENT_URG))))
         return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
+    // This file's own function, not open(2).
     if ((segment.flags & (SEGMENT_SYN | SEGMENT_ACK)) == SEGMENT_SYN)
+        // NOLINTNEXTLINE(clang-analyzer-unix.API)
         return open(connections, slot, &segment);
     if (slot == CONNECTION_SLOT_NONE)
         return lifetime_packet_unreadable(connections, CONNECTION_MIDSTREAM);

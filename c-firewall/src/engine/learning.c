@@ -2,6 +2,7 @@
 #include "engine/learning.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,8 +74,8 @@ int learning_add(struct compiled *out, const struct policy *policy,
         .kernel = {.family = table->family, .is_ipv6 = set->types[0] == POLICY_IPV6_ADDR},
         .names = found.single,
     };
-    strcpy(grown[out->learning_count].kernel.table, table->name);
-    strcpy(grown[out->learning_count].kernel.name, set->name);
+    snprintf(grown[out->learning_count].kernel.table, POLICY_NAME_BYTES, "%s", table->name);
+    snprintf(grown[out->learning_count].kernel.name, POLICY_NAME_BYTES, "%s", set->name);
     out->learning_count++;
     return 0;
 }

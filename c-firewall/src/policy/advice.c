@@ -146,6 +146,7 @@ static void search_chain(struct search *search, const struct policy_chain *chain
 /// Searches the chain that is a target of a jump or goto.
 /// - always: true if all packets go there. Then an accepting rule there also counts for the calling
 ///   chain.
+// NOLINTNEXTLINE(misc-no-recursion)
 static void search_target(struct search *search, const struct policy_target *target, bool always) {
     const struct policy_place *before = search->accepts;
 
@@ -157,6 +158,7 @@ static void search_target(struct search *search, const struct policy_target *tar
 }
 
 /// Searches the chains that a rule's jump, goto or verdict map leads to.
+// NOLINTNEXTLINE(misc-no-recursion)
 static void search_rule(struct search *search, const struct policy_rule *rule) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
     const struct policy_elements *elements;
@@ -172,6 +174,7 @@ static void search_rule(struct search *search, const struct policy_rule *rule) {
 
 /// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads a
 /// name after a rule that accepts established connections.
+// NOLINTNEXTLINE(misc-no-recursion)
 static void search_chain(struct search *search, const struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
         const struct policy_rule *rule = &chain->rules[i];

@@ -83,7 +83,7 @@ int reverse_path_read(struct reverse_path *found) {
 
 void reverse_path_warn(void) {
     char names[REVERSE_PATH_NAMES_MAX * (IF_NAMESIZE + 2)] = "";
-    struct reverse_path found;
+    struct reverse_path found = {0};
     size_t length = 0;
 
     if (reverse_path_read(&found) < 0 || found.count == 0)

@@ -26,8 +26,8 @@ enum {
     IPV6_BYTES = 16,
     // Maximum size of a message about elements, without the elements, in bytes: headers, two names,
     // an attribute's header.
-    MESSAGE_BYTES =
-        NLMSG_HDRLEN + sizeof(struct nfgenmsg) + 2 * (NLA_HDRLEN + POLICY_NAME_BYTES) + NLA_HDRLEN,
+    MESSAGE_BYTES = NLMSG_HDRLEN + sizeof(struct nfgenmsg) +
+                    2UL * (NLA_HDRLEN + POLICY_NAME_BYTES) + NLA_HDRLEN,
     // Maximum size of an element in bytes: two nested attributes, an address and a timeout.
     ELEMENT_BYTES = 3 * NLA_HDRLEN + IPV6_BYTES + NLA_HDRLEN + 8,
     // Additional time of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS.
@@ -39,8 +39,9 @@ enum {
 
 #define SECOND_NS UINT64_C(1000000000)
 
-static_assert(2 * (NLMSG_HDRLEN + sizeof(struct nfgenmsg)) + 3 * MESSAGE_BYTES +
-                      NAMES_ANSWER_ADDRESSES_MAX * (3 * ELEMENT_BYTES - 2 * (NLA_HDRLEN + 8)) <=
+static_assert(2 * (NLMSG_HDRLEN + sizeof(struct nfgenmsg)) + 3UL * MESSAGE_BYTES +
+                      (size_t)NAMES_ANSWER_ADDRESSES_MAX *
+                          (3 * ELEMENT_BYTES - 2 * (NLA_HDRLEN + 8)) <=
                   ELEMENTS_BATCH_BYTES,
               "a batch has room for the addresses of an answer");
 

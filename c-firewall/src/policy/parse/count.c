@@ -252,7 +252,7 @@ static int replace_names(struct parser *parser, const struct token *token, const
     if (at - replaced >= POLICY_NAME_BYTES)
         return lexer_wrong(&parser->lexer, token, "longer than 127 bytes when $NAME is replaced");
     *at = '\0';
-    strcpy(prefix, replaced);
+    memcpy(prefix, replaced, (size_t)(at - replaced) + 1);
     return 0;
 }
 
