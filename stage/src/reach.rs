@@ -176,7 +176,7 @@ impl Ways<'_> {
         for way in &mut ways {
             if is_crowded {
                 way.matches.clear();
-            } else if excludes(&way.matches) {
+            } else if excludes(self.tokens, &way.matches) {
                 way.matches.clone_from(&own);
             }
         }
@@ -189,9 +189,19 @@ impl Ways<'_> {
     }
 }
 
+/// Returns the layer that a match requires; that of IP for `meta nfproto` with a value.
+fn layer(tokens: &Tokens, found: &Match) -> Layer {
+    let words: Vec<&str> = found.tokens.clone().map(|at| tokens.get(at)).collect();
+    match words.as_slice() {
+        ["meta", "nfproto", "ipv4"] | ["meta", "nfproto", "==", "ipv4"] => Layer::Ip,
+        ["meta", "nfproto", "ipv6"] | ["meta", "nfproto", "==", "ipv6"] => Layer::Ip6,
+        _ => found.layer,
+    }
+}
+
 /// Returns true if matches exclude each other, so that nft would refuse them in one rule.
-fn excludes(matches: &[Match]) -> bool {
-    let has = |layer| matches.iter().any(|found| found.layer == layer);
+fn excludes(tokens: &Tokens, matches: &[Match]) -> bool {
+    let has = |wanted| matches.iter().any(|found| layer(tokens, found) == wanted);
     has(Layer::Ip) && has(Layer::Ip6) || has(Layer::Tcp) && has(Layer::Udp)
 }
 
@@ -233,6 +243,21 @@ mod tests {
             format!("output: {own}"),
         ];
         assert_eq!(ways_to(text, "counter"), want);
+    }
+
+    #[test]
+    fn matches_that_exclude_each_other_are_left_out() {
+        for calls in [
+            "meta nfproto ipv4",
+            "ip saddr 10.0.0.1",
+            "meta nfproto == ipv4",
+        ] {
+            let text = format!(
+                "table inet f {{\n chain i {{ type filter hook input priority 0;\n {calls} jump x\n }}\n \
+                 chain x {{\n ip6 saddr ::1 tls sni exists drop\n }}\n}}\n"
+            );
+            assert_eq!(ways_to(&text, "ip6"), ["input: ip6 daddr ::1"]);
+        }
     }
 
     #[test]

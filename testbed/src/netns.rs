@@ -147,7 +147,7 @@ impl Namespace {
             namespace.enter(|| fs::write("/proc/sys/net/ipv6/conf/veth/accept_dad", "0"))?;
             namespace.ip(&format!(
                 "address add {ipv4}/24 dev veth\n\
-                 address add {ipv6}/64 dev veth\n\
+                 address add {ipv6}/64 dev veth nodad\n\
                  link set veth up\n"
             ))?;
         }

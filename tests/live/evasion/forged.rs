@@ -8,7 +8,7 @@ use std::thread;
 
 use anyhow::{ensure, Context};
 use testbed::frames::Link;
-use testbed::wait::PATIENCE;
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::client::QUIET;
@@ -279,7 +279,7 @@ pub fn hold_answer(by: By) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?)?;
     let net = &scene.net;
     for over in both_versions() {
-        ensure!(is_reached(net, over.server)?, "{}: no server", over.name);
+        until(over.name, PATIENCE, || is_reached(net, over.server))?;
     }
     let running = by.start(net, LEARNING)?;
     let link = net.link()?;
@@ -306,11 +306,8 @@ pub fn hold_answer(by: By) -> anyhow::Result<()> {
         server.send_to(&answer, (over.client, LEARNER))?;
         link.receive(of_server, 1, QUIET)
             .context("the server's answer")?;
-        ensure!(
-            is_reached(net, over.server)?,
-            "{}: not learned from the server",
-            over.name
-        );
+        let what = format!("{}: learned from the server", over.name);
+        until(&what, PATIENCE, || is_reached(net, over.server))?;
     }
     running.finish()
 }
