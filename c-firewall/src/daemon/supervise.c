@@ -408,8 +408,9 @@ void supervise(struct daemon *daemon) {
             daemon->control ? control_poll(daemon->control, &sources[OWN_FDS]) : 0;
 
         poll(sources, OWN_FDS + clients, timeout_of(daemon, &times));
-        read_signals(daemon);
+        // The ledger that a signal requests counts the packets that the guard has answered.
         read_guard(daemon);
+        read_signals(daemon);
         if (daemon->control && !daemon->stopped)
             control_serve(daemon->control, &sources[OWN_FDS], clients);
         if (!daemon->stopped)

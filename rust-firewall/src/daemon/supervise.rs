@@ -416,8 +416,9 @@ pub fn supervise(daemon: &mut Daemon, control: &mut Option<Control>) {
     let mut times = begin_times(daemon);
     while !daemon.stopped {
         let ready = wait_for(daemon, control.as_ref(), &times);
-        read_signals(daemon);
+        // The ledger that a signal requests counts the packets that the guard has answered.
         read_guard(daemon);
+        read_signals(daemon);
         if let Some(control) = control.as_mut().filter(|_| !daemon.stopped) {
             control::serve(control, &ready, daemon);
         }

@@ -23,6 +23,7 @@ pub const ROWS: &[Row] = &[
     ("stall-in-a-full-buffer", in_a_full_buffer),
     ("stall-twice-is-two-stalls", twice),
     ("stall-then-sigterm", then_sigterm),
+    ("stall-then-a-ledger", then_a_ledger),
     ("stall-that-does-not-end", without_an_end),
     ("stall-said-as-loud-as-asked", not_said),
     ("stall-without-a-deadline", without_a_deadline),
@@ -152,6 +153,27 @@ fn then_sigterm(twin: Twin) -> anyhow::Result<()> {
     ensure!(ledger.stalled == MANY, "stalled {}", ledger.stalled);
     ensure!(ledger.received == REQUESTS + MANY, "{ledger:?}");
     Ok(())
+}
+
+/// Checks that a ledger that is requested during a stall counts the packets that the guard has answered.
+fn then_a_ledger(twin: Twin) -> anyhow::Result<()> {
+    let scene = scene(twin, "closed", &[])?;
+    scene.exchange(REQUESTS)?;
+    scene.stop_and_send(WAITING)?;
+    scene.until_waiting(Some(0))?;
+    let guard = scene.guard.context("there is no guard")?;
+    until("the guard has told the firewall", PATIENCE, || {
+        Ok(proc::state(guard)? == 'S')
+    })?;
+    // The signal is pending when the firewall goes on.
+    proc::signal(scene.firewall.pid, libc::SIGUSR1);
+    scene.go_on();
+    // A batch may be in flight, so that received packets have no verdict yet.
+    let ledger = scene.firewall.ledger()?.total;
+    let unexplained = ledger.difference + ledger.kernel.unseen;
+    ensure!(unexplained == 0, "not reconciled: {ledger:?}");
+    ensure!(ledger.stalled == WAITING, "stalled {}", ledger.stalled);
+    end(scene, &format!("{STALLS} drop waiting packets\n")).map(drop)
 }
 
 /// Checks that the guard reports a stall that does not end, since the firewall can't.
