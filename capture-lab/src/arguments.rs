@@ -36,7 +36,7 @@ pub struct RingArguments {
     #[arg(long)]
     pub take: bool,
 
-    /// Pages of the memory that packets are copied to (not tpacket3, whose ring is the kernel's)
+    /// Pages of the memory to which packets are copied (not for tpacket3, whose ring is the kernel's)
     #[arg(long, value_name = "KIND", default_value = "4k")]
     pub pages: Pages,
 
@@ -48,15 +48,15 @@ pub struct RingArguments {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = arguments::ring)]
     pub ring: u64,
 
-    /// Bytes of each packet that are had
+    /// Read this number of bytes of each packet
     #[arg(short, long, value_name = "BYTES", default_value_t = 2048, value_parser = value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
 }
 
-/// Says in pages of which size a ring lies, on the program's side and, as far as it is known, on the kernel's.
+/// Prints the page sizes under a ring, on the program's side and, as far as they are known, on the kernel's.
 #[derive(Args, Debug)]
 pub struct PagesArguments {
-    /// The interface that the ring belongs to; what comes by it is not looked at
+    /// Interface of the ring; its packets are not read
     #[arg(short, long, value_name = "NAME", default_value = "lo", value_parser = NonEmptyStringValueParser::new())]
     pub interface: String,
 
@@ -75,7 +75,7 @@ pub struct BenchArguments {
     #[command(flatten)]
     pub ring: RingArguments,
 
-    /// The factors, one after the other: a delay is FACTOR x 1,000 multiplications
+    /// Factors of the delays, one after another: a delay is FACTOR x 1,000 multiplications
     #[arg(long, value_name = "FROM:TO:STEP", default_value = "0", value_parser = delays)]
     pub delay: Delays,
 
@@ -87,7 +87,7 @@ pub struct BenchArguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = value_parser!(u32).range(1..=3600))]
     pub seconds: u32,
 
-    /// Count misses of the data TLB on each processor, of programs and kernel apart; where that can't be done, say why and show --model
+    /// Count misses of the data TLB on each processor, for programs and for the kernel; if the processor can't, print the reason and the output of --model
     #[arg(long)]
     pub tlb: bool,
 
@@ -95,20 +95,20 @@ pub struct BenchArguments {
     #[arg(long)]
     pub model: bool,
 
-    /// Print an object a line
+    /// Print one JSON object per line
     #[arg(long)]
     pub json: bool,
 }
 
-/// Says what a packet costs the kernel and a reader that hashes every byte, beside the page-table entries under the ring and
-/// what a model of the TLB says of them. The packets are sent by the other end of a pair of interfaces.
+/// Prints the cost of a packet for the kernel and for a reader that hashes every byte, with the page-table entries under the
+/// ring and their TLB misses by a model. It sends the packets by the other end of a pair of interfaces.
 #[derive(Args, Debug)]
 pub struct CostArguments {
     /// Interface to read from
     #[arg(short, long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub interface: String,
 
-    /// The other end, where packets go out
+    /// Other end of the pair, which sends the packets
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub from: String,
 
@@ -119,11 +119,11 @@ pub struct CostArguments {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = value_parser!(u32).range(1..=10_000_000))]
     pub packets: u32,
 
-    /// Bytes of each
+    /// Bytes of each packet
     #[arg(long, value_name = "N", default_value_t = 1100, value_parser = value_parser!(u32).range(60..=1514))]
     pub bytes: u32,
 
-    /// Print an object
+    /// Print a JSON object
     #[arg(long)]
     pub json: bool,
 }
