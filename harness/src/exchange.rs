@@ -48,7 +48,7 @@ struct Printed {
     ring: Option<Ring>,
 }
 
-/// Costs of a packet ring in the output of `capture cost`, beside the costs of its packets.
+/// Costs of a packet ring in the output of `capture-lab cost`, beside the costs of its packets.
 #[derive(Clone, Debug, Deserialize)]
 struct Ring {
     kernel_ns: u64,
