@@ -71,7 +71,10 @@ fn it_goes_on_when_there_is_room_again() {
         run.has_taken(2944);
         std::fs::remove_file(&ballast).unwrap();
         send(&place.here, 2944..3000, 1000);
-        run.hears("there is room again");
+        // A compressed frame can be small enough for the room that the failed one left.
+        if !run.has_said("there is room again") {
+            run.hears("there is room again");
+        }
         let ledger = run.end();
         assert_eq!(ledger.kernel, 3000);
         assert!(ledger.unwritten > 0, "{ledger}");

@@ -151,6 +151,11 @@ impl Run {
         }
     }
 
+    /// True if a line with these words was read while the caller waited for another line.
+    pub fn has_said(&self, words: &str) -> bool {
+        self.said.contains(words)
+    }
+
     pub fn signal(&self, signal: i32) {
         // SAFETY: kill(2) touches no memory; the child was not waited for yet, so its process id is not reused.
         unsafe { libc::kill(self.child.id() as i32, signal) };
