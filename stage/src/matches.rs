@@ -180,8 +180,9 @@ const EFFECTS: [&str; 30] = [
 ];
 /// Words inside a statement with an effect or a verdict, which begins with another word.
 const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
-/// Tokens before a value. The value may be a word that elsewhere begins a statement: `ct status dnat`.
-const BEFORE_VALUES: [&str; 9] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status"];
+/// Tokens before a value. The value may be a word that elsewhere begins a statement: `ct status dnat`,
+/// `icmp type redirect`.
+const BEFORE_VALUES: [&str; 10] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status", "type"];
 /// Words before the rest of a field. The rest may elsewhere be a field: `meta iifname`, `ct original ip saddr`.
 const BEFORE_FIELDS: [&str; 6] = ["meta", "ct", "socket", "fib", "original", "reply"];
 /// Words that begin a match.
@@ -362,6 +363,7 @@ mod tests {
             ("tcp dport 1 mark set 1", 3),
             ("socket cgroupv2 level 2 \"a\" accept", 5),
             ("ct state new add @x { ip saddr }", 3),
+            ("icmp type redirect counter accept", 3),
             ("ct status dnat accept", 3),
             ("ct status snat,dnat snat to 1.2.3.4", 5),
         ] {

@@ -194,8 +194,16 @@ impl Firewall {
 
     /// Returns true if all workers sleep in poll. They have then also read the reports of overruns.
     pub fn is_idle(&self) -> anyhow::Result<bool> {
-        let asleep = |worker| proc::sleeps_in_poll(self.pid, worker);
-        Ok(self.workers()?.into_iter().all(asleep))
+        Ok(self.idle_test()?())
+    }
+
+    /// Returns the test of `is_idle`, for frequent calls.
+    pub fn idle_test(&self) -> anyhow::Result<impl Fn() -> bool> {
+        let (pid, workers) = (self.pid, self.workers()?);
+        Ok(move || {
+            let mut workers = workers.iter();
+            workers.all(|worker| proc::sleeps_in_poll(pid, *worker))
+        })
     }
 
     /// Stops the firewall once it is idle; returns the last ledger.

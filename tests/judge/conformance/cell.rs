@@ -41,7 +41,7 @@ pub const OWN: (u128, u128) = (0x0a4d_0001, 0xfd77 << 112 | 1);
 const ETH_P_ALL: u16 = 0x0003;
 /// Time in which new interfaces send their own initial packets.
 const SETTLE: Duration = Duration::from_millis(400);
-/// Time between two reads of a queue that must both find it empty: longer than the kernel needs to act on a verdict.
+/// Time between two reads of a queue that is not empty.
 const STEP: Duration = Duration::from_micros(150);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -265,27 +265,34 @@ impl Cell {
     /// Sends packets in order.
     /// - one_by_one: sends each packet after the previous packet has passed all hooks; otherwise after the previous
     ///   packet has reached its queue.
-    pub fn send(&self, shots: &[Shot], one_by_one: bool) -> anyhow::Result<()> {
+    /// - is_idle: returns true if the firewall waits for packets.
+    pub fn send(
+        &self,
+        shots: &[Shot],
+        one_by_one: bool,
+        is_idle: &dyn Fn() -> bool,
+    ) -> anyhow::Result<()> {
         for run in shots.chunk_by(|a, b| a.way == b.way && !one_by_one) {
             for shot in run {
                 self.send_one(shot)?;
             }
             self.wait_for_marker(run[0].way)?;
             if one_by_one {
-                self.wait_for_queue()?;
+                self.wait_for_queue(is_idle)?;
             }
         }
         Ok(())
     }
 
     /// Sends packets, each after the verdict on the previous packet. Returns the observed packets for each sent packet.
-    pub fn observe(&self, shots: &[Shot]) -> anyhow::Result<Vec<Seen>> {
+    /// - is_idle: returns true if the firewall waits for packets.
+    pub fn observe(&self, shots: &[Shot], is_idle: &dyn Fn() -> bool) -> anyhow::Result<Vec<Seen>> {
         // Discards earlier packets.
-        self.settle()?;
+        self.settle(is_idle)?;
         let one = |shot: &Shot| {
             self.send_one(shot)?;
             self.wait_for_marker(shot.way)?;
-            self.wait_for_queue()?;
+            self.wait_for_queue(is_idle)?;
             Ok(Seen {
                 logged: self.nflog.received()?,
                 left: self.outside.received()?,
@@ -295,23 +302,18 @@ impl Cell {
     }
 
     /// Waits until no packet waits for a verdict. The kernel moves a packet with a verdict to its next queue, or to its
-    /// end, before the program that sent the verdict continues.
-    fn wait_for_queue(&self) -> anyhow::Result<()> {
+    /// end, before the call that sent the verdict returns: an idle firewall has no packet on its way.
+    fn wait_for_queue(&self, is_idle: &dyn Fn() -> bool) -> anyhow::Result<()> {
         let end = Instant::now() + PATIENCE;
-        let mut quiet = 0;
-        while quiet < 2 {
+        while self.queue_state()?.is_some() {
+            if is_idle() && self.queue_state()? == Some(0) {
+                return Ok(());
+            }
             ensure!(
                 Instant::now() < end,
                 "a packet waits in the queue and is not answered"
             );
-            match self.queue_state()? {
-                None => return Ok(()),
-                Some(0) => quiet += 1,
-                Some(_) => quiet = 0,
-            }
-            if quiet < 2 {
-                thread::sleep(STEP);
-            }
+            thread::sleep(STEP);
         }
         Ok(())
     }
@@ -388,7 +390,8 @@ impl Cell {
     }
 
     /// Waits until no packet waits in a queue. Returns the packets observed until then.
-    pub fn settle(&self) -> anyhow::Result<Seen> {
+    /// - is_idle: returns true if the firewall waits for packets.
+    pub fn settle(&self, is_idle: &dyn Fn() -> bool) -> anyhow::Result<Seen> {
         let mut seen = Seen::default();
         let end = Instant::now() + PATIENCE;
         let mut quiet = 0;
@@ -401,7 +404,7 @@ impl Cell {
             let state = self.queue_state()?;
             seen.logged.extend(self.nflog.received()?);
             seen.left.extend(self.outside.received()?);
-            let waiting = state.is_some_and(|waiting| waiting > 0);
+            let waiting = state.is_some_and(|waiting| waiting > 0 || !is_idle());
             let moved = seen.logged.len() + seen.left.len() != before;
             quiet = if waiting || moved { 0 } else { quiet + 1 };
             // Without a queue, packets are handled within the calls that send them.

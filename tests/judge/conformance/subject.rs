@@ -119,8 +119,10 @@ impl Subject {
             )));
         }
         self.cell.nft(&late_chains(self.tracked))?;
-        self.cell.send(shots, false)?;
-        let seen = self.cell.settle()?;
+        // Without a queue, the kernel decides within the calls that send packets.
+        let is_idle = || true;
+        self.cell.send(shots, false, &is_idle)?;
+        let seen = self.cell.settle(&is_idle)?;
         let mut outcome = outcome(shots, &seen, self.tracked);
         outcome.counters = self
             .cell
@@ -162,9 +164,10 @@ impl Subject {
         };
         // Limits depend on the order of the packets.
         let text = fs::read_to_string(policy)?;
-        self.cell
-            .send(shots, text.contains("limit") || text.contains("quota"))?;
-        let seen = self.cell.settle()?;
+        let one_by_one = text.contains("limit") || text.contains("quota");
+        let is_idle = firewall.idle_test()?;
+        self.cell.send(shots, one_by_one, &is_idle)?;
+        let seen = self.cell.settle(&is_idle)?;
         let ended = firewall.end_by(libc::SIGTERM)?;
         ensure!(
             ended.code == Some(0) && ended.stderr.is_empty(),

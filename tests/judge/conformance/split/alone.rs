@@ -8,7 +8,7 @@ use crate::cell::Shot;
 use crate::compare::{differences, fate};
 use crate::excuse::stand_in;
 
-use super::deviations::After;
+use super::deviations::{adds_errors, After};
 use super::side::{Case, Side};
 use super::Sitting;
 
@@ -47,9 +47,18 @@ impl Sitting {
         let names: Vec<&'static str> = self.sides.iter().map(Side::name).collect();
         let outcomes: Vec<_> = reports.into_iter().map(|one| one.outcome).collect();
         let found = differences(&names, &outcomes, shots);
-        let number = shots.last().map(|shot| shot.number);
-        let mut own = found.iter().filter(|one| one.number == number);
-        Ok(own.next().map(|one| format!("without rules, {}", one.text)))
+        let Some(last) = shots.last() else {
+            return Ok(None);
+        };
+        let mut own = found.iter().filter(|one| one.number == Some(last.number));
+        let Some(first) = own.next() else {
+            return Ok(None);
+        };
+        let [whole, split] = [0, 2].map(|side| fate(&outcomes[side], last.number));
+        if adds_errors(&whole, &split) {
+            return self.alone(case, last, After::SameIfOwn, &split.answers);
+        }
+        Ok(Some(format!("without rules, {}", first.text)))
     }
 
     /// Sends a packet alone. Returns the reason if it does not have the result that a deviation requires then.

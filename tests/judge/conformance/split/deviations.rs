@@ -30,6 +30,8 @@ pub struct Differing<'a> {
     pub is_denied: bool,
     /// True if the split policy queues no packet of its connection, and an earlier packet of the connection was sent.
     pub is_unasked: bool,
+    /// True if an earlier QUIC packet of another connection had its destination connection ID.
+    pub is_id_reused: bool,
 }
 
 /// Effect of a deviation on the packets after it.
@@ -93,7 +95,7 @@ const KEY: &str = "key-with-a-name";
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 14] = [
+const RECOGNISERS: [Recogniser; 15] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (
         "reset-of-the-other-end",
@@ -106,6 +108,11 @@ const RECOGNISERS: [Recogniser; 14] = [
     (
         "unasked-connection",
         unasked_connection,
+        After::LeftOutIfAlike,
+    ),
+    (
+        "id-of-another-connection",
+        id_of_another_connection,
         After::LeftOutIfAlike,
     ),
     (AUTHENTICATED, behind_authentication, After::LeftOut),
@@ -145,20 +152,18 @@ fn reset_of_the_other_end(case: &Differing) -> bool {
         && split.iter().all(|answer| answer.0.starts_with("tcp reset"))
 }
 
+/// Returns true if a packet goes the same way on both sides, and only the split side adds ICMP errors.
+pub fn adds_errors(whole: &Fate, split: &Fate) -> bool {
+    let is_known = |answer| whole.answers.contains(answer);
+    let mut kept = whole.answers.iter();
+    let mut answers = split.answers.iter();
+    whole.passed == split.passed
+        && kept.all(|answer| split.answers.contains(answer))
+        && answers.all(|answer| is_known(answer) || answer.0.starts_with("icmp type"))
+}
+
 fn own_errors(case: &Differing) -> bool {
-    let is_known = |answer| case.whole.answers.contains(answer);
-    !key_with_a_name(case)
-        && case.whole.passed == case.split.passed
-        && case
-            .whole
-            .answers
-            .iter()
-            .all(|answer| case.split.answers.contains(answer))
-        && case
-            .split
-            .answers
-            .iter()
-            .all(|answer| is_known(answer) || answer.0.starts_with("icmp type"))
+    !key_with_a_name(case) && adds_errors(case.whole, case.split)
 }
 
 /// Returns true if a packet is a TCP segment without data.
@@ -174,7 +179,10 @@ fn is_empty_segment(packet: &[u8]) -> bool {
 fn denied_connection(case: &Differing) -> bool {
     let is_within = |hook| case.split.passed.contains(hook);
     let is_dropped = case.whole.passed.iter().all(is_within);
-    case.is_denied && (is_dropped || is_empty_segment(&case.act.shot.bytes))
+    let is_stopped = case.whole.is_stopped()
+        && case.split.is_stopped()
+        && case.whole.answers == case.split.answers;
+    case.is_denied && (is_dropped || is_stopped || is_empty_segment(&case.act.shot.bytes))
 }
 
 fn unseen_beginning(case: &Differing) -> bool {
@@ -193,18 +201,62 @@ fn no_connection(case: &Differing) -> bool {
         && case.split.answers.is_empty()
 }
 
-fn unasked_connection(case: &Differing) -> bool {
+/// Returns true if only the whole policy drops a packet, without an answer.
+fn is_dropped_by_whole(case: &Differing) -> bool {
     let is_within = |hook| case.split.passed.contains(hook);
-    case.is_unasked
-        && case.whole.is_stopped()
+    case.whole.is_stopped()
         && case.whole.answers.is_empty()
         && case.whole.passed.iter().all(is_within)
 }
 
+fn unasked_connection(case: &Differing) -> bool {
+    case.is_unasked && is_dropped_by_whole(case)
+}
+
+fn id_of_another_connection(case: &Differing) -> bool {
+    case.is_id_reused && is_dropped_by_whole(case)
+}
+
+/// Protocols whose names rules read, each with the first letters of its fields: `http` alone may be a port.
+const NAMES: [(&str, &[&str]); 3] = [
+    ("tls", &["sni", "alpn", "ech", "version"]),
+    ("http", &["host", "method"]),
+    ("dns", &["name", "type"]),
+];
+
+/// Returns true if the words of a text begin with a field of names.
+fn begins_with_name<'a>(mut words: impl Iterator<Item = &'a str>) -> bool {
+    let Some((protocol, field)) = words.next().zip(words.next()) else {
+        return false;
+    };
+    let is_of = |(name, fields): &(&str, &[&str])| *name == protocol && fields.contains(&field);
+    NAMES.iter().any(is_of)
+}
+
 fn has_name(rule: &str) -> bool {
-    ["tls ", "http ", "dns "]
-        .iter()
-        .any(|word| rule.contains(word))
+    let words: Vec<&str> = rule.split_whitespace().collect();
+    let mut starts = 0..words.len();
+    starts.any(|start| begins_with_name(words[start..].iter().copied()))
+}
+
+/// Returns the fields of names in a rule's keys (`tcp dport . tls sni`), each with the words after it.
+fn names_of_keys(rule: &str) -> Vec<String> {
+    let parts: Vec<Vec<&str>> = rule
+        .split(" . ")
+        .map(|part| part.split_whitespace().collect())
+        .collect();
+    let last = parts.len() - 1;
+    let of_part = |(number, words): (usize, &Vec<&str>)| {
+        let begins = number > 0 && begins_with_name(words.iter().copied());
+        let end = words.len().saturating_sub(2);
+        let ends = number < last && begins_with_name(words[end..].iter().copied());
+        match (begins, ends) {
+            (true, _) => Some(words.join(" ")),
+            (false, true) => Some(words[end..].join(" ")),
+            (false, false) => None,
+        }
+    };
+    parts.iter().enumerate().filter_map(of_part).collect()
 }
 
 fn marked_by_a_name(case: &Differing) -> bool {
@@ -325,13 +377,14 @@ fn marks_by_name(policy: &str) -> bool {
 }
 
 fn is_key_rule(rule: &str) -> bool {
-    has_name(rule) && rule.contains(" . ")
+    !names_of_keys(rule).is_empty()
 }
 
 /// Returns true if a rule does not apply to packets for which a key with a name has no element.
 fn has_element_key(rule: &str) -> bool {
-    let mut names = rule.split(" . ").filter(|part| has_name(part));
-    is_key_rule(rule) && names.all(|part| part.split(' ').nth(2) != Some("!="))
+    let names = names_of_keys(rule);
+    let is_equal = |name: &String| name.split(' ').nth(2) != Some("!=");
+    !names.is_empty() && names.iter().all(is_equal)
 }
 
 fn has_key(policy: &str) -> bool {

@@ -10,7 +10,7 @@ use crate::deviations as of_kernel;
 use super::deviations::{self, After, Differing};
 use super::sequence::Act;
 use super::side::{self, Case, Report};
-use super::uncounted::{authenticated, denied, lost, stopped, unasked};
+use super::uncounted::{authenticated, denied, lost, reused, stopped, unasked};
 use super::Sitting;
 
 /// Comparison of differences with the deviations.
@@ -37,7 +37,7 @@ impl Sitting {
             .iter()
             .filter_map(|one| Some((one.number?, one)))
             .collect();
-        let unasked = unasked(acts, reports);
+        let (unasked, reused) = (unasked(acts, reports), reused(acts));
         let (mut excused, mut denied) = (Excused::default(), BTreeSet::new());
         let mut ended = BTreeSet::new();
         for act in acts {
@@ -61,6 +61,7 @@ impl Sitting {
                     is_asked: reports[2].asked.contains(&number),
                     is_denied: act.connection.is_some_and(|one| denied.contains(&one)),
                     is_unasked: unasked.contains(&number),
+                    is_id_reused: reused.contains(&number),
                 };
                 let after = match alike {
                     true => deviations::excuse(&mut self.own, &mut self.of_kernel, &differing),

@@ -112,9 +112,10 @@ fn scanned(path: &Path) -> anyhow::Result<Scanned> {
     Ok(scanned)
 }
 
-/// Returns a reason without its digits, which differ from policy to policy.
+/// Returns a reason without its places and digits, which differ from policy to policy.
 fn without_numbers(reason: &str) -> String {
-    reason.chars().filter(|one| !one.is_ascii_digit()).collect()
+    let words = reason.split(": ").next().unwrap_or(reason);
+    words.chars().filter(|one| !one.is_ascii_digit()).collect()
 }
 
 impl Sitting {

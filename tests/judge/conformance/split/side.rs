@@ -170,7 +170,7 @@ impl Side {
         self.cell.namespace.enter(forget_connections)?;
         self.cell.nft(&late_chains())?;
         let shots = std::slice::from_ref(shot);
-        Ok(report(shots, &self.cell.observe(shots)?, 0))
+        Ok(report(shots, &self.cell.observe(shots, &|| true)?, 0))
     }
 
     fn run_whole(&self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
@@ -234,7 +234,7 @@ impl Side {
             Ok(firewall) => firewall,
             Err(error) => return Ok(Err(Refused(format!("{error:#}")))),
         };
-        let seen = self.cell.observe(shots)?;
+        let seen = self.cell.observe(shots, &firewall.idle_test()?)?;
         let ended = firewall.end_by(libc::SIGTERM)?;
         ensure!(
             ended.code == Some(0),

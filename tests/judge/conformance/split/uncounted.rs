@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that one side may count and the other not, and packets of connections that the split policy never queues.
+//! Packets that one side may count and the other not, and packets of connections that a twin with the whole policy sees
+//! otherwise than one with the split policy.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+
+use twinwall_judge::field::UDP;
 
 use crate::compare::fate;
-use crate::deviations::is_authenticated;
+use crate::deviations::{is_authenticated, transport};
 
 use super::sequence::Act;
 use super::side::Report;
@@ -77,4 +80,29 @@ pub fn unasked(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
         .filter(is_unasked)
         .map(|act| act.shot.number)
         .collect()
+}
+
+/// Returns the destination connection ID of a packet if it is a QUIC long header packet (RFC 8999, section 5.1).
+fn quic_id(packet: &[u8]) -> Option<&[u8]> {
+    const UDP_HEADER: usize = 8;
+    let (protocol, offset) = transport(packet, |_| true);
+    let (first, rest) = packet.get(offset + UDP_HEADER..)?.split_first()?;
+    // Skips the version.
+    let (length, id) = rest.get(4..)?.split_first()?;
+    let is_long = protocol == UDP && first & 0xc0 == 0xc0;
+    is_long.then(|| id.get(..usize::from(*length)))?
+}
+
+/// Returns the QUIC packets whose destination connection ID an earlier packet of another connection had.
+pub fn reused(acts: &[Act]) -> BTreeSet<u32> {
+    let (mut owners, mut numbers) = (BTreeMap::new(), BTreeSet::new());
+    for act in acts {
+        let Some(id) = quic_id(&act.shot.bytes) else {
+            continue;
+        };
+        if *owners.entry(id).or_insert(act.connection) != act.connection {
+            numbers.insert(act.shot.number);
+        }
+    }
+    numbers
 }
