@@ -61,6 +61,11 @@ pub fn implied(family: &str, tokens: &Tokens, at: usize) -> &'static str {
     }
 }
 
+/// Returns true if a value of `meta l4proto` is ICMP's: a name or a number.
+fn is_icmp(word: &str) -> bool {
+    word.contains("icmp") || ["1", "58"].contains(&word)
+}
+
 /// Returns true if a rule's matches before its rejection determine the protocol that the rejection's answer implies: those
 /// of a header's fields, and equations of a protocol. A word between braces, or after !=, determines none.
 fn is_determined(tokens: &Tokens, rule: Range<usize>) -> bool {
@@ -72,7 +77,7 @@ fn is_determined(tokens: &Tokens, rule: Range<usize>) -> bool {
     rule.into_iter().any(|at| {
         let word = tokens.get(at);
         let before = if at == 0 { "" } else { tokens.get(at - 1) };
-        has_protocol |= before == "l4proto" && word.contains("icmp");
+        has_protocol |= before == "l4proto" && is_icmp(word);
         match before {
             "{" | "," | "!=" | "original" | "reply" => false,
             "l4proto" | "nexthdr" | "nfproto" | "protocol" => values.contains(&word),

@@ -266,6 +266,7 @@ fn a_protocol_that_a_match_determines_is_not_implied() {
         "counter meta protocol ip reject with icmp type host-prohibited",
         "counter meta l4proto icmp reject with icmp type host-prohibited",
         "counter meta l4proto icmp icmp type 8 reject with icmp type host-prohibited",
+        "counter meta l4proto 58 icmpv6 type 1 reject with icmpv6 type no-route",
         "counter meta nfproto != ipv6 reject with icmp type host-prohibited",
     ] {
         assert_eq!(first(rule), "meta", "{rule}");

@@ -35,6 +35,7 @@ pub const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
 const OUT0: [u8; 6] = [2, 0, 0, 0, 3, 1];
+const BROADCAST: [u8; 6] = [0xff; 6];
 /// Addresses of this host: sources of the connections that it opens. Packets of their servers return to these
 /// addresses.
 pub const OWN: (u128, u128) = (0x0a4d_0001, 0xfd77 << 112 | 1);
@@ -132,6 +133,8 @@ pub struct Cell {
     forward: Link,
     outside: Link,
     markers: [Link; 3],
+    /// Receives the marker frames that left by out0.
+    left_markers: Link,
     nflog: Nflog,
     /// The open /proc file that lists the namespace's queues.
     queues: File,
@@ -224,6 +227,17 @@ pub fn late_chains(tracked: bool) -> String {
     format!("table inet certify_late {{\n{track}{}}}\n", chains.concat())
 }
 
+/// Sends a marker frame by one end of a link, and waits for it at the other.
+fn pass_marker(from: &Link, to: [u8; 6], at: &Link) -> anyhow::Result<()> {
+    from.send(to, ETHERTYPE_MARKER, &[0; 46])?;
+    ensure!(
+        at.wait(PATIENCE.as_millis() as i32),
+        "a frame over a veth pair is lost"
+    );
+    at.received()?;
+    Ok(())
+}
+
 impl Cell {
     pub fn new() -> anyhow::Result<Cell> {
         let namespace = Namespace::new()?;
@@ -247,12 +261,14 @@ impl Cell {
             namespace.enter(|| Link::open("fwd0", ETHERTYPE_MARKER))?,
             namespace.enter(|| Link::open("out0", ETHERTYPE_MARKER))?,
         ];
+        let left_markers = namespace.enter(|| Link::open("pout0", ETHERTYPE_MARKER))?;
         let nflog = namespace.enter(|| Nflog::open(GROUP))?;
         Ok(Cell {
             inward,
             forward,
             outside,
             markers,
+            left_markers,
             nflog,
             queues: namespace
                 .enter(|| File::open("/proc/thread-self/net/netfilter/nfnetlink_queue"))
@@ -293,6 +309,7 @@ impl Cell {
             self.send_one(shot)?;
             self.wait_for_marker(shot.way)?;
             self.wait_for_queue(is_idle)?;
+            pass_marker(&self.markers[2], BROADCAST, &self.left_markers)?;
             Ok(Seen {
                 logged: self.nflog.received()?,
                 left: self.outside.received()?,
@@ -380,13 +397,7 @@ impl Cell {
             Way::ForwardBack | Way::OutBack => (&self.outside, OUT0, &self.markers[2]),
             Way::Out | Way::InBack => return Ok(()),
         };
-        link.send(to, ETHERTYPE_MARKER, &[0; 46])?;
-        ensure!(
-            marker.wait(PATIENCE.as_millis() as i32),
-            "a frame over a veth pair is lost"
-        );
-        marker.received()?;
-        Ok(())
+        pass_marker(link, to, marker)
     }
 
     /// Waits until no packet waits in a queue. Returns the packets observed until then.

@@ -163,7 +163,9 @@ impl Link {
                 return Ok(packets);
             }
             let frame = &buffer[..read as usize];
-            if from.sll_pkttype != libc::PACKET_OUTGOING && frame.len() >= ETHERNET_BYTES {
+            let is_packet = from.sll_pkttype != libc::PACKET_OUTGOING
+                && from.sll_protocol != ETHERTYPE_MARKER.to_be();
+            if is_packet && frame.len() >= ETHERNET_BYTES {
                 packets.push(frame[ETHERNET_BYTES..].to_vec());
             }
         }

@@ -43,7 +43,8 @@ pub enum After {
     LeftOut,
     /// The same, if both sides treat the packet alike when it is sent alone.
     LeftOutIfAlike,
-    /// The same, if the packet has the same result once the whole policy has no rules with keys of names.
+    /// The same, if the packet has the same result once the whole policy has no rules with keys of names, and none that
+    /// set marks by names.
     LeftOutIfExcluded,
     /// The same, if the packet has the same result once the whole policy has no rules that set marks by names.
     LeftOutIfUnmarked,
@@ -58,7 +59,9 @@ impl After {
     /// policy that must do so.
     pub fn without(self) -> Option<fn(&str) -> bool> {
         match self {
-            After::LeftOutIfExcluded => Some(has_element_key),
+            After::LeftOutIfExcluded => {
+                Some(|rule| has_element_key(rule) || sets_mark_by_name(rule))
+            }
             After::LeftOutIfUnmarked => Some(sets_mark_by_name),
             _ => None,
         }
@@ -91,6 +94,7 @@ pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 /// Names of the deviations that packets of undecided names may also cause as different counters.
 const MARKED: &str = "marked-by-a-name";
 const KEY: &str = "key-with-a-name";
+const READS: &str = "reads-what-it-sets";
 
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
@@ -123,7 +127,7 @@ const RECOGNISERS: [Recogniser; 15] = [
         no_route_from_loopback,
         After::LeftOut,
     ),
-    ("reads-what-it-sets", reads_what_it_sets, After::LeftOut),
+    (READS, reads_what_it_sets, After::LeftOut),
     (BOTH_WAYS, |_| false, After::LeftOut),
     (MARKED, marked_by_a_name, After::LeftOutIfUnmarked),
     (KEY, key_with_a_name, After::LeftOutIfExcluded),
@@ -148,7 +152,9 @@ fn reset_of_the_other_end(case: &Differing) -> bool {
     case.whole.passed == case.split.passed
         && case.act.connection.is_some()
         && (whole.len(), split.len()) == (1, 2)
-        && whole.iter().all(|answer| split.contains(answer))
+        && whole
+            .iter()
+            .all(|answer| split.contains(answer) || answer.0.starts_with("icmp type"))
         && split.iter().all(|answer| answer.0.starts_with("tcp reset"))
 }
 
@@ -260,7 +266,7 @@ fn names_of_keys(rule: &str) -> Vec<String> {
 }
 
 fn marked_by_a_name(case: &Differing) -> bool {
-    marks_by_name(case.policy)
+    marks_by_name(case.policy) && !key_with_a_name(case)
 }
 
 /// Returns the destination port of a TCP or UDP packet.
@@ -327,13 +333,17 @@ fn no_route_from_loopback(case: &Differing) -> bool {
         && case.split.answers.is_empty()
 }
 
+/// Returns true if a policy sets a mark and reads one.
+fn sets_and_reads(policy: &str) -> bool {
+    let words: Vec<&str> = policy.split_whitespace().collect();
+    let is_set = |pair: &[&str]| pair[0] == "mark" && pair[1] == "set";
+    let is_read = |pair: &[&str]| pair[0] == "mark" && pair[1] != "set";
+    words.windows(2).any(is_set) && words.windows(2).any(is_read)
+}
+
 fn reads_what_it_sets(case: &Differing) -> bool {
-    let words: Vec<&str> = case.policy.split_whitespace().collect();
-    let is_set = |pair: &&[&str]| pair[0] == "mark" && pair[1] == "set";
-    let is_read = |pair: &&[&str]| pair[0] == "mark" && pair[1] != "set";
     let is_within = |hook| case.whole.passed.contains(hook);
-    words.windows(2).any(|pair| is_set(&pair))
-        && words.windows(2).any(|pair| is_read(&pair))
+    sets_and_reads(case.policy)
         && case.split.is_stopped()
         && case.split.passed.iter().all(is_within)
 }
@@ -394,14 +404,15 @@ fn has_key(policy: &str) -> bool {
 /// Returns true if the sides may count packets with unknown names differently. Limits and quotas would then decide
 /// packets.
 pub fn counts_vary(policy: &str) -> bool {
-    marks_by_name(policy) || has_key(policy)
+    marks_by_name(policy) || has_key(policy) || sets_and_reads(policy)
 }
 
 /// Returns the name of the deviation by which the sides may count packets with unknown names differently.
 pub fn of_counts(policy: &str) -> &'static str {
-    match marks_by_name(policy) {
-        true => MARKED,
-        false => KEY,
+    match (marks_by_name(policy), has_key(policy)) {
+        (true, _) => MARKED,
+        (false, true) => KEY,
+        (false, false) => READS,
     }
 }
 
