@@ -60,20 +60,31 @@ const OF_PROTOCOLS: [&str; 3] = ["meta l4proto", "ip protocol", "ip6 nexthdr"];
 /// Returns the number of a transport protocol that other matches of a rule may require.
 fn protocol(word: &str) -> Option<u8> {
     Some(match word {
-        "icmp" => 1,
-        "tcp" => 6,
-        "udp" => 17,
-        "icmpv6" | "ipv6-icmp" => 58,
+        "icmp" | "1" => 1,
+        "tcp" | "6" => 6,
+        "udp" | "17" => 17,
+        "icmpv6" | "ipv6-icmp" | "58" => 58,
         _ => return None,
     })
 }
 
 /// Returns the match of a key that has one of some values. nft compares a set of a single value bit by bit: `tcp flags
-/// { syn }` also holds for a packet with SYN and ACK.
+/// { syn }` also holds for a packet with SYN and ACK. After a match of a single protocol, nft refuses matches of another.
 fn one_of(key: &str, values: &[&str]) -> String {
-    match values {
-        [value] if !key.contains(" . ") => format!("{key} == {value} "),
-        _ => format!("{key} {{ {} }} ", values.join(", ")),
+    let [value] = values else {
+        return format!("{key} {{ {} }} ", values.join(", "));
+    };
+    let single = match OF_PROTOCOLS.contains(&key) {
+        true => protocol(value),
+        false => None,
+    };
+    match single {
+        Some(number) => {
+            let (below, above) = (number - 1, number + 1);
+            format!("{key} != {{ 0-{below}, {above}-255 }} ")
+        }
+        None if key.contains(" . ") => format!("{key} {{ {value} }} "),
+        None => format!("{key} == {value} "),
     }
 }
 
@@ -204,18 +215,7 @@ impl Reader<'_> {
         if keys.is_empty() {
             return None;
         }
-        let single = match keys.as_slice() {
-            [one] if OF_PROTOCOLS.contains(&key.as_str()) => protocol(one),
-            _ => None,
-        };
-        // nft refuses matches of another protocol after a match of a single one.
-        self.matches += &match single {
-            Some(number) => {
-                let (below, above) = (number - 1, number + 1);
-                format!("{key} != {{ 0-{below}, {above}-255 }} ")
-            }
-            None => one_of(&key, &keys),
-        };
+        self.matches += &one_of(&key, &keys);
         Some(())
     }
 

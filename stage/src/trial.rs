@@ -481,6 +481,8 @@ mod tests {
             "{tried:?}"
         );
         assert!(!tried.concat().contains("443"), "{tried:?}");
+        let rule = format!("{NAME} meta l4proto vmap {{ 1 : accept }}");
+        assert_eq!(trials(&rule), ["meta l4proto != { 0-0, 2-255 } accept"]);
         let tried = trials(&format!("{NAME} counter ip daddr 10.0.0.2 accept"));
         assert_eq!(tried, ["ip daddr 10.0.0.2 accept"]);
     }
