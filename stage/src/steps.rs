@@ -480,7 +480,23 @@ pub fn read(
     named: Option<&NameRule>,
     changed: &BTreeSet<String>,
 ) -> Step {
-    reader(ways, number, named, changed).read(from)
+    let version = version_before(ways, number, from);
+    let mut step = reader(ways, number, named, changed).read(from);
+    for way in step.ways.iter_mut().filter(|way| !way.matches.is_empty()) {
+        way.matches.insert_str(0, &version);
+    }
+    step
+}
+
+/// Returns the match of the IP version that stands in a rule before a token; empty if there is none. With it, nft implies no
+/// other version for a field of the rest: `meta nfproto ipv6 icmp type 8 exthdr frag exists`.
+fn version_before(ways: &Ways, number: usize, from: usize) -> String {
+    let mut places = ways.tree.rules[number].tokens.start..from;
+    let found = places.find_map(|at| {
+        let found = matches::read(ways.tokens, at, from)?;
+        (found.field == "meta nfproto").then(|| found.text(ways.tokens, ways.tree, false))
+    });
+    found.map_or_else(String::new, |text| text + " ")
 }
 
 /// Parses a whole rule. A rule that requires that there is no DNS query has two steps: one for packets of other ports,

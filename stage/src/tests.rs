@@ -273,6 +273,16 @@ fn a_protocol_that_a_match_determines_is_not_implied() {
     }
 }
 
+/// Without the IP version before, nft implies that of ICMP, and refuses fields of the other version.
+#[test]
+fn a_trial_repeats_the_ip_version() {
+    let rule = "tls sni @b meta nfproto ipv6 counter icmp type 8 exthdr frag exists accept";
+    let split = in_forward(rule).unwrap();
+    let tried = "meta nfproto ipv6 icmp type 8 exthdr frag exists accept";
+    let mut lines = split.kernel.lines().map(str::trim);
+    assert!(lines.any(|line| line == tried), "{}", split.kernel);
+}
+
 #[test]
 fn the_chain_of_a_rejection_is_there_before_its_rule() {
     let policy = "add table inet f\nadd chain inet f c { type filter hook input priority 0; }\nadd rule inet f c tls sni \"a.example\" reject\n";
