@@ -180,9 +180,9 @@ const EFFECTS: [&str; 30] = [
 ];
 /// Words inside a statement with an effect or a verdict, which begins with another word.
 const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
-/// Tokens before a value. The value may be a word that elsewhere begins a statement: `ct status dnat`,
+/// Tokens before a value, besides operators. The value may be a word that elsewhere begins a statement: `ct status dnat`,
 /// `icmp type redirect`.
-const BEFORE_VALUES: [&str; 10] = [".", ",", "==", "!=", "&", "|", "eq", "ne", "status", "type"];
+const BEFORE_VALUES: [&str; 6] = [".", ",", "&", "|", "status", "type"];
 /// Words before the rest of a field. The rest may elsewhere be a field: `meta iifname`, `ct original ip saddr`.
 const BEFORE_FIELDS: [&str; 6] = ["meta", "ct", "socket", "fib", "original", "reply"];
 /// Words that begin a match.
@@ -231,7 +231,8 @@ pub fn begins_next(tokens: &Tokens, at: usize) -> bool {
     let is_first =
         EFFECTS.contains(&word) || begins(word) || names::is_field(word, tokens.get(at + 1));
     let before = tokens.get(at - 1);
-    is_first && !BEFORE_VALUES.contains(&before) && !BEFORE_FIELDS.contains(&before)
+    let is_value = BEFORE_VALUES.contains(&before) || is_operator(before);
+    is_first && !is_value && !BEFORE_FIELDS.contains(&before)
 }
 
 /// Returns the token after the match that begins at a token, even if the match is unknown. Returns None if no match
@@ -364,6 +365,7 @@ mod tests {
             ("socket cgroupv2 level 2 \"a\" accept", 5),
             ("ct state new add @x { ip saddr }", 3),
             ("icmp type redirect counter accept", 3),
+            ("icmp type <= redirect accept", 4),
             ("ct status dnat accept", 3),
             ("ct status snat,dnat snat to 1.2.3.4", 5),
         ] {

@@ -88,7 +88,7 @@ impl Deviation {
 pub const NO_CONNECTION: &str = "no-connection";
 pub const DENIED: &str = "denied-connection";
 pub const AUTHENTICATED: &str = "behind-authentication";
-/// Name of the deviation that appears only as different counters.
+/// Name of the deviation that also appears as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
 /// Names of the deviations that packets of undecided names may also cause as different counters.
@@ -128,7 +128,7 @@ const RECOGNISERS: [Recogniser; 15] = [
         After::LeftOut,
     ),
     (READS, reads_what_it_sets, After::LeftOut),
-    (BOTH_WAYS, |_| false, After::LeftOut),
+    (BOTH_WAYS, dropped_on_both_ways, After::Same),
     (MARKED, marked_by_a_name, After::LeftOutIfUnmarked),
     (KEY, key_with_a_name, After::LeftOutIfExcluded),
 ];
@@ -321,6 +321,15 @@ fn answers_in_own_chains(case: &Differing) -> bool {
         .iter()
         .any(|hook| case.policy.contains(hook));
     sees_own && case.policy.contains("reject") && case.whole.passed == case.split.passed
+}
+
+fn dropped_on_both_ways(case: &Differing) -> bool {
+    let rejects = case.policy.contains("reject");
+    case.is_asked
+        && rejects
+        && case.split.is_stopped()
+        && case.whole.passed == case.split.passed
+        && case.whole.answers.is_empty()
 }
 
 fn no_route_from_loopback(case: &Differing) -> bool {
