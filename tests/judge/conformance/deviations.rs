@@ -261,6 +261,13 @@ pub fn is_authenticated(packet: &[u8]) -> bool {
     packet[0] >> 4 == 4 && packet[9] == AH || extensions(packet).any(|(kind, ..)| kind == AH)
 }
 
+/// Returns true if the extension headers of an IPv6 packet reach beyond its end.
+pub fn is_cut(packet: &[u8]) -> bool {
+    let (protocol, offset) = transport(packet, |_| true);
+    let is_extension = [FRAGMENT, AH, HOP_BY_HOP, ROUTING, DESTINATION].contains(&protocol);
+    packet[0] >> 4 == 6 && (offset > packet.len() || is_extension)
+}
+
 fn be16(bytes: &[u8]) -> u16 {
     u16::from_be_bytes([bytes[0], bytes[1]])
 }

@@ -201,7 +201,7 @@ fn unseen_beginning(case: &Differing) -> bool {
 
 fn no_connection(case: &Differing) -> bool {
     let is_within = |hook| case.whole.passed.contains(hook);
-    case.is_lost
+    (case.is_lost || deviations::is_cut(&case.act.shot.bytes))
         && case.split.is_stopped()
         && case.split.passed.iter().all(is_within)
         && case.split.answers.is_empty()
