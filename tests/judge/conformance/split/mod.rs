@@ -351,6 +351,7 @@ impl Sitting {
             }
             if excused.left_out.is_empty() {
                 if let Some(wrong) = excused.wrong {
+                    tell_ledgers(&names, &reports);
                     return Ok(Finding::Wrong(wrong));
                 }
                 self.tally.add(&outcomes[0], &shots);
@@ -393,6 +394,16 @@ impl Sitting {
         println!("  shrunk to {} packets: {note}", acts.len());
         println!("  kept as {}", path.display());
         Ok(())
+    }
+}
+
+/// Prints the ledgers of the sides if those of a pair of twins have different outcomes.
+fn tell_ledgers(names: &[&str], reports: &[Report]) {
+    let differ = |pair: &[Report]| pair[0].outcome != pair[1].outcome;
+    if reports.chunks_exact(2).any(differ) {
+        for (name, report) in names.iter().zip(reports) {
+            println!("  ledger of {name}: {}", report.ledger);
+        }
     }
 }
 

@@ -74,6 +74,8 @@ pub struct Report {
     pub lost: BTreeSet<u32>,
     /// Numbers of the packets that the split policy queues for their names.
     pub asked: BTreeSet<u32>,
+    /// The twin's last ledger (JSON).
+    pub ledger: String,
 }
 
 pub struct Side {
@@ -244,7 +246,8 @@ impl Side {
             ended.stderr
         );
         let mut report = report(shots, &seen, mask);
-        let ledger = serde_json::from_str(ended.lines.last().context("no ledger")?)?;
+        report.ledger = ended.lines.last().context("no ledger")?.clone();
+        let ledger = serde_json::from_str(&report.ledger)?;
         (report.outcome.counters, report.outcome.counter_rules) = counters(&ledger)?;
         Ok(Ok(report))
     }
