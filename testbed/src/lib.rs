@@ -6,6 +6,7 @@
 
 pub mod allocation;
 pub mod control;
+pub mod cpu;
 pub mod exporter;
 pub mod firewall;
 pub mod folder;

@@ -7,6 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use testbed::cpu::bind_thread;
 use testbed::twin::root;
 use twinwall_judge::boundary::{packets, told};
 use twinwall_judge::field::Field;
@@ -130,6 +131,8 @@ fn profile(tracked: bool) -> Profile {
 
 /// Judges all policies that the options select. Returns true if there is no disagreement.
 pub fn sit(options: &Options) -> anyhow::Result<bool> {
+    // A marker frame cannot overtake a packet of the same CPU.
+    bind_thread(0)?;
     let folder = root().join("build/certify");
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let mut bench = Bench {

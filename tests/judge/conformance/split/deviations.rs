@@ -104,7 +104,7 @@ const RECOGNISERS: [Recogniser; 15] = [
     (
         "reset-of-the-other-end",
         reset_of_the_other_end,
-        After::Same,
+        After::LeftOut,
     ),
     (DENIED, denied_connection, After::LeftOut),
     ("unseen-beginning", unseen_beginning, After::LeftOut),

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
+use testbed::cpu::bind_thread;
 use testbed::firewall::Firewall;
 use testbed::twin::Twin;
 use twinwall_judge::tree::{Hook, HOOKS};
@@ -150,8 +151,14 @@ impl Side {
         }
     }
 
-    /// Loads the policy and sends the packets one after the other. Returns their results.
+    /// Binds this thread to a CPU, so that a marker frame cannot overtake a packet of its cell.
+    fn bind(&self) -> anyhow::Result<()> {
+        bind_thread(self.kind as usize + 2 * self.twin as usize)
+    }
+
+    /// Loads the policy and sends the packets one after the other. Returns their results. Called by a thread of its own.
     pub fn run(&mut self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
+        self.bind()?;
         let name = self.name();
         let at = || format!("{name} with {}", case.policy.display());
         self.cell.nft("flush ruleset\n").with_context(at)?;
@@ -166,8 +173,9 @@ impl Side {
         .with_context(at)
     }
 
-    /// Sends a packet without a policy. Returns its results.
-    pub fn run_bare(&self, shot: &Shot) -> anyhow::Result<Report> {
+    /// Sends a packet without a policy. Returns its results. Called by a thread of its own.
+    pub fn run_bare(&mut self, shot: &Shot) -> anyhow::Result<Report> {
+        self.bind()?;
         self.cell.nft("flush ruleset\n")?;
         self.cell.namespace.enter(forget_connections)?;
         self.cell.nft(&late_chains())?;
