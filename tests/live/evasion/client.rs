@@ -10,6 +10,7 @@ use testbed::wait::pause_for;
 
 use super::multipath::{self, Keys};
 use super::net::Net;
+use super::tried::ANSWERED;
 use super::wire::{self, Outside, Version, TCP};
 
 pub const FIN: u8 = 0x01;
@@ -228,7 +229,7 @@ pub struct Client<'a> {
     pub version: Version,
     /// Ports of the client and of the server.
     pub ports: (u16, u16),
-    /// Time limit for each answer of the server.
+    /// Time limit for the server's answer to the opening.
     pub patience: Duration,
 }
 
@@ -326,7 +327,8 @@ impl Client<'_> {
                 }
                 Step::Pause(pause) => pause_for(*pause),
                 Step::Hear => {
-                    let heard = self.answer(ack, mem::take(&mut opened.packets))?;
+                    // An answer that came later would count as that to the whole opening.
+                    let heard = self.answer(ack, mem::take(&mut opened.packets), ANSWERED)?;
                     ack = ack.wrapping_add(heard.len() as u32);
                     self.send(first, ack, &acknowledgement(end))?;
                 }
@@ -368,7 +370,7 @@ impl Client<'_> {
                 Step::AnswerAgain => self.wait_for_answer(first)?,
             }
         }
-        self.answer(ack, opened.packets).map(Some)
+        self.answer(ack, opened.packets, self.patience).map(Some)
     }
 }
 
@@ -490,9 +492,14 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Returns the server's first data; empty if it sends none.
+    /// Returns the server's first data; empty if it sends none in time.
     /// - packets: packets that were already received.
-    fn answer(&self, ack: u32, packets: Vec<Vec<u8>>) -> anyhow::Result<Vec<u8>> {
+    fn answer(
+        &self,
+        ack: u32,
+        packets: Vec<Vec<u8>>,
+        patience: Duration,
+    ) -> anyhow::Result<Vec<u8>> {
         let is_first = |packet: &[u8]| {
             of_server(packet, self.version, self.ports)
                 .is_some_and(|(tcp, data)| !data.is_empty() && u32_at(tcp, 4) == ack)
@@ -501,7 +508,7 @@ impl Client<'_> {
         let answer = match packets.find(|packet| is_first(packet)) {
             Some(packet) => Some(packet),
             None => {
-                let deadline = Instant::now() + self.patience;
+                let deadline = Instant::now() + patience;
                 let mut answers = Vec::new();
                 while answers.is_empty() && Instant::now() < deadline {
                     answers = self.link.receive(is_first, 0, QUIET)?;

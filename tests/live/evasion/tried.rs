@@ -19,7 +19,7 @@ const CLIENTS: usize = 8;
 /// Maximum number of tries of a way; packets may get lost.
 const TRIES: usize = 5;
 /// Time limit for an expected answer.
-const ANSWERED: Duration = Duration::from_secs(8);
+pub const ANSWERED: Duration = Duration::from_secs(8);
 /// Pause between two checks of the names that the server has received.
 const LOOK: Duration = Duration::from_millis(5);
 /// Port of the next client; each client of a case has its own.
