@@ -119,10 +119,18 @@ impl Kernel<'_> {
         if hook == "output" && self.has_rejects() {
             elements.push(format!("{:#010x} : goto stage-passed", layout.refused()));
         }
+        // Behind an authentication header the kernel can't see whether a packet may belong to a DNS query.
+        let hidden = match self.asks_questions() {
+            true => format!(
+                "meta mark & {mask:#010x} == {:#010x} {AUTHENTICATED} goto stage-unreadable\n\t\t",
+                layout.said_undecided()
+            ),
+            false => String::new(),
+        };
         let _ = writeln!(
             text,
             "\n\tchain stage-keep-{hook} {{\n\t\ttype filter hook {hook} priority {priority}; policy accept;\n\t\t\
-             meta mark & {mask:#010x} == 0 accept\n\t\tct state {{ invalid, untracked }} goto stage-lost\n\t\t\
+             meta mark & {mask:#010x} == 0 accept\n\t\tct state {{ invalid, untracked }} goto stage-lost\n\t\t{hidden}\
              meta mark & {mask:#010x} vmap {{ {} }}\n\t\tgoto stage-unreadable\n\t}}",
             elements.join(", ")
         );

@@ -273,6 +273,19 @@ fn a_protocol_that_a_match_determines_is_not_implied() {
     }
 }
 
+/// The kernel can't see whether a packet with an authentication header may belong to a DNS query.
+#[test]
+fn undecided_names_behind_an_authentication_header_are_unreadable_for_rules_of_dns() {
+    let is_hidden = |rule: &str| {
+        let split = in_forward(rule).unwrap();
+        split
+            .kernel
+            .contains("meta l4proto ah goto stage-unreadable")
+    };
+    assert!(is_hidden("dns name missing drop"));
+    assert!(!is_hidden("tls sni @b drop"));
+}
+
 /// Without the IP version before, nft implies that of ICMP, and refuses fields of the other version.
 #[test]
 fn a_trial_repeats_the_ip_version() {

@@ -309,13 +309,11 @@ fn key_with_a_name(case: &Differing) -> bool {
 
 fn behind_authentication(case: &Differing) -> bool {
     let is_within = |hook| case.whole.passed.contains(hook);
-    let is_dropped = case.split.is_stopped()
-        && case.split.passed.iter().all(is_within)
-        && case.split.answers.is_empty();
-    let is_undecided = case.policy.contains(" missing") && is_dropped_by_whole(case);
     deviations::is_authenticated(&case.act.shot.bytes)
         && (case.is_asked || case.is_lost)
-        && (is_dropped || is_undecided)
+        && case.split.is_stopped()
+        && case.split.passed.iter().all(is_within)
+        && case.split.answers.is_empty()
 }
 
 fn answers_in_own_chains(case: &Differing) -> bool {
