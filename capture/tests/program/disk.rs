@@ -72,7 +72,7 @@ fn it_goes_on_when_there_is_room_again() {
         std::fs::remove_file(&ballast).unwrap();
         send(&place.here, 2944..3000, 1000);
         // A compressed frame can be small enough for the room that the failed one left.
-        if !run.has_said("there is room again") {
+        if !zstd || !run.has_said("there is room again") {
             run.hears("there is room again");
         }
         let ledger = run.end();
