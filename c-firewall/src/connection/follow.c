@@ -137,7 +137,8 @@ bool connection_refuse(struct connections *connections, const struct packet *pac
                        uint64_t generation, uint32_t *expected) {
     struct connection_key key;
     const bool is_low = connection_table_key(packet, &key);
-    const uint32_t slot = connection_table_find(&connections->table, &key);
+    const uint64_t hash = connection_table_hash(&connections->table, &key);
+    const uint32_t slot = connection_table_find(&connections->table, &key, hash);
     const struct connection *connection = connection_table_at(&connections->table, slot);
 
     if (slot == CONNECTION_SLOT_NONE || connection->is_udp)

@@ -27,11 +27,15 @@ static struct connection *at(struct connection_table *table, uint32_t slot) {
     return connection_table_at(table, slot);
 }
 
-/// Returns the bucket of an id.
-static uint32_t bucket_of(const struct connection_table *table, const uint8_t *id, uint8_t bytes) {
+static uint64_t hash_of(const struct connection_table *table, const uint8_t *id, uint8_t bytes) {
     const struct connection_key key = key_of(id, bytes);
 
-    return connection_table_bucket(table, &key);
+    return connection_table_hash(table, &key);
+}
+
+/// Returns the bucket of an id.
+static uint32_t bucket_of(const struct connection_table *table, const uint8_t *id, uint8_t bytes) {
+    return connection_table_bucket(table, hash_of(table, id, bytes));
 }
 
 /// Returns true if a connection has this id.
@@ -57,10 +61,9 @@ uint32_t connection_ids_find(const struct connection_table *table, const uint8_t
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns) {
     const uint32_t owner = connection_ids_find(table, id, bytes);
-    const struct connection_key key = key_of(id, bytes);
 
     if (owner == CONNECTION_SLOT_NONE)
-        return connection_table_is_buried(table, &key, now_ns);
+        return connection_table_is_buried(table, hash_of(table, id, bytes), now_ns);
     // Ends whose earlier connection was forgotten may have the same id; they stay unreadable.
     return owner != slot && !(slot < table->used && has(&table->slots[slot], id, bytes));
 }
@@ -100,9 +103,6 @@ void connection_ids_remove(struct connection_table *table, uint32_t slot) {
 void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns) {
     const struct connection *connection = at(table, slot);
 
-    if (connection->has_id) {
-        const struct connection_key key = key_of(connection->id, connection->id_bytes);
-
-        connection_table_bury(table, &key, now_ns);
-    }
+    if (connection->has_id)
+        connection_table_bury(table, hash_of(table, connection->id, connection->id_bytes), now_ns);
 }

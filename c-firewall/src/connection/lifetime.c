@@ -70,7 +70,8 @@ void lifetime_record_removal(struct connections *connections, uint32_t slot, uin
     const struct connection *connection = connection_table_at(&connections->table, slot);
 
     if (connection->is_udp || connection->syn_data) {
-        connection_table_bury(&connections->table, &connection->key, now_ns);
+        connection_table_bury(&connections->table,
+                              connection_table_hash(&connections->table, &connection->key), now_ns);
         connection_ids_bury(&connections->table, slot, now_ns);
     }
 }
@@ -214,25 +215,25 @@ static void make_room(struct connections *connections, uint32_t place, uint64_t 
 }
 
 uint32_t lifetime_add(struct connections *connections, const struct connection_key *key,
-                      bool client_low, enum connection_list list, uint64_t since_ns,
+                      uint64_t hash, bool client_low, enum connection_list list, uint64_t since_ns,
                       uint64_t now_ns) {
     const uint32_t place = share_place(&connections->table, key, client_low);
     uint32_t slot;
 
     make_room(connections, place, now_ns);
-    slot = connection_table_add(&connections->table, key, list, since_ns);
+    slot = connection_table_add(&connections->table, key, hash, list, since_ns);
     connection_table_at(&connections->table, slot)->client_low = client_low;
     share_enter(&connections->table, slot, place);
     return slot;
 }
 
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
-                       bool client_low, enum connection_list list, uint64_t now_ns) {
+                       uint64_t hash, bool client_low, enum connection_list list, uint64_t now_ns) {
     struct connection *connection;
     uint32_t slot;
 
     connections->counts.opened++;
-    slot = lifetime_add(connections, key, client_low, list, now_ns, now_ns);
+    slot = lifetime_add(connections, key, hash, client_low, list, now_ns, now_ns);
     connection = connection_table_at(&connections->table, slot);
     connection->names.state = NAMES_UNDECIDED;
     return slot;

@@ -27,13 +27,13 @@ void lifetime_expire(struct connections *connections, uint64_t now_ns);
 /// - since_ns: time when the connection was used last, or entered its list, here or in another
 ///   process's table.
 uint32_t lifetime_add(struct connections *connections, const struct connection_key *key,
-                      bool client_low, enum connection_list list, uint64_t since_ns,
+                      uint64_t hash, bool client_low, enum connection_list list, uint64_t since_ns,
                       uint64_t now_ns);
 
 /// Begins to follow a connection that is not in the table. Returns its slot.
 /// - client_low: true if the client is the lower end (by address and port).
 uint32_t lifetime_open(struct connections *connections, const struct connection_key *key,
-                       bool client_low, enum connection_list list, uint64_t now_ns);
+                       uint64_t hash, bool client_low, enum connection_list list, uint64_t now_ns);
 
 /// Removes all connections from the table.
 void lifetime_forget_all(struct connections *connections);

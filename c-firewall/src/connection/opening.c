@@ -23,9 +23,9 @@ static uint32_t first_of(const struct segment *segment) { return segment->sequen
 
 uint32_t opening_begin(struct connections *connections, const struct segment *segment) {
     const uint64_t now_ns = segment->now_ns;
-    const bool is_buried = connection_table_is_buried(&connections->table, &segment->key, now_ns);
-    const uint32_t slot =
-        lifetime_open(connections, &segment->key, segment->is_low, CONNECTION_OPENING, now_ns);
+    const bool is_buried = connection_table_is_buried(&connections->table, segment->hash, now_ns);
+    const uint32_t slot = lifetime_open(connections, &segment->key, segment->hash, segment->is_low,
+                                        CONNECTION_OPENING, now_ns);
     struct connection *connection = at(connections, slot);
 
     connection->is_dns = segment->destination_port == DNS_PORT;

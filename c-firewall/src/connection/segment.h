@@ -20,7 +20,8 @@ enum {
 /// Parsed TCP segment.
 struct segment {
     struct connection_key key;
-    bool is_low; // true if the segment comes from the lower end (by address and port)
+    uint64_t hash; // hash of the key in the table; set by connection_tcp_follow
+    bool is_low;   // true if the segment comes from the lower end (by address and port)
     uint16_t source_port;
     uint16_t destination_port;
     uint8_t flags;

@@ -23,7 +23,6 @@ int connection_table_make(struct connection_table *table, uint32_t connections) 
         buckets *= 2;
     *table = (struct connection_table){
         .key = siphash_draw(),
-        .grave_key = siphash_draw(),
         .mask = (uint32_t)(buckets - 1),
         .buckets = calloc(buckets, sizeof *table->buckets),
         .id_buckets = calloc(buckets, sizeof *table->id_buckets),
@@ -104,15 +103,15 @@ void connection_table_end(const struct packet *packet, bool is_source,
     words[2] = (uint64_t)address;
 }
 
-static uint64_t hash(const struct siphash_key *hasher, const struct connection_key *key) {
+uint64_t connection_table_hash(const struct connection_table *table,
+                               const struct connection_key *key) {
     const bool is_ipv4 = key->words[2] == 0 && key->words[3] == 0 && key->words[4] == 0;
 
-    return siphash_words(hasher, key->words, is_ipv4 ? IPV4_WORDS : CONNECTION_KEY_WORDS);
+    return siphash_words(&table->key, key->words, is_ipv4 ? IPV4_WORDS : CONNECTION_KEY_WORDS);
 }
 
-uint32_t connection_table_bucket(const struct connection_table *table,
-                                 const struct connection_key *key) {
-    return (uint32_t)hash(&table->key, key) & table->mask;
+uint32_t connection_table_bucket(const struct connection_table *table, uint64_t hash) {
+    return (uint32_t)hash & table->mask;
 }
 
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot) {
@@ -120,8 +119,8 @@ struct connection *connection_table_at(struct connection_table *table, uint32_t 
 }
 
 uint32_t connection_table_find(const struct connection_table *table,
-                               const struct connection_key *key) {
-    uint32_t slot = table->buckets[connection_table_bucket(table, key)] - 1;
+                               const struct connection_key *key, uint64_t hash) {
+    uint32_t slot = table->buckets[connection_table_bucket(table, hash)] - 1;
 
     while (slot < table->used) {
         const struct connection *connection = &table->slots[slot];
@@ -179,8 +178,8 @@ static void unlink(struct connection_table *table, uint32_t slot) {
 }
 
 uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
-                              enum connection_list list, uint64_t now_ns) {
-    const uint32_t bucket = connection_table_bucket(table, key);
+                              uint64_t hash, enum connection_list list, uint64_t now_ns) {
+    const uint32_t bucket = connection_table_bucket(table, hash);
     uint32_t *first = &table->buckets[bucket];
     uint32_t slot = table->free;
     struct connection *connection;
@@ -244,11 +243,8 @@ static void dig(struct connection_table *table, uint32_t place, uint32_t tag, ui
     *grave = (struct connection_grave){is_shared ? 0 : tag, second};
 }
 
-void connection_table_bury(struct connection_table *table, const struct connection_key *key,
-                           uint64_t now_ns) {
-    const uint64_t hashed = hash(&table->grave_key, key);
-
-    dig(table, (uint32_t)hashed & table->mask, (uint32_t)(hashed >> 32), second_of(now_ns));
+void connection_table_bury(struct connection_table *table, uint64_t hash, uint64_t now_ns) {
+    dig(table, connection_table_bucket(table, hash), (uint32_t)(hash >> 32), second_of(now_ns));
 }
 
 bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
@@ -271,11 +267,10 @@ bool connection_table_bury_told(struct connection_table *table, uint32_t mask, u
     return true;
 }
 
-bool connection_table_is_buried(const struct connection_table *table,
-                                const struct connection_key *key, uint64_t now_ns) {
-    const uint64_t hashed = hash(&table->grave_key, key);
-    const struct connection_grave *grave = &table->graves[(uint32_t)hashed & table->mask];
+bool connection_table_is_buried(const struct connection_table *table, uint64_t hash,
+                                uint64_t now_ns) {
+    const struct connection_grave *grave = &table->graves[connection_table_bucket(table, hash)];
 
     return is_fresh(grave, second_of(now_ns)) &&
-           (grave->tag == 0 || grave->tag == (uint32_t)(hashed >> 32));
+           (grave->tag == 0 || grave->tag == (uint32_t)(hash >> 32));
 }

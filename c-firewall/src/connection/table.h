@@ -28,16 +28,19 @@ bool connection_table_key(const struct packet *packet, struct connection_key *ke
 void connection_table_end(const struct packet *packet, bool is_source,
                           uint64_t words[CONNECTION_END_WORDS]);
 
+/// Returns the hash of a key. The functions below that have a parameter `hash` expect this hash.
+uint64_t connection_table_hash(const struct connection_table *table,
+                               const struct connection_key *key);
+
 /// Returns the bucket of a key.
-uint32_t connection_table_bucket(const struct connection_table *table,
-                                 const struct connection_key *key);
+uint32_t connection_table_bucket(const struct connection_table *table, uint64_t hash);
 
 /// Returns the connection in a slot; for CONNECTION_SLOT_NONE, the spare connection.
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot);
 
 /// Returns the connection with a key, or CONNECTION_SLOT_NONE.
 uint32_t connection_table_find(const struct connection_table *table,
-                               const struct connection_key *key);
+                               const struct connection_key *key, uint64_t hash);
 
 /// Touches the memory for `connections` connections of an empty table, so that adding them causes
 /// no page faults.
@@ -49,7 +52,7 @@ bool connection_table_is_full(const struct connection_table *table);
 /// Adds a connection whose key is not in the table, and appends it to a list. Returns its slot, or
 /// CONNECTION_SLOT_NONE if the table is full.
 uint32_t connection_table_add(struct connection_table *table, const struct connection_key *key,
-                              enum connection_list list, uint64_t now_ns);
+                              uint64_t hash, enum connection_list list, uint64_t now_ns);
 
 /// Moves a connection to the end of a list, from the list that it is in.
 void connection_table_move_to(struct connection_table *table, uint32_t slot,
@@ -60,8 +63,7 @@ void connection_table_remove(struct connection_table *table, uint32_t slot);
 
 /// Records that the bytes of a connection with this key are forgotten, because its server may still
 /// have them.
-void connection_table_bury(struct connection_table *table, const struct connection_key *key,
-                           uint64_t now_ns);
+void connection_table_bury(struct connection_table *table, uint64_t hash, uint64_t now_ns);
 
 /// Stores the age in seconds of the record at an index of `graves` in *age. Returns false if there
 /// is no record, or it has expired.
@@ -70,8 +72,8 @@ bool connection_table_grave_age(const struct connection_table *table, uint32_t p
                                 uint64_t now_ns, uint32_t *age);
 
 /// Adds a record of a forgotten connection from another table, at all indexes that it may belong
-/// to. Both tables use the same hash, but their sizes may differ. Returns false if the record is
-/// invalid.
+/// to. Both tables have the same hash key, but their sizes may differ. Returns false if the record
+/// is invalid.
 /// - mask: mask of the other table.
 /// - place: index of the record in the other table.
 /// - age: as returned by connection_table_grave_age.
@@ -79,7 +81,7 @@ bool connection_table_bury_told(struct connection_table *table, uint32_t mask, u
                                 uint32_t tag, uint32_t age, uint64_t now_ns);
 
 /// Returns true if bytes of a connection with this key may have been forgotten recently.
-bool connection_table_is_buried(const struct connection_table *table,
-                                const struct connection_key *key, uint64_t now_ns);
+bool connection_table_is_buried(const struct connection_table *table, uint64_t hash,
+                                uint64_t now_ns);
 
 #endif

@@ -273,7 +273,8 @@ struct followed connection_tcp_follow(struct connections *connections, const str
     if (!segment_of(packet, input, &segment))
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     connections->is_low = segment.is_low;
-    slot = connection_table_find(&connections->table, &segment.key);
+    segment.hash = connection_table_hash(&connections->table, &segment.key);
+    slot = connection_table_find(&connections->table, &segment.key, segment.hash);
     is_denied =
         slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation);
     if (is_denied && !opening_restarts(at(connections, slot), &segment))

@@ -284,14 +284,12 @@ struct connection_share {
 
 /// Table of connections by their key, and in lists by time.
 struct connection_table {
-    struct siphash_key key;
-    uint32_t mask;        // number of buckets - 1; the number is a power of 2
-    uint32_t *buckets;    // slot of each bucket's first connection, plus 1; 0 means none
-    uint32_t *id_buckets; // buckets by QUIC connection id, in the same form
-    // Records of recently forgotten connections, one per bucket. A record's index is a hash with a
-    // separate key, which an upgrade hands over.
+    struct siphash_key key; // hash key; an upgrade hands it over with the graves
+    uint32_t mask;          // number of buckets - 1; the number is a power of 2
+    uint32_t *buckets;      // slot of each bucket's first connection, plus 1; 0 means none
+    uint32_t *id_buckets;   // buckets by QUIC connection id, in the same form
+    // Records of recently forgotten connections, one per bucket, at the buckets of their keys.
     struct connection_grave *graves;
-    struct siphash_key grave_key;
     // Lists of connections by the hash of their client's address; as many as there are buckets.
     struct connection_share *shares;
     struct connection *slots;

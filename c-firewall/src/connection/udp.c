@@ -29,7 +29,8 @@ enum {
 /// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
 struct datagram {
     struct connection_key key;
-    bool is_low; // true if the datagram comes from the lower end (by address and port)
+    uint64_t hash; // hash of the key in the table; set by connection_udp_follow
+    bool is_low;   // true if the datagram comes from the lower end (by address and port)
     uint16_t source_port;
     uint16_t destination_port;
     const uint8_t *data;
@@ -150,11 +151,11 @@ static uint32_t open_first(struct connections *connections, const struct datagra
 
     if (bytes == 0)
         return 0;
-    is_buried = connection_table_is_buried(&connections->table, &datagram->key, datagram->now_ns);
+    is_buried = connection_table_is_buried(&connections->table, datagram->hash, datagram->now_ns);
     if (is_others && !is_buried)
         return 0;
-    *slot = lifetime_open(connections, &datagram->key, datagram->is_low, CONNECTION_SHOWING,
-                          datagram->now_ns);
+    *slot = lifetime_open(connections, &datagram->key, datagram->hash, datagram->is_low,
+                          CONNECTION_SHOWING, datagram->now_ns);
     connection = at(connections, *slot);
     connection->is_udp = true;
     direction_bind(connection, &datagram->input);
@@ -440,7 +441,8 @@ struct followed connection_udp_follow(struct connections *connections, const str
     if (!datagram_of(packet, input, &datagram))
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     connections->is_low = datagram.is_low;
-    slot = connection_table_find(&connections->table, &datagram.key);
+    datagram.hash = connection_table_hash(&connections->table, &datagram.key);
+    slot = connection_table_find(&connections->table, &datagram.key, datagram.hash);
     if (slot != CONNECTION_SLOT_NONE && lifetime_is_denied(connections, slot, input->generation)) {
         lifetime_touch(connections, slot, input->now_ns);
         return (struct followed){FOLLOWED_DENIED, slot};

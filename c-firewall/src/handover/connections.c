@@ -93,7 +93,7 @@ int handover_connections_write(struct handover_memory *memory, struct connection
         return result;
     record.length = 0;
     for (uint32_t i = 0; i < KEY_WORDS; i++)
-        handover_record_append_number(&record, table->grave_key.words[i], KEY_BYTES / KEY_WORDS);
+        handover_record_append_number(&record, table->key.words[i], KEY_BYTES / KEY_WORDS);
     handover_record_append_number(&record, table->mask, NUMBER_BYTES);
     handover_record_append_number(&record, counts[0], NUMBER_BYTES);
     handover_record_append_number(&record, counts[1], NUMBER_BYTES);
@@ -148,7 +148,7 @@ static const char *parse_all(const uint8_t *bytes, size_t length, struct connect
     reading = handover_record_begin(bytes, length);
     if (handover_record_number(&reading, FORM_BYTES) != FORM)
         return "form";
-    connections->table.grave_key = (struct siphash_key){{words[0], words[1]}};
+    connections->table.key = (struct siphash_key){{words[0], words[1]}};
     for (uint64_t i = 0; !wrong && i < told; i++)
         wrong = handover_record_decode(&reading, connections, now_ns);
     if (wrong)

@@ -231,7 +231,9 @@ static bool decode_key(struct handover_reading *reading, const struct connection
     for (uint32_t i = 1; i < (is_ipv4 ? (uint32_t)IPV4_WORDS : CONNECTION_KEY_WORDS); i++)
         key->words[i] = handover_record_number(reading, 8);
     return !reading->cut && is_key(key) &&
-           connection_table_find(&connections->table, key) == CONNECTION_SLOT_NONE;
+           connection_table_find(&connections->table, key,
+                                 connection_table_hash(&connections->table, key)) ==
+               CONNECTION_SLOT_NONE;
 }
 
 /// Checks the list and the age of a connection. Returns true if the list does not come before the
@@ -456,7 +458,8 @@ const char *handover_record_decode(struct handover_reading *reading,
     if ((flags & ~(uint64_t)FLAGS) != 0 || (flags & (is_udp ? TCP_FLAGS : ACCEPTED)) != 0 ||
         (flags & (DNS | AHEAD)) == AHEAD)
         return "flags";
-    slot = lifetime_add(connections, &key, flags & CLIENT_LOW, (enum connection_list)list,
+    slot = lifetime_add(connections, &key, connection_table_hash(&connections->table, &key),
+                        flags & CLIENT_LOW, (enum connection_list)list,
                         now_ns > age_ns ? now_ns - age_ns : 0, now_ns);
     connection = connection_table_at(&connections->table, slot);
     connection->is_udp = is_udp;

@@ -357,7 +357,8 @@ static void hand_over(struct play *play) {
     new->expire_ns = old.expire_ns;
     for (uint32_t slot = 0; slot < new->table.used; slot++) {
         struct connection *connection = &new->table.slots[slot];
-        const uint32_t found = connection_table_find(&old.table, &connection->key);
+        const uint32_t found = connection_table_find(
+            &old.table, &connection->key, connection_table_hash(&old.table, &connection->key));
         const struct connection *before = connection_table_at(&old.table, found);
 
         connection->denied = before->denied;

@@ -157,7 +157,8 @@ pub fn expected(connections: &Connections, followed: &Followed, packet: &Packet)
 /// - packet: RST that the kernel sent to the other end.
 pub fn refuse(connections: &mut Connections, packet: &Packet, generation: u64) -> Option<u32> {
     let (key, is_low) = table::key(packet);
-    let slot = table::find(&connections.table, &key);
+    let hash = table::hash(&connections.table, &key);
+    let slot = table::find(&connections.table, &key, hash);
     if slot == SLOT_NONE || table::at(&mut connections.table, slot).is_udp {
         return None;
     }

@@ -27,9 +27,13 @@ fn key_of(id: &[u8]) -> ConnectionKey {
     key
 }
 
+fn hash_of(table: &Table, id: &[u8]) -> u64 {
+    table::hash(table, &key_of(id))
+}
+
 /// Returns the bucket of an id.
 fn bucket_of(table: &Table, id: &[u8]) -> u32 {
-    table::bucket(table, &key_of(id))
+    table::bucket(table, hash_of(table, id))
 }
 
 /// Returns true if a connection has this id.
@@ -56,7 +60,7 @@ pub fn find(table: &Table, id: &[u8]) -> u32 {
 pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     let owner = find(table, id);
     if owner == SLOT_NONE {
-        return table::is_buried(table, &key_of(id), now_ns);
+        return table::is_buried(table, hash_of(table, id), now_ns);
     }
     let own = table.slots.get(slot as usize);
     // Ends whose earlier connection was forgotten may have the same id; they stay unreadable.
@@ -109,8 +113,8 @@ pub fn remove(table: &mut Table, slot: u32) {
 pub fn bury(table: &mut Table, slot: u32, now_ns: u64) {
     let connection = table::at(table, slot);
     if connection.has_id {
-        let id = connection.id;
-        let key = key_of(id.get(..connection.id_bytes.into()).unwrap_or_default());
-        table::bury(table, &key, now_ns);
+        let (id, bytes) = (connection.id, connection.id_bytes);
+        let hash = hash_of(table, id.get(..bytes.into()).unwrap_or_default());
+        table::bury(table, hash, now_ns);
     }
 }

@@ -81,7 +81,8 @@ pub fn record_removal(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let key = connection.key;
     if connection.is_udp || connection.syn_data {
-        table::bury(&mut connections.table, &key, now_ns);
+        let hash = table::hash(&connections.table, &key);
+        table::bury(&mut connections.table, hash, now_ns);
         ids::bury(&mut connections.table, slot, now_ns);
     }
 }
@@ -238,6 +239,7 @@ fn make_room(connections: &mut Connections, place: u32, now_ns: u64) {
 pub fn add(
     connections: &mut Connections,
     key: &ConnectionKey,
+    hash: u64,
     client_low: bool,
     list: ConnectionList,
     since_ns: u64,
@@ -245,7 +247,7 @@ pub fn add(
 ) -> u32 {
     let place = share::place(&connections.table, key, client_low);
     make_room(connections, place, now_ns);
-    let slot = table::add(&mut connections.table, key, list, since_ns);
+    let slot = table::add(&mut connections.table, key, hash, list, since_ns);
     table::at(&mut connections.table, slot).client_low = client_low;
     share::enter(&mut connections.table, slot, place);
     slot
@@ -256,12 +258,13 @@ pub fn add(
 pub fn open(
     connections: &mut Connections,
     key: &ConnectionKey,
+    hash: u64,
     client_low: bool,
     list: ConnectionList,
     now_ns: u64,
 ) -> u32 {
     connections.counts.opened += 1;
-    let slot = add(connections, key, client_low, list, now_ns, now_ns);
+    let slot = add(connections, key, hash, client_low, list, now_ns, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.names.state = NamesState::Undecided;
     slot

@@ -30,9 +30,10 @@ fn first_of(segment: &Segment) -> u32 {
 /// Handles a SYN of a connection that is not followed, and begins to follow it. Returns the connection's slot.
 pub fn begin(connections: &mut Connections, segment: &Segment) -> u32 {
     let now_ns = segment.now_ns;
-    let is_buried = table::is_buried(&connections.table, &segment.key, now_ns);
+    let is_buried = table::is_buried(&connections.table, segment.hash, now_ns);
     let list = ConnectionList::Opening;
-    let slot = lifetime::open(connections, &segment.key, segment.is_low, list, now_ns);
+    let (key, hash) = (&segment.key, segment.hash);
+    let slot = lifetime::open(connections, key, hash, segment.is_low, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.is_dns = segment.destination_port == DNS_PORT;
     connection.begun = first_of(segment);

@@ -18,6 +18,8 @@ pub const URG: u8 = 0x20;
 /// Parsed TCP segment.
 pub struct Segment<'a> {
     pub key: ConnectionKey,
+    /// Hash of the key in the table; set by `tcp::follow`.
+    pub hash: u64,
     /// True if the segment comes from the lower end (by address and port).
     pub is_low: bool,
     pub source_port: u16,
@@ -56,6 +58,7 @@ pub fn of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Segment<'a
     let (key, is_low) = table::key(packet);
     Some(Segment {
         key,
+        hash: 0,
         is_low,
         source_port: packet.source_port,
         destination_port: packet.destination_port,

@@ -6,7 +6,7 @@
 //! has a single timeout and is thus ordered by time, so only its beginning is checked for expired connections.
 #![deny(clippy::indexing_slicing)]
 
-use crate::base::siphash::{self, SiphashKey};
+use crate::base::siphash;
 use crate::connection::types::{
     Connection, ConnectionKey, ConnectionList, Grave, List, Share, Table, END_WORDS, KEY_WORDS,
     LIST_COUNT, SLOT_NONE,
@@ -26,7 +26,6 @@ pub fn make(connections: u32) -> Table {
         buckets: vec![0; buckets],
         id_buckets: vec![0; buckets],
         graves: vec![Grave::default(); buckets],
-        grave_key: siphash::draw(),
         shares: vec![Share::default(); buckets],
         slots: Vec::with_capacity(connections as usize),
         limit: connections,
@@ -90,16 +89,17 @@ pub fn end(packet: &Packet, is_source: bool) -> [u64; END_WORDS] {
     ]
 }
 
-fn hash(hasher: &SiphashKey, key: &ConnectionKey) -> u64 {
+/// Returns the hash of a key. The functions below that have a parameter `hash` expect this hash.
+pub fn hash(table: &Table, key: &ConnectionKey) -> u64 {
     match *key {
-        [first, addresses, 0, 0, 0] => siphash::words(hasher, &[first, addresses]),
-        _ => siphash::words(hasher, key),
+        [first, addresses, 0, 0, 0] => siphash::words(&table.key, &[first, addresses]),
+        _ => siphash::words(&table.key, key),
     }
 }
 
 /// Returns the bucket of a key.
-pub fn bucket(table: &Table, key: &ConnectionKey) -> u32 {
-    hash(&table.key, key) as u32 & table.mask
+pub fn bucket(table: &Table, hash: u64) -> u32 {
+    hash as u32 & table.mask
 }
 
 /// Returns the connection in a slot; for SLOT_NONE, the spare connection.
@@ -111,8 +111,8 @@ pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
 }
 
 /// Returns the connection with a key, or SLOT_NONE.
-pub fn find(table: &Table, key: &ConnectionKey) -> u32 {
-    let bucket = bucket(table, key);
+pub fn find(table: &Table, key: &ConnectionKey, hash: u64) -> u32 {
+    let bucket = bucket(table, hash);
     let first = table.buckets.get(bucket as usize).copied().unwrap_or(0);
     let mut slot = first.wrapping_sub(1);
     while let Some(connection) = table.slots.get(slot as usize) {
@@ -180,7 +180,13 @@ fn unlink(table: &mut Table, slot: u32) {
 
 /// Adds a connection whose key is not in the table, and appends it to a list. Returns its slot, or SLOT_NONE if the
 /// table is full.
-pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns: u64) -> u32 {
+pub fn add(
+    table: &mut Table,
+    key: &ConnectionKey,
+    hash: u64,
+    list: ConnectionList,
+    now_ns: u64,
+) -> u32 {
     let mut slot = table.free;
     if slot != SLOT_NONE {
         table.free = at(table, slot).chained;
@@ -190,7 +196,7 @@ pub fn add(table: &mut Table, key: &ConnectionKey, list: ConnectionList, now_ns:
     } else {
         return SLOT_NONE;
     }
-    let bucket = bucket(table, key);
+    let bucket = bucket(table, hash);
     let mut chained = 0;
     if let Some(first) = table.buckets.get_mut(bucket as usize) {
         chained = *first;
@@ -258,10 +264,9 @@ fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
 }
 
 /// Records that the bytes of a connection with this key are forgotten, because its server may still have them.
-pub fn bury(table: &mut Table, key: &ConnectionKey, now_ns: u64) {
-    let hashed = hash(&table.grave_key, key);
-    let place = hashed as u32 & table.mask;
-    dig(table, place, (hashed >> 32) as u32, second_of(now_ns));
+pub fn bury(table: &mut Table, hash: u64, now_ns: u64) {
+    let place = bucket(table, hash);
+    dig(table, place, (hash >> 32) as u32, second_of(now_ns));
 }
 
 /// Returns the age in seconds of the record at an index of `graves`; None if there is no record, or it has expired.
@@ -271,8 +276,8 @@ pub fn grave_age(table: &Table, place: u32, now_ns: u64) -> Option<u32> {
     is_fresh(grave, second).then(|| second.wrapping_sub(grave.second))
 }
 
-/// Adds a record of a forgotten connection from another table, at all indexes that it may belong to. Both tables use
-/// the same hash, but their sizes may differ. Returns false if the record is invalid.
+/// Adds a record of a forgotten connection from another table, at all indexes that it may belong to. Both tables have
+/// the same hash key, but their sizes may differ. Returns false if the record is invalid.
 /// - mask: mask of the other table.
 /// - place: index of the record in the other table.
 /// - age: as returned by `grave_age`.
@@ -297,10 +302,9 @@ pub fn bury_told(
 }
 
 /// Returns true if bytes of a connection with this key may have been forgotten recently.
-pub fn is_buried(table: &Table, key: &ConnectionKey, now_ns: u64) -> bool {
-    let hashed = hash(&table.grave_key, key);
-    let grave = table.graves.get((hashed as u32 & table.mask) as usize);
+pub fn is_buried(table: &Table, hash: u64, now_ns: u64) -> bool {
+    let grave = table.graves.get(bucket(table, hash) as usize);
     grave.is_some_and(|grave| {
-        is_fresh(grave, second_of(now_ns)) && [0, (hashed >> 32) as u32].contains(&grave.tag)
+        is_fresh(grave, second_of(now_ns)) && [0, (hash >> 32) as u32].contains(&grave.tag)
     })
 }

@@ -306,11 +306,12 @@ fn open(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
 
 /// Follows a TCP packet.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
-    let Some(segment) = segment::of(packet, input) else {
+    let Some(mut segment) = segment::of(packet, input) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
     connections.is_low = segment.is_low;
-    let slot = table::find(&connections.table, &segment.key);
+    segment.hash = table::hash(&connections.table, &segment.key);
+    let slot = table::find(&connections.table, &segment.key, segment.hash);
     let is_denied = slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation);
     if is_denied && !opening::restarts(table::at(&mut connections.table, slot), &segment) {
         return denied(connections, slot, &segment);

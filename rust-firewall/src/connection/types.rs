@@ -359,6 +359,7 @@ pub struct Share {
 /// Table of connections by their key, and in lists by time.
 #[derive(Debug)]
 pub struct Table {
+    /// Hash key; an upgrade hands it over with the graves.
     pub key: SiphashKey,
     /// Number of buckets - 1; the number is a power of 2.
     pub mask: u32,
@@ -366,10 +367,8 @@ pub struct Table {
     pub buckets: Vec<u32>,
     /// Buckets by QUIC connection id, in the same form.
     pub id_buckets: Vec<u32>,
-    /// Records of recently forgotten connections, one per bucket. A record's index is a hash with a separate key, which
-    /// an upgrade hands over.
+    /// Records of recently forgotten connections, one per bucket, at the buckets of their keys.
     pub graves: Vec<Grave>,
-    pub grave_key: SiphashKey,
     /// Lists of connections by the hash of their client's address; as many as there are buckets.
     pub shares: Vec<Share>,
     /// Slots that were ever in use, at most `limit`.

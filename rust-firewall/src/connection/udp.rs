@@ -34,6 +34,8 @@ const SEGMENTED_PACKETS_MAX: u32 = 64;
 /// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
 struct Datagram<'a> {
     key: ConnectionKey,
+    /// Hash of the key in the table; set by `follow`.
+    hash: u64,
     /// True if the datagram comes from the lower end (by address and port).
     is_low: bool,
     source_port: u16,
@@ -67,6 +69,7 @@ fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datag
     let (key, is_low) = table::key(packet);
     Some(Datagram {
         key,
+        hash: 0,
         is_low,
         source_port: packet.source_port,
         destination_port: packet.destination_port,
@@ -161,12 +164,13 @@ fn open_first(
     if bytes == 0 {
         return (SLOT_NONE, 0);
     }
-    let is_buried = table::is_buried(&connections.table, &datagram.key, now_ns);
+    let is_buried = table::is_buried(&connections.table, datagram.hash, now_ns);
     if is_others && !is_buried {
         return (SLOT_NONE, 0);
     }
     let list = ConnectionList::Showing;
-    let slot = lifetime::open(connections, &datagram.key, datagram.is_low, list, now_ns);
+    let (key, hash) = (&datagram.key, datagram.hash);
+    let slot = lifetime::open(connections, key, hash, datagram.is_low, list, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.is_udp = true;
     direction::bind(connection, &datagram.input);
@@ -480,11 +484,12 @@ fn hear(connections: &mut Connections, slot: u32, datagram: &Datagram, segmented
 
 /// Follows a UDP packet.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
-    let Some(datagram) = datagram_of(packet, input) else {
+    let Some(mut datagram) = datagram_of(packet, input) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
     connections.is_low = datagram.is_low;
-    let slot = table::find(&connections.table, &datagram.key);
+    datagram.hash = table::hash(&connections.table, &datagram.key);
+    let slot = table::find(&connections.table, &datagram.key, datagram.hash);
     if slot != SLOT_NONE && lifetime::is_denied(connections, slot, input.generation) {
         lifetime::touch(connections, slot, input.now_ns);
         let kind = FollowedKind::Denied;

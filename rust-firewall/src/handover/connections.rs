@@ -114,7 +114,7 @@ pub fn write(
     let [told, left_out] = counts;
     let table = &connections.table;
     bytes.clear();
-    for word in table.grave_key.words {
+    for word in table.key.words {
         record::append_number(&mut bytes, word, KEY_BYTES / KEY_WORDS);
     }
     for number in [table.mask, told, left_out, graves] {
@@ -166,7 +166,7 @@ fn parse_all(
     if record::number(reading, FORM_BYTES) != FORM {
         return Err("form");
     }
-    connections.table.grave_key = SiphashKey { words };
+    connections.table.key = SiphashKey { words };
     for _ in 0..told {
         record::decode(reading, connections, now_ns)?;
     }

@@ -287,8 +287,9 @@ fn decode_key(reading: &mut RecordReading, connections: &Connections) -> Option<
     for word in rest.iter_mut().take(words - 1) {
         *word = number(reading, 8);
     }
-    let is_good = !reading.cut && is_key(&key);
-    (is_good && table::find(&connections.table, &key) == SLOT_NONE).then_some(key)
+    let table = &connections.table;
+    let is_new = table::find(table, &key, table::hash(table, &key)) == SLOT_NONE;
+    (!reading.cut && is_key(&key) && is_new).then_some(key)
 }
 
 /// Checks the list and the age of a connection. Returns true if the list does not come before the previous connection's
@@ -512,7 +513,8 @@ pub fn decode(
     let list = ORDER.get(reading.list).copied().unwrap_or_default();
     let since_ns = now_ns.saturating_sub(age_ns);
     let client_low = flags & CLIENT_LOW != 0;
-    let slot = lifetime::add(connections, &key, client_low, list, since_ns, now_ns);
+    let hash = table::hash(&connections.table, &key);
+    let slot = lifetime::add(connections, &key, hash, client_low, list, since_ns, now_ns);
     let connection = table::at(&mut connections.table, slot);
     connection.is_udp = is_udp;
     set_flags(connection, flags);

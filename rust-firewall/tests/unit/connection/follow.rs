@@ -359,7 +359,8 @@ impl Play {
         new.counts = old.counts;
         new.expire_ns = old.expire_ns;
         for connection in &mut new.table.slots {
-            let slot = table::find(&old.table, &connection.key);
+            let hash = table::hash(&old.table, &connection.key);
+            let slot = table::find(&old.table, &connection.key, hash);
             let before = table::at(&mut old.table, slot);
             connection.denied = before.denied;
             connection.is_reset = before.is_reset;
