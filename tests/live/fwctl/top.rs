@@ -189,6 +189,15 @@ fn start(place: &Place) -> anyhow::Result<Terminal> {
     Ok(terminal)
 }
 
+/// Sends packets until top shows their sender; top removes a talker after some seconds without a packet.
+fn shows_talker(terminal: &Terminal, place: &Place) -> anyhow::Result<()> {
+    until("top shows the sender", PATIENCE, || {
+        place.send(ACCEPTED, 1)?;
+        Ok(terminal.text().contains("127.0.0.1"))
+    })
+    .with_context(|| terminal.text())
+}
+
 fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let mut terminal = start(&place)?;
@@ -197,7 +206,7 @@ fn on_a_terminal(twin: Twin) -> anyhow::Result<()> {
     place.send(DROPPED, 7)?;
     // The rule's counter, at the end of its sparkline.
     terminal.shows("7 udp dport 9002 counter drop")?;
-    terminal.shows("127.0.0.1")?;
+    shows_talker(&terminal, &place)?;
     terminal.press("s")?;
     terminal.shows("by packets")?;
     terminal.press("p")?;
@@ -310,9 +319,8 @@ fn names(twin: Twin) -> anyhow::Result<()> {
     };
     let (mut narrow, mut wide) = (top(80)?, top(140)?);
     place.until_followed(2)?;
-    place.send(ACCEPTED, 10)?;
     for terminal in [&narrow, &wide] {
-        terminal.shows("127.0.0.1")?;
+        shows_talker(terminal, &place)?;
         ensure!(!terminal.text().contains("name"), "{}", terminal.text());
     }
     let mut client = place.namespace.enter(|| TcpStream::connect(to))?;
@@ -320,7 +328,6 @@ fn names(twin: Twin) -> anyhow::Result<()> {
     let request = format!("GET / HTTP/1.1\r\nHost: {NAME}\r\n\r\n");
     client.write_all(request.as_bytes())?;
     server.read_exact(&mut vec![0; request.len()])?;
-    // top removes a name after some seconds without a packet.
     let has = |terminal: &Terminal, name: &str| {
         let text = terminal.text();
         text.contains("refused/s name") && text.contains(&format!(" {name}"))

@@ -393,8 +393,11 @@ fn what_goes_out(subject: &Subject) -> anyhow::Result<()> {
         for port in [81, 82] {
             let to = SocketAddr::new(address, port);
             let connected = client.enter(|| TcpStream::connect_timeout(&to, PATIENCE));
-            let kind = connected.err().map(|error| error.kind());
-            ensure!(kind == Some(ErrorKind::ConnectionRefused), "{to}: {kind:?}");
+            let error = connected.expect_err("no server");
+            ensure!(
+                error.kind() == ErrorKind::ConnectionRefused,
+                "{to}: {error}"
+            );
         }
         let socket = udp_client_to(&client, SocketAddr::new(address, 83))?;
         socket.send(b"x")?;
