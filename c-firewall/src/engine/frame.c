@@ -1,14 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/frame.h"
 
-struct frame_mark frame_join_marks(struct frame_mark one, struct frame_mark other) {
-    if (one.state == FRAME_MARK_NONE)
-        return other;
-    if (other.state == FRAME_MARK_NONE || (one.state == other.state && one.value == other.value))
-        return one;
-    return (struct frame_mark){.state = FRAME_MARK_UNKNOWN};
-}
-
 static void add_list(struct frame *frame, const uint32_t *from, uint32_t count) {
     if (count > 0)
         frame->lists[frame->count++] = (struct frame_list){from, from + count};
@@ -32,7 +24,7 @@ static void add_candidates(struct walk *walk, const struct compile_index *index)
                  candidates->starts[list + 1] - candidates->starts[list]);
 }
 
-static void enter(struct walk *walk, uint32_t chain) {
+void frame_enter(struct walk *walk, uint32_t chain) {
     const struct compile_finder *finder = &walk->compiled->chains[chain].finders[walk->reach];
 
     walk->frame.chain = chain;
@@ -43,7 +35,7 @@ static void enter(struct walk *walk, uint32_t chain) {
 }
 
 void frame_enter_newly(struct walk *walk, uint32_t chain) {
-    enter(walk, chain);
+    frame_enter(walk, chain);
     if (walk->recorder)
         walk->recorder->chain(walk->recorder->context, walk->compiled->chains[chain].place,
                               walk->way);
@@ -80,7 +72,7 @@ uint32_t frame_next_rule(struct frame *frame) {
 
 void frame_go_back(struct walk *walk, const struct frame_waiting *waiting) {
     walk->way = waiting->way;
-    enter(walk, waiting->chain);
+    frame_enter(walk, waiting->chain);
     for (uint32_t i = 0; i < walk->frame.count; i++)
         skip(&walk->frame.lists[i], waiting->rule);
 }

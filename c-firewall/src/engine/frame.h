@@ -84,8 +84,8 @@ struct walk {
     struct frame_waiting stack[POLICY_WAY_MAX];
 };
 
-/// Returns the mark where two ways meet.
-struct frame_mark frame_join_marks(struct frame_mark one, struct frame_mark other);
+/// Enters a chain at its first rule.
+void frame_enter(struct walk *walk, uint32_t chain);
 
 /// Enters a chain at its first rule, and reports it.
 void frame_enter_newly(struct walk *walk, uint32_t chain);

@@ -16,6 +16,7 @@ use crate::policy::{Verdict as RuleVerdict, WAY_MAX};
 const LISTS_MAX: usize = INDEXES_MAX + 1;
 
 /// A chain that is being evaluated: its next rule is the lowest next rule of all lists.
+#[derive(Clone)]
 pub struct Frame<'a> {
     pub chain: u32,
     pub lists: ArrayVec<&'a [u32], LISTS_MAX>,
@@ -65,15 +66,6 @@ pub const NO_FORK: Fork = Fork {
     next: 0,
     mark: Mark::None,
 };
-
-/// Returns the mark where two ways meet.
-pub fn join_marks(one: Mark, other: Mark) -> Mark {
-    match (one, other) {
-        (Mark::None, mark) | (mark, Mark::None) => mark,
-        _ if one == other => one,
-        _ => Mark::Unknown,
-    }
-}
 
 /// State of a packet's evaluation by the policy.
 pub struct Walk<'a, R> {

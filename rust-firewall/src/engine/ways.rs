@@ -8,72 +8,25 @@
 //! only what happens however the packet is accepted is counted, limited or marked.
 #![deny(clippy::indexing_slicing)]
 
-use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
+use arrayvec::ArrayVec;
+
+use crate::engine::compiled::{CompileOp, CompileRule};
 use crate::engine::fields;
-use crate::engine::frame::{self, join_marks, Fork, Mark, Waiting, Walk, NO_FORK};
+use crate::engine::frame::{self, Fork, Frame, Mark, Waiting, Walk, NO_FORK};
 use crate::engine::matches::{self, Match};
+use crate::engine::meetings::{self, Meetings};
+use crate::engine::rule::{self, Holds, Read, Ways};
 use crate::engine::set::SetTarget;
 use crate::engine::statement;
 use crate::engine::types::{DecideBy, DecideRecorder, DecideSettings, DecideWhy};
 use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
-use crate::policy::{Field, Verdict as RuleVerdict};
+use crate::policy::{Field, Verdict as RuleVerdict, WAY_MAX};
 
 const NOWHERE: SetTarget = SetTarget {
     verdict: RuleVerdict::Continue,
     chain: 0,
 };
-
-/// Whether a rule holds.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Holds {
-    No,
-    May,
-    Yes,
-    /// The rule may hold, but a packet with these unknown values must not pass.
-    Closed,
-}
-
-/// Flags for the kinds of unknown values: true if the result of a rule depends on a value of this kind.
-#[derive(Clone, Copy, Default)]
-struct Read {
-    /// True for fields beyond the captured bytes.
-    beyond: bool,
-    names: bool,
-}
-
-/// State of a walk along several ways.
-struct Ways<'w, 'a, R> {
-    walk: &'w mut Walk<'a, R>,
-    /// Whether a packet may pass where a rule reads a field beyond the captured bytes, or an unknown name.
-    truncated_open: bool,
-    unknown_open: bool,
-    /// True if the names may still arrive.
-    waits: bool,
-    /// Current base chain.
-    base: u32,
-    /// True if a way through the base chain accepts the packet.
-    accepts: bool,
-    /// True if a way reaches the end of the base chain.
-    returns: bool,
-    /// True until the current chain ends, if the packet may be accepted on another way.
-    aside: bool,
-    /// Mark on the ways that the base chain accepts, and on those that reach its end before the last one.
-    accepted: Mark,
-    returned: Mark,
-    /// Mark before the first statement that sets it only if the current rule holds.
-    before: Mark,
-    /// Unknown values that the rules so far have read.
-    read: Read,
-    /// First statement of the current rule whose result is unknown, and the reason.
-    statement: u32,
-    why: DecideWhy,
-}
-
-/// Returns true if the current effects would happen on some ways only.
-fn is_aside<R>(ways: &Ways<R>) -> bool {
-    ways.aside || ways.accepts
-}
 
 /// Ends the evaluation by the settings for the unknown values that were read.
 fn end_open<R>(ways: &mut Ways<R>, read: Read, open: bool) {
@@ -97,159 +50,6 @@ fn clear_end<R>(ways: &mut Ways<R>) {
     let outcome = &mut ways.walk.outcome;
     (outcome.verdict, outcome.reject) = (Verdict::Drop, None);
     (outcome.undecidable, outcome.undecided) = (false, false);
-}
-
-/// Returns true if the --fail modes accept packets of which a rule reads these unknown values.
-fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
-    (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
-}
-
-/// Returns the mark on the current way.
-fn mark<R>(ways: &Ways<R>) -> Mark {
-    match fields::is_present(&ways.walk.fields, Field::MetaMark) {
-        true => Mark::Known(fields::narrow(&ways.walk.fields, Field::MetaMark)),
-        false => Mark::Unknown,
-    }
-}
-
-/// Sets the mark on the current way, but not the packet's.
-fn set_mark<R>(ways: &mut Ways<R>, mark: Mark) {
-    let fields = &mut ways.walk.fields;
-    match mark {
-        Mark::Known(value) => fields::set(fields, Field::MetaMark, value),
-        Mark::None | Mark::Unknown => {
-            fields.present &= !fields::bit(Field::MetaMark);
-            fields.unknown |= fields::bit(Field::MetaMark);
-        }
-    }
-}
-
-/// Sets the mark on the current way by a statement.
-/// - may: true if the statement is executed only if the rule holds; then the mark before it is stored.
-fn change_mark<R>(ways: &mut Ways<R>, may: bool, to: Mark) {
-    if may && ways.before == Mark::None {
-        ways.before = mark(ways);
-    }
-    set_mark(ways, to);
-}
-
-/// Records that it is unknown whether the current rule holds, because of one of its statements.
-fn note_open<R>(ways: &mut Ways<R>, read: &mut Read, statement: u32, why: DecideWhy, fields: u64) {
-    if ways.why == DecideWhy::Held {
-        ways.statement = statement;
-        ways.why = why;
-    }
-    let known = &ways.walk.fields;
-    // An unknown mark was set by a rule on some ways; it is no unknown name.
-    let names = known.unknown & !known.present & !fields::bit(Field::MetaMark);
-    read.beyond |= why == DecideWhy::Beyond || fields & known.beyond != 0;
-    read.names |= fields & names != 0;
-}
-
-/// Evaluates a map that sets the mark on some ways only. Returns the reason why the rule ends there.
-fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk, may: bool) -> DecideWhy {
-    let compiled = ways.walk.policy.compiled;
-    let found = matches::find(compiled, &ways.walk.fields, set, ask);
-    if let Match::Found(element) = found {
-        let marks = compiled.sets.get(set as usize).map(|set| &set.marks);
-        let value = marks.and_then(|marks| marks.get(element as usize));
-        change_mark(
-            ways,
-            may,
-            value.map_or(Mark::Unknown, |&value| Mark::Known(value)),
-        );
-    }
-    matches::why_not(found)
-}
-
-/// Returns the mark after a statement that keeps some of its bits and toggles others.
-fn changed_mark<R>(ways: &Ways<R>, keep: u32, toggle: u32) -> Mark {
-    match mark(ways) {
-        Mark::Known(value) => Mark::Known((value & keep) ^ toggle),
-        _ if keep == 0 => Mark::Known(toggle),
-        _ => Mark::Unknown,
-    }
-}
-
-/// Executes a statement that is no verdict. Returns the reason why the rule ends there.
-/// - may: true if the rule may hold; set by a limit or quota that may hold or not.
-fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> DecideWhy {
-    let aside = *may || is_aside(ways);
-    let mut none = NOWHERE;
-    match op {
-        CompileOp::Counter(_) | CompileOp::Log(_) if aside => DecideWhy::Held,
-        CompileOp::Limit(_) | CompileOp::Quota(_) if aside => {
-            *may = true;
-            DecideWhy::Held
-        }
-        CompileOp::Mark { keep, toggle } => {
-            let changed = changed_mark(ways, *keep, *toggle);
-            if !aside {
-                statement::walk(ways.walk, op, &mut none);
-            }
-            change_mark(ways, *may, changed);
-            DecideWhy::Held
-        }
-        CompileOp::MarkMap { set, ask } if aside => mark_map(ways, *set, *ask, *may),
-        _ => statement::walk(ways.walk, op, &mut none),
-    }
-}
-
-/// Returns whether a rule holds that has read unknown values with which no packet may pass, before a statement with an
-/// effect. It does not hold if the statement is a map of names that certainly has no element for the packet.
-fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
-    let why = statement::look_up(ways.walk, op);
-    if matches!(
-        why,
-        DecideWhy::Held | DecideWhy::Beyond | DecideWhy::Unknown
-    ) {
-        return Holds::Closed;
-    }
-    (ways.statement, ways.why) = (number, why);
-    Holds::No
-}
-
-/// Returns whether a rule holds from a statement on; executes its effects.
-/// - read: out: unknown values that decide it.
-fn try_rule<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {
-    let compiled = ways.walk.policy.compiled;
-    let needs = statement::meets(ways.walk, rule.needs);
-    let mut may = needs == DecideWhy::Beyond;
-    (ways.statement, ways.why, ways.before) = (0, needs, Mark::None);
-    match needs {
-        DecideWhy::Held => ways.statement = rule.count,
-        DecideWhy::Beyond => read.beyond = true,
-        _ => return Holds::No,
-    }
-    let ops = statement::ops(ways.walk, rule).iter().zip(0..);
-    for (op, number) in ops.skip(from as usize) {
-        if !op.is_match() && !is_open(ways, *read) {
-            return closed(ways, op, number);
-        }
-        if matches!(op, CompileOp::Verdict { .. } | CompileOp::Reject(_)) {
-            break;
-        }
-        let why = walk_statement(ways, op, &mut may);
-        match why {
-            DecideWhy::Held => {}
-            DecideWhy::Beyond | DecideWhy::Unknown => {
-                may = true;
-                note_open(ways, read, number, why, matches::looks_at(compiled, op));
-                if matches!(op, CompileOp::MarkMap { .. }) {
-                    change_mark(ways, true, Mark::Unknown);
-                }
-            }
-            other => {
-                (ways.statement, ways.why) = (number, other);
-                return Holds::No;
-            }
-        }
-    }
-    match (may, is_open(ways, *read)) {
-        (_, false) => Holds::Closed,
-        (false, true) => Holds::Yes,
-        (true, true) => Holds::May,
-    }
 }
 
 /// Returns the target of a rule that holds; Continue for a verdict map whose key is unknown.
@@ -283,7 +83,7 @@ fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
 /// Records that a way reaches the end of the current chain before the others do. Returns true if the packet may be
 /// accepted from there on: a rule follows, or the policy of the base chain accepts.
 fn note_return<R>(ways: &mut Ways<R>) -> bool {
-    let mark = mark(ways);
+    let mark = rule::mark(ways);
     let policy = frame::policy(ways.walk.policy.compiled, ways.base);
     let stack = &mut ways.walk.stack;
     let jump = stack.iter().rposition(|waiting| !waiting.fork.is_goto);
@@ -297,15 +97,24 @@ fn note_return<R>(ways: &mut Ways<R>) -> bool {
         Some(waiting) => &mut waiting.fork.mark,
         None => &mut ways.returned,
     };
-    *end = join_marks(*end, mark);
+    *end = meetings::join(&mut ways.meetings, *end, mark);
     ways.returns |= jump.is_none();
     accepts
 }
 
 /// Records that a way through the base chain accepts the packet.
 fn note_accept<R>(ways: &mut Ways<R>) {
-    ways.accepted = join_marks(ways.accepted, mark(ways));
+    let mark = rule::mark(ways);
+    ways.accepted = meetings::join(&mut ways.meetings, ways.accepted, mark);
     ways.accepts = true;
+}
+
+/// Enters a chain at its first rule.
+fn enter<R: DecideRecorder>(ways: &mut Ways<R>, chain: u32) {
+    match ways.meetings.is_choosing {
+        true => frame::enter(ways.walk, chain),
+        false => frame::enter_newly(ways.walk, chain),
+    }
 }
 
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
@@ -333,7 +142,7 @@ fn note_lead<R: DecideRecorder>(
             frame::remember(ways.walk, rule, fork);
             ways.aside = true;
             ways.walk.way += 1;
-            frame::enter_newly(ways.walk, lead.chain);
+            enter(ways, lead.chain);
             return true;
         }
     }
@@ -344,7 +153,7 @@ fn note_lead<R: DecideRecorder>(
 /// enters it.
 fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, n: u32) {
     for (lead, next) in leads(ways, rule).iter().zip(1..).skip(n as usize) {
-        if note_lead(ways, number, *lead, next, mark(ways)) {
+        if note_lead(ways, number, *lead, next, rule::mark(ways)) {
             return;
         }
     }
@@ -355,8 +164,9 @@ fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &Compile
 fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) {
     let passes = came && waiting.fork.is_goto && note_return(ways);
     let came = came && !waiting.fork.is_goto;
-    let end = if came { mark(ways) } else { Mark::None };
-    set_mark(ways, join_marks(waiting.fork.mark, end));
+    let end = if came { rule::mark(ways) } else { Mark::None };
+    let met = meetings::join(&mut ways.meetings, waiting.fork.mark, end);
+    rule::set_mark(ways, met);
     ways.aside = waiting.fork.aside || passes;
     frame::go_back(ways.walk, waiting);
     if waiting.fork.next > 0 {
@@ -371,7 +181,7 @@ fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) 
 fn note_policy<R>(ways: &mut Ways<R>, mark: Mark) {
     clear_end(ways);
     if frame::end_by_policy(ways.walk, ways.base) == RuleVerdict::Accept {
-        ways.accepted = join_marks(ways.accepted, mark);
+        ways.accepted = meetings::join(&mut ways.meetings, ways.accepted, mark);
         ways.accepts = true;
     }
 }
@@ -379,7 +189,9 @@ fn note_policy<R>(ways: &mut Ways<R>, mark: Mark) {
 /// Ends a way at the end of the current chain. Returns false if the base chain is finished.
 fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     let Some(waiting) = ways.walk.stack.pop() else {
-        note_policy(ways, join_marks(ways.returned, mark(ways)));
+        let mark = rule::mark(ways);
+        let met = meetings::join(&mut ways.meetings, ways.returned, mark);
+        note_policy(ways, met);
         return false;
     };
     resume(ways, &waiting, true);
@@ -429,12 +241,12 @@ fn follow<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule
             let aside = ways.aside;
             frame::remember(ways.walk, number, Fork { aside, ..NO_FORK });
             ways.walk.way += 1;
-            frame::enter_newly(ways.walk, target.chain);
+            enter(ways, target.chain);
             true
         }
         RuleVerdict::Goto => {
             ways.walk.way += 1;
-            frame::enter_newly(ways.walk, target.chain);
+            enter(ways, target.chain);
             true
         }
     }
@@ -458,14 +270,16 @@ fn record<R: DecideRecorder>(
 fn go_past<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) {
     let target = target(ways, rule);
     let past = match ways.before {
-        Mark::None => mark(ways),
+        Mark::None => rule::mark(ways),
         before => before,
     };
     if target.verdict == RuleVerdict::Continue {
-        set_mark(ways, join_marks(past, mark(ways)));
+        let mark = rule::mark(ways);
+        let met = meetings::join(&mut ways.meetings, past, mark);
+        rule::set_mark(ways, met);
         note_leads(ways, number, rule, 0);
     } else if !note_lead(ways, number, target, 0, past) {
-        set_mark(ways, past);
+        rule::set_mark(ways, past);
     }
 }
 
@@ -475,15 +289,17 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
     let Some(rule) = ways.walk.policy.compiled.rules.get(number as usize) else {
         return true;
     };
-    let aside = is_aside(ways);
+    let aside = rule::is_aside(ways);
     let mut read = Read::default();
-    let holds = try_rule(ways, rule, from, &mut read);
-    if R::LISTENS && is_new {
+    let holds = rule::evaluate(ways, rule, from, &mut read);
+    if R::LISTENS && is_new && !ways.meetings.is_choosing {
         record(ways, number, rule, holds, aside);
     }
     match holds {
         Holds::No => {
-            set_mark(ways, join_marks(ways.before, mark(ways)));
+            let mark = rule::mark(ways);
+            let met = meetings::join(&mut ways.meetings, ways.before, mark);
+            rule::set_mark(ways, met);
             true
         }
         Holds::Yes => follow(ways, number, rule),
@@ -515,7 +331,7 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
         None => {
             ways.walk.stack.clear();
             ways.walk.way = 0;
-            frame::enter_newly(ways.walk, base);
+            enter(ways, base);
         }
     }
     while goes_on {
@@ -524,8 +340,73 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
             None => end_chain(ways),
         };
     }
-    set_mark(ways, ways.accepted);
+    rule::set_mark(ways, ways.accepted);
     ways.accepts
+}
+
+/// Place at which the evaluation of several ways begins.
+struct Start<'a> {
+    frame: Frame<'a>,
+    stack: ArrayVec<Waiting, WAY_MAX>,
+    /// Rule of which it is unknown whether it holds, and its first unknown statement.
+    rule: u32,
+    stuck: u32,
+    way: u32,
+    mark: Mark,
+}
+
+/// Evaluates base chains from a place on. Returns true if each has a way that accepts the packet.
+/// - bases: current base chain and the later ones.
+fn walk_bases<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, bases: &[u32]) -> bool {
+    let mut stuck = Some(rule);
+    clear_end(ways);
+    bases
+        .iter()
+        .all(|&base| walk_base(ways, base, stuck.take()))
+}
+
+/// Returns true if the packet is accepted with one of the marks at each meeting; otherwise the outcome is that of the
+/// last choice.
+fn is_accepted<'a, R: DecideRecorder>(
+    ways: &mut Ways<'_, 'a, R>,
+    start: &Start<'a>,
+    bases: &[u32],
+) -> bool {
+    meetings::choose(&mut ways.meetings);
+    loop {
+        let walk = &mut *ways.walk;
+        walk.frame = start.frame.clone();
+        walk.stack = start.stack.clone();
+        (walk.stuck, walk.way) = (start.stuck, start.way);
+        rule::set_mark(ways, start.mark);
+        if walk_bases(ways, start.rule, bases) {
+            return true;
+        }
+        if !meetings::choose_again(&mut ways.meetings) {
+            return false;
+        }
+    }
+}
+
+/// Evaluates base chains whose rules read the mark, from the current place on. Returns true if the packet is accepted.
+/// - bases: current base chain and the later ones.
+#[inline(never)]
+fn walk_marked<R: DecideRecorder>(ways: &mut Ways<R>, bases: &[u32]) -> bool {
+    let start = Start {
+        frame: ways.walk.frame.clone(),
+        stack: ways.walk.stack.clone(),
+        rule: ways.walk.outcome.rule,
+        stuck: ways.walk.stuck,
+        way: ways.walk.way,
+        mark: rule::mark(ways),
+    };
+    if !walk_bases(ways, start.rule, bases) {
+        return false;
+    }
+    let read = ways.read;
+    let accepts = ways.meetings.count == 0 || is_accepted(ways, &start, bases);
+    ways.read = read;
+    accepts
 }
 
 /// Continues from a rule of which it is unknown whether it holds, to the end of the base chains, and fills in the
@@ -538,7 +419,6 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
 pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, bases: &[u32]) {
     let names = walk.input.names.map(|names| names.state);
     let waits = names == Some(NamesState::Undecided);
-    let mut stuck = Some(walk.outcome.rule);
     let mut ways = Ways {
         walk,
         truncated_open: settings.truncated_open,
@@ -554,16 +434,21 @@ pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, b
         accepted: Mark::None,
         returned: Mark::None,
         before: Mark::None,
+        meetings: Meetings::default(),
         read: Read::default(),
         statement: 0,
         why: DecideWhy::Held,
     };
-    clear_end(&mut ways);
-    for &base in bases {
-        if !walk_base(&mut ways, base, stuck.take()) {
-            return;
+    let reads_mark = ways.walk.policy.compiled.wanted & fields::bit(Field::MetaMark) != 0;
+    let accepts = match reads_mark {
+        true => walk_marked(&mut ways, bases),
+        false => {
+            let rule = ways.walk.outcome.rule;
+            walk_bases(&mut ways, rule, bases)
         }
+    };
+    if accepts {
+        let read = ways.read;
+        end_open(&mut ways, read, true);
     }
-    let read = ways.read;
-    end_open(&mut ways, read, true);
 }

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A rule that may read unknown values: whether it holds on a way, and its effects.
+#ifndef ENGINE_RULE_H
+#define ENGINE_RULE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/compiled.h"
+#include "engine/frame.h"
+#include "engine/meetings.h"
+#include "engine/types.h"
+
+/// Whether a rule holds.
+enum rule_holds {
+    RULE_HOLDS_NO,
+    RULE_HOLDS_MAY,
+    RULE_HOLDS_YES,
+    RULE_HOLDS_CLOSED, // the rule may hold, but a packet with these unknown values must not pass
+};
+
+/// Flags for the kinds of unknown values: true if the result of a rule depends on a value of this
+/// kind.
+struct rule_read {
+    bool beyond; // true for fields beyond the captured bytes
+    bool names;
+};
+
+/// State of a walk along several ways.
+struct ways {
+    struct walk *walk;
+    // Whether a packet may pass where a rule reads a field beyond the captured bytes, or an unknown
+    // name.
+    bool truncated_open;
+    bool unknown_open;
+    bool waits;    // true if the names may still arrive
+    uint32_t base; // current base chain
+    bool accepts;  // true if a way through the base chain accepts the packet
+    bool returns;  // true if a way reaches the end of the base chain
+    bool aside; // true until the current chain ends, if the packet may be accepted on another way
+    // Mark on the ways that the base chain accepts, and on those that reach its end before the last
+    // one.
+    struct frame_mark accepted, returned;
+    // Mark before the first statement that sets it only if the current rule holds.
+    struct frame_mark before;
+    struct meetings meetings;
+    struct rule_read read; // unknown values that the rules so far have read
+    // First statement of the current rule whose result is unknown, and the reason.
+    uint32_t statement;
+    enum decide_why why;
+};
+
+/// Returns true if the current effects would happen on some ways only.
+bool rule_is_aside(const struct ways *ways);
+
+/// Returns the mark on the current way.
+struct frame_mark rule_mark(const struct ways *ways);
+
+/// Sets the mark on the current way, but not the packet's.
+void rule_set_mark(struct ways *ways, struct frame_mark mark);
+
+/// Returns whether a rule holds from a statement on; executes its effects.
+/// - read: out: unknown values that decide it.
+enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule, uint32_t from,
+                              struct rule_read *read);
+
+#endif
