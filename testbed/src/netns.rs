@@ -8,6 +8,7 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::os::fd::{AsFd, AsRawFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::thread;
@@ -17,6 +18,7 @@ use nix::errno::Errno;
 use nix::sched::{setns, unshare, CloneFlags};
 use nix::sys::socket::{socket, AddressFamily, SockFlag, SockType};
 
+use crate::proc;
 use crate::skip::skip;
 use crate::wait::{until, PATIENCE};
 
@@ -112,6 +114,16 @@ impl Namespace {
         // SAFETY: between fork and exec the closure makes two system calls and allocates nothing.
         unsafe { command.pre_exec(enter) };
         command
+    }
+
+    /// Returns the processes whose first thread is in the namespace, without zombies.
+    pub fn processes(&self) -> anyhow::Result<Vec<u32>> {
+        let own = fs::metadata(self.path())?.ino();
+        let is_inside = |pid: &u32| {
+            let namespace = fs::metadata(format!("/proc/{pid}/ns/net"));
+            namespace.is_ok_and(|namespace| namespace.ino() == own)
+        };
+        Ok(proc::processes().into_iter().filter(is_inside).collect())
     }
 
     /// Returns a path by which `ip` names the namespace, for as long as this value lives.

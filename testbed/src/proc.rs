@@ -100,7 +100,7 @@ pub fn is_traced(pid: u32) -> bool {
 }
 
 /// Returns all visible processes.
-fn processes() -> Vec<u32> {
+pub fn processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.collect()

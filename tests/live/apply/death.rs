@@ -13,20 +13,20 @@ pub const ROWS: &[Row] = &[
     ("stopped-in-the-middle", stopped_in_the_middle),
 ];
 
-/// System calls before which an apply is killed, one group after another: renaming files, writing files, starting
+/// System calls before which a command is killed, one group after another: renaming files, writing files, starting
 /// programs.
 const STEPS: [&str; 3] = ["rename", "fsync", SPAWN];
 const SPAWN: &str = "clone,clone3,fork,vfork";
 const WAIT: &str = "wait4,waitid";
-/// Number that exceeds that of the calls in an apply.
-const CALLS_MAX: u32 = 100;
+/// Number that exceeds that of the calls in a command.
+pub const CALLS_MAX: u32 = 100;
 
-/// Applies a policy, and kills fwctl at its nth system call of a kind. Returns true if fwctl was killed.
-fn kill_in(place: &Place, policy: &str, call: &str, nth: u32) -> anyhow::Result<bool> {
+/// Runs fwctl, and kills it at its nth system call of a kind. Returns true if fwctl was killed.
+pub fn kill_in(place: &Place, arguments: &[&str], call: &str, nth: u32) -> anyhow::Result<bool> {
     let inject = format!("inject={call}:signal=KILL:when={nth}");
     let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", &inject];
-    let mut apply = place.command_under(&wrapper, &["apply", "--confirm", "1", policy]);
-    let output = apply.output().context("strace")?;
+    let mut command = place.command_under(&wrapper, arguments);
+    let output = command.output().context("strace")?;
     Ok(output.status.signal().is_some())
 }
 
@@ -48,7 +48,7 @@ pub fn kill_everywhere(
     for call in STEPS {
         let mut kills = 0;
         for nth in 1..CALLS_MAX {
-            let is_killed = kill_in(place, other, call, nth)?;
+            let is_killed = kill_in(place, &["apply", "--confirm", "1", other], call, nth)?;
             kills += u32::from(is_killed);
             // If fwctl is killed before it starts the timer, no process waits for the deadline, and no rules are
             // loaded. The next command then reverts the generation.

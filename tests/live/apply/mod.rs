@@ -12,6 +12,7 @@ mod names;
 mod place;
 mod queues;
 mod refusal;
+mod restart;
 mod way;
 
 /// Returns all cases of the part.
@@ -26,6 +27,7 @@ pub fn cases() -> Vec<Case> {
         queues::ROWS,
         init::ROWS,
         learned::ROWS,
+        restart::ROWS,
     ]
     .concat();
     let case = |(name, body): place::Row| Case::new(name, body);

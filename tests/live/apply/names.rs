@@ -29,7 +29,7 @@ pub const ROWS: &[Row] = &[
     ("lists-that-give-little", little_of_lists),
 ];
 
-const NAMES: &str = r#"table inet host {
+pub const NAMES: &str = r#"table inet host {
 	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
 	chain input {
 		type filter hook input priority filter; policy accept;
@@ -39,7 +39,7 @@ const NAMES: &str = r#"table inet host {
 }
 "#;
 /// Policy with another name, and with so many classes (sets of name matches) that it uses other mark bits.
-const OTHER_NAMES: &str = r#"table inet host {
+pub const OTHER_NAMES: &str = r#"table inet host {
 	chain input {
 		type filter hook input priority filter; policy accept;
 		http host "other.example" counter drop
@@ -75,7 +75,7 @@ fn check_rules(place: &Place, before: &str) -> anyhow::Result<()> {
 }
 
 /// Returns true if a request for a host name reaches a server in the namespace.
-fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
+pub fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
     place.namespace.enter(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         // Without an answer to the SYN, no packet passes.

@@ -12,7 +12,6 @@ use testbed::frames::{hardware_address, Link};
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use testbed::place::{namespace, restore, run};
 use testbed::traffic::{udp_client_to, VAIN};
-use testbed::wait::PATIENCE;
 
 use super::policy::PolicyFile;
 use super::{Row, Subject};
