@@ -9,7 +9,7 @@
 static const struct set_target NOWHERE = {.verdict = POLICY_CONTINUE};
 
 bool rule_is_aside(const struct ways *ways) {
-    return ways->aside || ways->accepts || ways->meetings.is_choosing;
+    return ways->aside || ways->accepts || ways->joins.is_choosing;
 }
 
 /// Returns true if the --fail modes accept packets of which a rule reads these unknown values.

@@ -8,7 +8,7 @@
 
 #include "engine/compiled.h"
 #include "engine/frame.h"
-#include "engine/meetings.h"
+#include "engine/join.h"
 #include "engine/types.h"
 
 /// Whether a rule holds.
@@ -43,7 +43,7 @@ struct ways {
     struct frame_mark accepted, returned;
     // Mark before the first statement that sets it only if the current rule holds.
     struct frame_mark before;
-    struct meetings meetings;
+    struct join_points joins;
     struct rule_read read; // unknown values that the rules so far have read
     // First statement of the current rule whose result is unknown, and the reason.
     uint32_t statement;

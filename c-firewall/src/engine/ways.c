@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "engine/fields.h"
+#include "engine/join.h"
 #include "engine/matches.h"
-#include "engine/meetings.h"
 #include "engine/rule.h"
 #include "engine/set.h"
 #include "engine/statement.h"
@@ -81,20 +81,20 @@ static bool note_return(struct ways *ways) {
     }
     if (jump > 0)
         end = &walk->stack[jump - 1].fork.mark;
-    *end = meetings_join(&ways->meetings, *end, rule_mark(ways));
+    *end = join_marks(&ways->joins, *end, rule_mark(ways));
     ways->returns |= jump == 0;
     return accepts;
 }
 
 /// Records that a way through the base chain accepts the packet.
 static void note_accept(struct ways *ways) {
-    ways->accepted = meetings_join(&ways->meetings, ways->accepted, rule_mark(ways));
+    ways->accepted = join_marks(&ways->joins, ways->accepted, rule_mark(ways));
     ways->accepts = true;
 }
 
 /// Enters a chain at its first rule.
 static void enter(struct ways *ways, uint32_t chain) {
-    if (ways->meetings.is_choosing)
+    if (ways->joins.is_choosing)
         frame_enter(ways->walk, chain);
     else
         frame_enter_newly(ways->walk, chain);
@@ -150,7 +150,7 @@ static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
     const struct frame_mark end =
         came && !waiting.fork.is_goto ? rule_mark(ways) : (struct frame_mark){0};
 
-    rule_set_mark(ways, meetings_join(&ways->meetings, waiting.fork.mark, end));
+    rule_set_mark(ways, join_marks(&ways->joins, waiting.fork.mark, end));
     ways->aside = waiting.fork.aside || passes;
     frame_go_back(ways->walk, &waiting);
     if (waiting.fork.next > 0)
@@ -162,7 +162,7 @@ static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
 static void note_policy(struct ways *ways, struct frame_mark mark) {
     clear_end(ways);
     if (frame_end_by_policy(ways->walk, ways->base) == POLICY_ACCEPT) {
-        ways->accepted = meetings_join(&ways->meetings, ways->accepted, mark);
+        ways->accepted = join_marks(&ways->joins, ways->accepted, mark);
         ways->accepts = true;
     }
 }
@@ -170,7 +170,7 @@ static void note_policy(struct ways *ways, struct frame_mark mark) {
 /// Ends a way at the end of the current chain. Returns false if the base chain is finished.
 static bool end_chain(struct ways *ways) {
     if (ways->walk->depth == 0) {
-        note_policy(ways, meetings_join(&ways->meetings, ways->returned, rule_mark(ways)));
+        note_policy(ways, join_marks(&ways->joins, ways->returned, rule_mark(ways)));
         return false;
     }
     resume(ways, ways->walk->stack[--ways->walk->depth], true);
@@ -249,7 +249,7 @@ static void go_past(struct ways *ways, uint32_t number, const struct compile_rul
         ways->before.state == FRAME_MARK_NONE ? rule_mark(ways) : ways->before;
 
     if (leads_to.verdict == POLICY_CONTINUE) {
-        rule_set_mark(ways, meetings_join(&ways->meetings, past, rule_mark(ways)));
+        rule_set_mark(ways, join_marks(&ways->joins, past, rule_mark(ways)));
         note_leads(ways, number, rule, 0);
     } else if (!note_lead(ways, number, leads_to, 0, past)) {
         rule_set_mark(ways, past);
@@ -264,11 +264,11 @@ static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is
     struct rule_read read = {0};
     const enum rule_holds holds = rule_evaluate(ways, rule, from, &read);
 
-    if (ways->walk->recorder && is_new && !ways->meetings.is_choosing)
+    if (ways->walk->recorder && is_new && !ways->joins.is_choosing)
         record(ways, number, rule, holds, aside);
     switch (holds) {
     case RULE_HOLDS_NO:
-        rule_set_mark(ways, meetings_join(&ways->meetings, ways->before, rule_mark(ways)));
+        rule_set_mark(ways, join_marks(&ways->joins, ways->before, rule_mark(ways)));
         return true;
     case RULE_HOLDS_YES:
         return follow(ways, number, rule);
@@ -335,12 +335,12 @@ static bool walk_bases(struct ways *ways, uint32_t rule, struct compile_bases ba
     return true;
 }
 
-/// Returns true if the packet is accepted with one of the marks at each meeting; otherwise the
+/// Returns true if the packet is accepted with one of the marks at each join point; otherwise the
 /// outcome is that of the last choice.
 static bool is_accepted(struct ways *ways, const struct start *start, struct compile_bases bases) {
     struct walk *walk = ways->walk;
 
-    meetings_choose(&ways->meetings);
+    join_choose(&ways->joins);
     do {
         walk->frame = start->frame;
         walk->depth = start->depth;
@@ -350,7 +350,7 @@ static bool is_accepted(struct ways *ways, const struct start *start, struct com
         rule_set_mark(ways, start->mark);
         if (walk_bases(ways, start->rule, bases))
             return true;
-    } while (meetings_choose_again(&ways->meetings));
+    } while (join_choose_again(&ways->joins));
     return false;
 }
 
@@ -373,7 +373,7 @@ __attribute__((noinline)) static bool walk_marked(struct ways *ways, struct comp
     if (!walk_bases(ways, start.rule, bases))
         return false;
     read = ways->read;
-    accepts = ways->meetings.count == 0 || is_accepted(ways, &start, bases);
+    accepts = ways->joins.count == 0 || is_accepted(ways, &start, bases);
     ways->read = read;
     return accepts;
 }

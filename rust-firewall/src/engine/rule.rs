@@ -5,8 +5,8 @@
 use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
 use crate::engine::fields;
 use crate::engine::frame::{Mark, Walk};
+use crate::engine::join::JoinPoints;
 use crate::engine::matches::{self, Match};
-use crate::engine::meetings::Meetings;
 use crate::engine::set::SetTarget;
 use crate::engine::statement;
 use crate::engine::types::DecideWhy;
@@ -56,7 +56,7 @@ pub struct Ways<'w, 'a, R> {
     pub returned: Mark,
     /// Mark before the first statement that sets it only if the current rule holds.
     pub before: Mark,
-    pub meetings: Meetings,
+    pub joins: JoinPoints,
     /// Unknown values that the rules so far have read.
     pub read: Read,
     /// First statement of the current rule whose result is unknown, and the reason.
@@ -66,7 +66,7 @@ pub struct Ways<'w, 'a, R> {
 
 /// Returns true if the current effects would happen on some ways only.
 pub fn is_aside<R>(ways: &Ways<R>) -> bool {
-    ways.aside || ways.accepts || ways.meetings.is_choosing
+    ways.aside || ways.accepts || ways.joins.is_choosing
 }
 
 /// Returns true if the --fail modes accept packets of which a rule reads these unknown values.

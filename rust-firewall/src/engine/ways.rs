@@ -13,8 +13,8 @@ use arrayvec::ArrayVec;
 use crate::engine::compiled::{CompileOp, CompileRule};
 use crate::engine::fields;
 use crate::engine::frame::{self, Fork, Frame, Mark, Waiting, Walk, NO_FORK};
+use crate::engine::join::{self, JoinPoints};
 use crate::engine::matches::{self, Match};
-use crate::engine::meetings::{self, Meetings};
 use crate::engine::rule::{self, Holds, Read, Ways};
 use crate::engine::set::SetTarget;
 use crate::engine::statement;
@@ -97,7 +97,7 @@ fn note_return<R>(ways: &mut Ways<R>) -> bool {
         Some(waiting) => &mut waiting.fork.mark,
         None => &mut ways.returned,
     };
-    *end = meetings::join(&mut ways.meetings, *end, mark);
+    *end = join::marks(&mut ways.joins, *end, mark);
     ways.returns |= jump.is_none();
     accepts
 }
@@ -105,13 +105,13 @@ fn note_return<R>(ways: &mut Ways<R>) -> bool {
 /// Records that a way through the base chain accepts the packet.
 fn note_accept<R>(ways: &mut Ways<R>) {
     let mark = rule::mark(ways);
-    ways.accepted = meetings::join(&mut ways.meetings, ways.accepted, mark);
+    ways.accepted = join::marks(&mut ways.joins, ways.accepted, mark);
     ways.accepts = true;
 }
 
 /// Enters a chain at its first rule.
 fn enter<R: DecideRecorder>(ways: &mut Ways<R>, chain: u32) {
-    match ways.meetings.is_choosing {
+    match ways.joins.is_choosing {
         true => frame::enter(ways.walk, chain),
         false => frame::enter_newly(ways.walk, chain),
     }
@@ -165,7 +165,7 @@ fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) 
     let passes = came && waiting.fork.is_goto && note_return(ways);
     let came = came && !waiting.fork.is_goto;
     let end = if came { rule::mark(ways) } else { Mark::None };
-    let met = meetings::join(&mut ways.meetings, waiting.fork.mark, end);
+    let met = join::marks(&mut ways.joins, waiting.fork.mark, end);
     rule::set_mark(ways, met);
     ways.aside = waiting.fork.aside || passes;
     frame::go_back(ways.walk, waiting);
@@ -181,7 +181,7 @@ fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) 
 fn note_policy<R>(ways: &mut Ways<R>, mark: Mark) {
     clear_end(ways);
     if frame::end_by_policy(ways.walk, ways.base) == RuleVerdict::Accept {
-        ways.accepted = meetings::join(&mut ways.meetings, ways.accepted, mark);
+        ways.accepted = join::marks(&mut ways.joins, ways.accepted, mark);
         ways.accepts = true;
     }
 }
@@ -190,7 +190,7 @@ fn note_policy<R>(ways: &mut Ways<R>, mark: Mark) {
 fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     let Some(waiting) = ways.walk.stack.pop() else {
         let mark = rule::mark(ways);
-        let met = meetings::join(&mut ways.meetings, ways.returned, mark);
+        let met = join::marks(&mut ways.joins, ways.returned, mark);
         note_policy(ways, met);
         return false;
     };
@@ -275,7 +275,7 @@ fn go_past<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRul
     };
     if target.verdict == RuleVerdict::Continue {
         let mark = rule::mark(ways);
-        let met = meetings::join(&mut ways.meetings, past, mark);
+        let met = join::marks(&mut ways.joins, past, mark);
         rule::set_mark(ways, met);
         note_leads(ways, number, rule, 0);
     } else if !note_lead(ways, number, target, 0, past) {
@@ -292,13 +292,13 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
     let aside = rule::is_aside(ways);
     let mut read = Read::default();
     let holds = rule::evaluate(ways, rule, from, &mut read);
-    if R::LISTENS && is_new && !ways.meetings.is_choosing {
+    if R::LISTENS && is_new && !ways.joins.is_choosing {
         record(ways, number, rule, holds, aside);
     }
     match holds {
         Holds::No => {
             let mark = rule::mark(ways);
-            let met = meetings::join(&mut ways.meetings, ways.before, mark);
+            let met = join::marks(&mut ways.joins, ways.before, mark);
             rule::set_mark(ways, met);
             true
         }
@@ -365,14 +365,14 @@ fn walk_bases<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, bases: &[u32]) -
         .all(|&base| walk_base(ways, base, stuck.take()))
 }
 
-/// Returns true if the packet is accepted with one of the marks at each meeting; otherwise the outcome is that of the
+/// Returns true if the packet is accepted with one of the marks at each join point; otherwise the outcome is that of the
 /// last choice.
 fn is_accepted<'a, R: DecideRecorder>(
     ways: &mut Ways<'_, 'a, R>,
     start: &Start<'a>,
     bases: &[u32],
 ) -> bool {
-    meetings::choose(&mut ways.meetings);
+    join::choose(&mut ways.joins);
     loop {
         let walk = &mut *ways.walk;
         walk.frame = start.frame.clone();
@@ -382,7 +382,7 @@ fn is_accepted<'a, R: DecideRecorder>(
         if walk_bases(ways, start.rule, bases) {
             return true;
         }
-        if !meetings::choose_again(&mut ways.meetings) {
+        if !join::choose_again(&mut ways.joins) {
             return false;
         }
     }
@@ -404,7 +404,7 @@ fn walk_marked<R: DecideRecorder>(ways: &mut Ways<R>, bases: &[u32]) -> bool {
         return false;
     }
     let read = ways.read;
-    let accepts = ways.meetings.count == 0 || is_accepted(ways, &start, bases);
+    let accepts = ways.joins.count == 0 || is_accepted(ways, &start, bases);
     ways.read = read;
     accepts
 }
@@ -434,7 +434,7 @@ pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, b
         accepted: Mark::None,
         returned: Mark::None,
         before: Mark::None,
-        meetings: Meetings::default(),
+        joins: JoinPoints::default(),
         read: Read::default(),
         statement: 0,
         why: DecideWhy::Held,
