@@ -77,9 +77,11 @@ print_headers() {
         rm -rf "$folder" "$new"
         mkdir -p "$new"
         local packages=("linux-headers-$kernel_version=$version")
-        for package in $(depends_of "linux-headers-$kernel_version" '^linux-\(headers\|kbuild\)'); do
+        for package in $(depends_of "linux-headers-$kernel_version" '^linux-headers'); do
             packages+=("$package=$version")
         done
+        # The headers depend on its version or a later one.
+        mapfile -t -O ${#packages[@]} packages < <(depends_of "linux-headers-$kernel_version" '^linux-kbuild')
         unpack "$new" "${packages[@]}"
         # The headers' Makefile and links refer to each other by the paths of an installed package.
         find "$new/usr" -type l -lname '/usr/*' -printf '%p %l\n' | while read -r link target; do
