@@ -21,9 +21,10 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// System calls that change the files that a restart leaves. fwctl is killed before each of them.
+/// System call that puts a written file in its place. fwctl is killed before each.
 const RENAME: &str = "rename";
-const OTHERS: &str = "unlink,unlinkat,rmdir,mkdir";
+/// The other system calls that change which files a restart leaves.
+const CREATE_OR_REMOVE: &str = "unlink,unlinkat,rmdir,mkdir";
 
 /// Command whose steps are tried.
 struct Tried {
@@ -176,7 +177,8 @@ fn look_at_rules(place: &Place) -> anyhow::Result<String> {
 }
 
 fn restarted_at_every_step() -> anyhow::Result<()> {
-    Scene::new(Place::new()?, POLICY, OTHER_POLICY, look_at_rules)?.try_all(&[RENAME, OTHERS])
+    Scene::new(Place::new()?, POLICY, OTHER_POLICY, look_at_rules)?
+        .try_all(&[RENAME, CREATE_OR_REMOVE])
 }
 
 /// Returns the tables in the kernel, and for each of two names whether it passes.
