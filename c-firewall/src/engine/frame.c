@@ -24,7 +24,7 @@ static void add_candidates(struct walk *walk, const struct compile_index *index)
                  candidates->starts[list + 1] - candidates->starts[list]);
 }
 
-void frame_enter(struct walk *walk, uint32_t chain) {
+static void enter(struct walk *walk, uint32_t chain) {
     const struct compile_finder *finder = &walk->compiled->chains[chain].finders[walk->reach];
 
     walk->frame.chain = chain;
@@ -35,7 +35,7 @@ void frame_enter(struct walk *walk, uint32_t chain) {
 }
 
 void frame_enter_newly(struct walk *walk, uint32_t chain) {
-    frame_enter(walk, chain);
+    enter(walk, chain);
     if (walk->recorder)
         walk->recorder->chain(walk->recorder->context, walk->compiled->chains[chain].place,
                               walk->way);
@@ -72,7 +72,7 @@ uint32_t frame_next_rule(struct frame *frame) {
 
 void frame_go_back(struct walk *walk, const struct frame_waiting *waiting) {
     walk->way = waiting->way;
-    frame_enter(walk, waiting->chain);
+    enter(walk, waiting->chain);
     for (uint32_t i = 0; i < walk->frame.count; i++)
         skip(&walk->frame.lists[i], waiting->rule);
 }

@@ -10,6 +10,7 @@
 #include "engine/compiled.h"
 #include "engine/fields.h"
 #include "engine/flow.h"
+#include "engine/marks.h"
 #include "engine/types.h"
 
 enum {
@@ -32,18 +33,6 @@ struct frame {
     struct frame_list lists[FRAME_LISTS_MAX];
 };
 
-enum frame_mark_state {
-    FRAME_MARK_NONE,  // no way has come there yet
-    FRAME_MARK_KNOWN, // all ways that have come there have this mark
-    FRAME_MARK_UNKNOWN,
-};
-
-/// Mark of a packet at a place where ways meet.
-struct frame_mark {
-    enum frame_mark_state state;
-    uint32_t value; // 0 unless known
-};
-
 /// State of a walk along several ways, for a rule that led to another chain. All 0 for a rule that
 /// certainly leads there.
 struct frame_fork {
@@ -54,9 +43,9 @@ struct frame_fork {
     bool is_goto;
     bool aside;    // true if, after the rule, the packet may be accepted on another way
     uint32_t next; // index of the next possible target of the rule's verdict map; 0 = none
-    // Mark on the ways that continue after the rule, apart from the way through the end of the
-    // other chain.
-    struct frame_mark mark;
+    // Marks on the ways that continue after the rule, apart from the way through the end of the
+    // other chain, and on those on which the rule holds.
+    mark_set marks, held;
 };
 
 /// Place to return to: the rule after the one that led to another chain.
@@ -83,9 +72,6 @@ struct walk {
     uint32_t depth; // number of entries in stack
     struct frame_waiting stack[POLICY_WAY_MAX];
 };
-
-/// Enters a chain at its first rule.
-void frame_enter(struct walk *walk, uint32_t chain);
 
 /// Enters a chain at its first rule, and reports it.
 void frame_enter_newly(struct walk *walk, uint32_t chain);

@@ -8,42 +8,41 @@
 
 static const struct set_target NOWHERE = {.verdict = POLICY_CONTINUE};
 
-bool rule_is_aside(const struct ways *ways) {
-    return ways->aside || ways->accepts || ways->joins.is_choosing;
-}
+bool rule_is_aside(const struct ways *ways) { return ways->aside || ways->accepts; }
 
 /// Returns true if the --fail modes accept packets of which a rule reads these unknown values.
 static bool is_open(const struct ways *ways, struct rule_read read) {
     return (!read.beyond || ways->truncated_open) && (!read.names || ways->unknown_open);
 }
 
-struct frame_mark rule_mark(const struct ways *ways) {
-    const struct fields *fields = &ways->walk->fields;
-
-    if (!fields_is_present(fields, POLICY_META_MARK))
-        return (struct frame_mark){.state = FRAME_MARK_UNKNOWN};
-    return (struct frame_mark){FRAME_MARK_KNOWN, fields->narrow[POLICY_META_MARK]};
-}
-
-void rule_set_mark(struct ways *ways, struct frame_mark mark) {
+/// Shows the marks on the current ways to statements: the mark if there is one, and the packet's
+/// otherwise.
+static void show_marks(struct ways *ways) {
     struct fields *fields = &ways->walk->fields;
+    uint32_t value = ways->walk->outcome->mark;
 
-    if (mark.state == FRAME_MARK_KNOWN) {
+    if (marks_value(ways->values, ways->marks, &value)) {
         fields->present |= FIELDS_BIT(POLICY_META_MARK);
-        fields->narrow[POLICY_META_MARK] = mark.value;
-        return;
+    } else {
+        fields->present &= ~FIELDS_BIT(POLICY_META_MARK);
+        fields->unknown |= FIELDS_BIT(POLICY_META_MARK);
     }
-    fields->present &= ~FIELDS_BIT(POLICY_META_MARK);
-    fields->unknown |= FIELDS_BIT(POLICY_META_MARK);
+    fields->narrow[POLICY_META_MARK] = value;
 }
 
-/// Sets the mark on the current way by a statement.
-/// - may: true if the statement is executed only if the rule holds; then the mark before it is
-/// stored.
-static void change_mark(struct ways *ways, bool may, struct frame_mark to) {
-    if (may && ways->before.state == FRAME_MARK_NONE)
-        ways->before = rule_mark(ways);
-    rule_set_mark(ways, to);
+void rule_set_marks(struct ways *ways, mark_set marks) {
+    if (marks == ways->marks)
+        return;
+    ways->marks = marks;
+    show_marks(ways);
+}
+
+mark_set rule_together(const struct ways *ways, const struct compile_op *op, mark_set marks) {
+    const mark_set first = marks_first(marks);
+    const bool reads = marks != first &&
+                       (matches_looks_at(ways->walk->compiled, op) & FIELDS_BIT(POLICY_META_MARK));
+
+    return reads ? first : marks;
 }
 
 /// Records that it is unknown whether the current rule holds, because of one of its statements.
@@ -61,35 +60,43 @@ static void note_open(struct ways *ways, struct rule_read *read, uint32_t statem
     read->names |= (fields & names) != 0;
 }
 
-/// Evaluates a map that sets the mark on some ways only. Returns the reason why the rule ends
-/// there.
-static enum decide_why mark_map(struct ways *ways, const struct compile_op *op, bool may) {
+/// Executes a map that sets the mark; if its key is unknown, the mark may have any value of the
+/// map. Returns the reason why the rule ends there.
+/// - aside: true if the packet keeps its mark.
+static enum decide_why mark_map(struct ways *ways, const struct compile_op *op, bool aside) {
     const struct compiled *compiled = ways->walk->compiled;
+    const struct set *set = &compiled->sets[op->index];
+    struct set_target none = NOWHERE;
     uint32_t element;
     const enum match found = matches_find(compiled, &ways->walk->fields, op, &element);
+    mark_set marks = MARKS_NONE;
 
-    if (found == MATCH_FOUND)
-        change_mark(
-            ways, may,
-            (struct frame_mark){FRAME_MARK_KNOWN, compiled->sets[op->index].marks[element]});
+    switch (found) {
+    case MATCH_FOUND:
+        marks = marks_one(ways->values, set->marks[element]);
+        break;
+    case MATCH_BEYOND:
+    case MATCH_UNKNOWN:
+        marks = marks_all(ways->values, set->possible, set->possible_count);
+        break;
+    case MATCH_MISSING:
+    case MATCH_NOT:
+        return matches_why_not(found);
+    }
+    if (!aside)
+        statement_walk(ways->walk, op, &none);
+    ways->marks = marks;
+    show_marks(ways);
     return matches_why_not(found);
 }
 
-/// Returns the mark after a statement that keeps some of its bits and toggles others.
-static struct frame_mark changed_mark(const struct ways *ways, uint32_t keep, uint32_t toggle) {
-    struct frame_mark changed = rule_mark(ways);
-
-    if (changed.state == FRAME_MARK_KNOWN || keep == 0)
-        changed = (struct frame_mark){FRAME_MARK_KNOWN, (changed.value & keep) ^ toggle};
-    return changed;
-}
-
 /// Executes a statement that is no verdict. Returns the reason why the rule ends there.
-/// - may: true if the rule may hold; set by a limit or quota that may hold or not.
-static enum decide_why walk_statement(struct ways *ways, const struct compile_op *op, bool *may) {
-    const bool aside = *may || rule_is_aside(ways);
+/// - aside: true if it has no effects.
+/// - It and walk_marks are inlined, because two calls per statement would add a thirtieth to the
+///   instructions of a decision whose names are unknown.
+__attribute__((always_inline)) static inline enum decide_why
+walk_statement(struct ways *ways, const struct compile_op *op, bool aside) {
     struct set_target none = NOWHERE;
-    struct frame_mark changed;
 
     switch ((enum compile_kind)op->kind) {
     case COMPILE_COUNTER:
@@ -99,19 +106,70 @@ static enum decide_why walk_statement(struct ways *ways, const struct compile_op
     case COMPILE_QUOTA:
         if (!aside)
             return statement_walk(ways->walk, op, &none);
-        *may = true;
+        ways->past |= ways->marks;
         return DECIDE_HELD;
     case COMPILE_MARK:
-        changed = changed_mark(ways, op->mask, op->low);
+        ways->marks = marks_changed(ways->values, ways->marks, op->mask, op->low);
         if (!aside)
             statement_walk(ways->walk, op, &none);
-        change_mark(ways, *may, changed);
+        show_marks(ways);
         return DECIDE_HELD;
     case COMPILE_MARK_MAP:
-        return aside ? mark_map(ways, op, *may) : statement_walk(ways->walk, op, &none);
+        return mark_map(ways, op, aside);
     default:
         return statement_walk(ways->walk, op, &none);
     }
+}
+
+/// Executes a statement that is no verdict for the current marks. Returns the reason why the rule
+/// ends there.
+/// - aside: true if it has no effects.
+/// - read: out: unknown values that decide whether the rule holds.
+__attribute__((always_inline)) static inline enum decide_why walk_marks(struct ways *ways,
+                                                                        const struct compile_op *op,
+                                                                        uint32_t number, bool aside,
+                                                                        struct rule_read *read) {
+    const mark_set before = ways->marks;
+    const enum decide_why why = walk_statement(ways, op, aside);
+
+    if (why == DECIDE_BEYOND || why == DECIDE_UNKNOWN) {
+        note_open(ways, read, number, why, matches_looks_at(ways->walk->compiled, op));
+        ways->past |= before;
+    } else if (why != DECIDE_HELD) {
+        ways->fails |= before;
+        return why;
+    }
+    return DECIDE_HELD;
+}
+
+/// Executes a statement that reads the mark, for each of the marks. Returns the reason why the rule
+/// ends there on all ways.
+__attribute__((cold, noinline)) static enum decide_why
+walk_each(struct ways *ways, const struct compile_op *op, uint32_t number, struct rule_read *read) {
+    const mark_set before = ways->marks;
+    mark_set left = before, held = MARKS_NONE;
+    enum decide_why failed = DECIDE_HELD;
+
+    while (left != MARKS_NONE) {
+        const mark_set mark = marks_first(left);
+        enum decide_why why;
+
+        left &= ~mark;
+        rule_set_marks(ways, mark);
+        why = walk_marks(ways, op, number, true, read);
+        if (why == DECIDE_HELD)
+            held |= ways->marks;
+        else
+            failed = why;
+    }
+    if (held == MARKS_NONE) {
+        rule_set_marks(ways, before);
+        return failed;
+    }
+    if (failed != DECIDE_HELD)
+        note_open(ways, read, number, DECIDE_UNKNOWN, 0);
+    rule_set_marks(ways, held);
+    return DECIDE_HELD;
 }
 
 /// Returns whether a rule holds that has read unknown values with which no packet may pass, before
@@ -124,6 +182,7 @@ static enum rule_holds closed(struct ways *ways, const struct compile_op *op, ui
         return RULE_HOLDS_CLOSED;
     ways->statement = number;
     ways->why = why;
+    ways->fails |= ways->marks;
     return RULE_HOLDS_NO;
 }
 
@@ -131,14 +190,17 @@ enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule
                               struct rule_read *read) {
     const struct compile_op *ops = statement_ops(ways->walk, rule);
     const enum decide_why needs = statement_meets(ways->walk, rule->needs);
-    bool may = needs == DECIDE_BEYOND;
 
     ways->statement = needs == DECIDE_HELD ? rule->count : 0;
     ways->why = needs;
-    ways->before = (struct frame_mark){0};
-    if (needs != DECIDE_HELD && needs != DECIDE_BEYOND)
+    ways->past = ways->fails = MARKS_NONE;
+    if (needs == DECIDE_BEYOND) {
+        read->beyond = true;
+        ways->past = ways->marks;
+    } else if (needs != DECIDE_HELD) {
+        ways->fails = ways->marks;
         return RULE_HOLDS_NO;
-    read->beyond |= may;
+    }
     for (uint32_t i = from; i < rule->count; i++) {
         enum decide_why why;
 
@@ -146,13 +208,12 @@ enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule
             return closed(ways, &ops[i], i);
         if (ops[i].kind == COMPILE_VERDICT || ops[i].kind == COMPILE_REJECT)
             break;
-        why = walk_statement(ways, &ops[i], &may);
-        if (why == DECIDE_BEYOND || why == DECIDE_UNKNOWN) {
-            may = true;
-            note_open(ways, read, i, why, matches_looks_at(ways->walk->compiled, &ops[i]));
-            if (ops[i].kind == COMPILE_MARK_MAP)
-                change_mark(ways, true, (struct frame_mark){.state = FRAME_MARK_UNKNOWN});
-        } else if (why != DECIDE_HELD) {
+        if (rule_together(ways, &ops[i], ways->marks) == ways->marks)
+            why = walk_marks(ways, &ops[i], i,
+                             (ways->past | ways->fails) != MARKS_NONE || rule_is_aside(ways), read);
+        else
+            why = walk_each(ways, &ops[i], i, read);
+        if (why != DECIDE_HELD) {
             ways->statement = i;
             ways->why = why;
             return RULE_HOLDS_NO;
@@ -160,5 +221,5 @@ enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule
     }
     if (!is_open(ways, *read))
         return RULE_HOLDS_CLOSED;
-    return may ? RULE_HOLDS_MAY : RULE_HOLDS_YES;
+    return (ways->past | ways->fails) == MARKS_NONE ? RULE_HOLDS_YES : RULE_HOLDS_MAY;
 }

@@ -8,7 +8,7 @@
 
 #include "engine/compiled.h"
 #include "engine/frame.h"
-#include "engine/join.h"
+#include "engine/marks.h"
 #include "engine/types.h"
 
 /// Whether a rule holds.
@@ -38,12 +38,14 @@ struct ways {
     bool accepts;  // true if a way through the base chain accepts the packet
     bool returns;  // true if a way reaches the end of the base chain
     bool aside; // true until the current chain ends, if the packet may be accepted on another way
-    // Mark on the ways that the base chain accepts, and on those that reach its end before the last
-    // one.
-    struct frame_mark accepted, returned;
-    // Mark before the first statement that sets it only if the current rule holds.
-    struct frame_mark before;
-    struct join_points joins;
+    struct mark_values *values;
+    mark_set marks; // marks on the current ways
+    // Marks on the ways that the base chain accepts, and on those that reach its end before the
+    // last one.
+    mark_set accepted, returned;
+    // Marks on the ways that may continue past the current rule, and on those on which it certainly
+    // does not hold.
+    mark_set past, fails;
     struct rule_read read; // unknown values that the rules so far have read
     // First statement of the current rule whose result is unknown, and the reason.
     uint32_t statement;
@@ -53,13 +55,15 @@ struct ways {
 /// Returns true if the current effects would happen on some ways only.
 bool rule_is_aside(const struct ways *ways);
 
-/// Returns the mark on the current way.
-struct frame_mark rule_mark(const struct ways *ways);
+/// Sets the marks on the current ways, but not the packet's.
+void rule_set_marks(struct ways *ways, mark_set marks);
 
-/// Sets the mark on the current way, but not the packet's.
-void rule_set_mark(struct ways *ways, struct frame_mark mark);
+/// Returns the marks for which a statement is executed at once: all, or the first one if the
+/// statement reads the mark.
+mark_set rule_together(const struct ways *ways, const struct compile_op *op, mark_set marks);
 
-/// Returns whether a rule holds from a statement on; executes its effects.
+/// Returns whether a rule holds from a statement on; executes its effects. Afterwards the marks are
+/// those of the ways on which it may hold, if there are any.
 /// - read: out: unknown values that decide it.
 enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule, uint32_t from,
                               struct rule_read *read);

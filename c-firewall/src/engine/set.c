@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/hostnames.h"
+#include "engine/marks.h"
 
 static uint32_t bits(bool wide) { return wide ? 128 : 32; }
 
@@ -204,6 +205,23 @@ static int compare_targets(const void *a, const void *b) {
     return (one->chain > other->chain) - (one->chain < other->chain);
 }
 
+static bool has_possible(const struct set *set, uint32_t mark) {
+    for (uint32_t i = 0; i < set->possible_count; i++)
+        if (set->possible[i] == mark)
+            return true;
+    return false;
+}
+
+static int make_possible(struct set *set, uint32_t count) {
+    set->possible = malloc((MARKS_VALUES_MAX + 1) * sizeof *set->possible);
+    if (!set->possible)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < count; i++)
+        if (set->possible_count <= MARKS_VALUES_MAX && !has_possible(set, set->marks[i]))
+            set->possible[set->possible_count++] = set->marks[i];
+    return 0;
+}
+
 static int make_leads(struct set *set, uint32_t count) {
     set->leads = malloc((count + 1ULL) * sizeof *set->leads);
     if (!set->leads)
@@ -223,6 +241,7 @@ static int make_map(struct set *set, const struct policy_elements *elements, uin
         if (!set->marks)
             return -ENOMEM;
         memcpy(set->marks, elements->marks, elements->count * sizeof *set->marks);
+        return make_possible(set, elements->count);
     }
     if (elements->targets) {
         set->targets = malloc((elements->count + 1ULL) * sizeof *set->targets);
@@ -273,6 +292,7 @@ void set_free(struct set *set) {
     free(set->always);
     free(set->marks);
     free(set->targets);
+    free(set->possible);
     free(set->leads);
     *set = (struct set){0};
 }

@@ -38,6 +38,9 @@ struct set {
     // Values of a map, one per element; else NULL.
     uint32_t *marks;
     struct set_target *targets;
+    uint32_t possible_count;
+    // Different values of a map of marks, up to one more than `marks` distinguishes.
+    uint32_t *possible;
     uint32_t lead_count;
     struct set_target *leads; // all different targets of a verdict map
 };

@@ -9,6 +9,7 @@ use crate::engine::compiled::{CompileIndex, CompileReach, Compiled, INDEXES_MAX}
 use crate::engine::fields::{self, Fields};
 use crate::engine::flow::DecidePolicy;
 use crate::engine::lookup;
+use crate::engine::marks::{self, MarkSet};
 use crate::engine::types::{DecideBy, DecideInput, DecideOutcome, DecideRecorder};
 use crate::policy::{Verdict as RuleVerdict, WAY_MAX};
 
@@ -33,16 +34,6 @@ pub struct Waiting {
     pub fork: Fork,
 }
 
-/// Mark of a packet at a place where ways meet.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Mark {
-    /// No way has come there yet.
-    None,
-    /// All ways that have come there have this mark.
-    Known(u32),
-    Unknown,
-}
-
 /// State of a walk along several ways, for a rule that led to another chain.
 #[derive(Clone, Copy)]
 pub struct Fork {
@@ -54,8 +45,10 @@ pub struct Fork {
     pub aside: bool,
     /// Index of the next possible target of the rule's verdict map; 0 = none.
     pub next: u32,
-    /// Mark on the ways that continue after the rule, apart from the way through the end of the other chain.
-    pub mark: Mark,
+    /// Marks on the ways that continue after the rule, apart from the way through the end of the other chain, and on those
+    /// on which the rule holds.
+    pub marks: MarkSet,
+    pub held: MarkSet,
 }
 
 /// Value for a rule that certainly leads to one chain.
@@ -64,7 +57,8 @@ pub const NO_FORK: Fork = Fork {
     is_goto: false,
     aside: false,
     next: 0,
-    mark: Mark::None,
+    marks: marks::NONE,
+    held: marks::NONE,
 };
 
 /// State of a packet's evaluation by the policy.
@@ -111,7 +105,7 @@ fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
 }
 
 #[inline(always)]
-pub fn enter<R>(walk: &mut Walk<R>, chain: u32) {
+fn enter<R>(walk: &mut Walk<R>, chain: u32) {
     let compiled = walk.policy.compiled;
     walk.frame.chain = chain;
     walk.frame.lists.clear();

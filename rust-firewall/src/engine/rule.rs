@@ -4,8 +4,8 @@
 
 use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
 use crate::engine::fields;
-use crate::engine::frame::{Mark, Walk};
-use crate::engine::join::JoinPoints;
+use crate::engine::frame::Walk;
+use crate::engine::marks::{self, MarkSet, MarkValues};
 use crate::engine::matches::{self, Match};
 use crate::engine::set::SetTarget;
 use crate::engine::statement;
@@ -51,12 +51,15 @@ pub struct Ways<'w, 'a, R> {
     pub returns: bool,
     /// True until the current chain ends, if the packet may be accepted on another way.
     pub aside: bool,
-    /// Mark on the ways that the base chain accepts, and on those that reach its end before the last one.
-    pub accepted: Mark,
-    pub returned: Mark,
-    /// Mark before the first statement that sets it only if the current rule holds.
-    pub before: Mark,
-    pub joins: JoinPoints,
+    pub values: MarkValues,
+    /// Marks on the current ways.
+    pub marks: MarkSet,
+    /// Marks on the ways that the base chain accepts, and on those that reach its end before the last one.
+    pub accepted: MarkSet,
+    pub returned: MarkSet,
+    /// Marks on the ways that may continue past the current rule, and on those on which it certainly does not hold.
+    pub past: MarkSet,
+    pub fails: MarkSet,
     /// Unknown values that the rules so far have read.
     pub read: Read,
     /// First statement of the current rule whose result is unknown, and the reason.
@@ -66,7 +69,7 @@ pub struct Ways<'w, 'a, R> {
 
 /// Returns true if the current effects would happen on some ways only.
 pub fn is_aside<R>(ways: &Ways<R>) -> bool {
-    ways.aside || ways.accepts || ways.joins.is_choosing
+    ways.aside || ways.accepts
 }
 
 /// Returns true if the --fail modes accept packets of which a rule reads these unknown values.
@@ -74,33 +77,34 @@ fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
     (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
 }
 
-/// Returns the mark on the current way.
-pub fn mark<R>(ways: &Ways<R>) -> Mark {
-    match fields::is_present(&ways.walk.fields, Field::MetaMark) {
-        true => Mark::Known(fields::narrow(&ways.walk.fields, Field::MetaMark)),
-        false => Mark::Unknown,
-    }
-}
-
-/// Sets the mark on the current way, but not the packet's.
-pub fn set_mark<R>(ways: &mut Ways<R>, mark: Mark) {
+/// Shows the marks on the current ways to statements: the mark if there is one, and the packet's otherwise.
+fn show_marks<R>(ways: &mut Ways<R>) {
     let fields = &mut ways.walk.fields;
-    match mark {
-        Mark::Known(value) => fields::set(fields, Field::MetaMark, value),
-        Mark::None | Mark::Unknown => {
-            fields.present &= !fields::bit(Field::MetaMark);
-            fields.unknown |= fields::bit(Field::MetaMark);
-        }
+    let value = marks::value(&ways.values, ways.marks);
+    let shown = value.unwrap_or(ways.walk.outcome.mark);
+    fields::set(fields, Field::MetaMark, shown);
+    if value.is_none() {
+        fields.present &= !fields::bit(Field::MetaMark);
+        fields.unknown |= fields::bit(Field::MetaMark);
     }
 }
 
-/// Sets the mark on the current way by a statement.
-/// - may: true if the statement is executed only if the rule holds; then the mark before it is stored.
-fn change_mark<R>(ways: &mut Ways<R>, may: bool, to: Mark) {
-    if may && ways.before == Mark::None {
-        ways.before = mark(ways);
+/// Sets the marks on the current ways, but not the packet's.
+pub fn set_marks<R>(ways: &mut Ways<R>, marks: MarkSet) {
+    if marks != ways.marks {
+        ways.marks = marks;
+        show_marks(ways);
     }
-    set_mark(ways, to);
+}
+
+/// Returns the marks for which a statement is executed at once: all, or the first one if the statement reads the mark.
+pub fn together<R>(ways: &Ways<R>, op: &CompileOp, marks: MarkSet) -> MarkSet {
+    let reads = || matches::looks_at(ways.walk.policy.compiled, op) & fields::bit(Field::MetaMark);
+    let first = marks::first(marks);
+    match marks != first && reads() != 0 {
+        true => first,
+        false => marks,
+    }
 }
 
 /// Records that it is unknown whether the current rule holds, because of one of its statements.
@@ -116,53 +120,109 @@ fn note_open<R>(ways: &mut Ways<R>, read: &mut Read, statement: u32, why: Decide
     read.names |= fields & names != 0;
 }
 
-/// Evaluates a map that sets the mark on some ways only. Returns the reason why the rule ends there.
-fn mark_map<R>(ways: &mut Ways<R>, set: u32, ask: CompileAsk, may: bool) -> DecideWhy {
+/// Executes a map that sets the mark; if its key is unknown, the mark may have any value of the map. Returns the reason
+/// why the rule ends there.
+/// - aside: true if the packet keeps its mark.
+fn mark_map<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideWhy {
+    let &CompileOp::MarkMap { set, ask } = op else {
+        return DecideWhy::Missing;
+    };
     let compiled = ways.walk.policy.compiled;
     let found = matches::find(compiled, &ways.walk.fields, set, ask);
-    if let Match::Found(element) = found {
-        let marks = compiled.sets.get(set as usize).map(|set| &set.marks);
-        let value = marks.and_then(|marks| marks.get(element as usize));
-        change_mark(
-            ways,
-            may,
-            value.map_or(Mark::Unknown, |&value| Mark::Known(value)),
-        );
+    let Some(set) = compiled.sets.get(set as usize) else {
+        return DecideWhy::Missing;
+    };
+    let marks = match found {
+        Match::Found(element) => {
+            let mark = set.marks.get(element as usize);
+            mark.map_or(marks::ANY, |&mark| marks::one(&mut ways.values, mark))
+        }
+        Match::Beyond | Match::Unknown => marks::all(&mut ways.values, &set.possible),
+        Match::Missing | Match::Not => return matches::why_not(found),
+    };
+    if !aside {
+        statement::walk(ways.walk, op, &mut { NOWHERE });
     }
+    ways.marks = marks;
+    show_marks(ways);
     matches::why_not(found)
 }
 
-/// Returns the mark after a statement that keeps some of its bits and toggles others.
-fn changed_mark<R>(ways: &Ways<R>, keep: u32, toggle: u32) -> Mark {
-    match mark(ways) {
-        Mark::Known(value) => Mark::Known((value & keep) ^ toggle),
-        _ if keep == 0 => Mark::Known(toggle),
-        _ => Mark::Unknown,
-    }
-}
-
 /// Executes a statement that is no verdict. Returns the reason why the rule ends there.
-/// - may: true if the rule may hold; set by a limit or quota that may hold or not.
-fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, may: &mut bool) -> DecideWhy {
-    let aside = *may || is_aside(ways);
+/// - aside: true if it has no effects.
+fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideWhy {
     let mut none = NOWHERE;
     match op {
         CompileOp::Counter(_) | CompileOp::Log(_) if aside => DecideWhy::Held,
         CompileOp::Limit(_) | CompileOp::Quota(_) if aside => {
-            *may = true;
+            ways.past |= ways.marks;
             DecideWhy::Held
         }
         CompileOp::Mark { keep, toggle } => {
-            let changed = changed_mark(ways, *keep, *toggle);
+            ways.marks = marks::changed(&mut ways.values, ways.marks, *keep, *toggle);
             if !aside {
                 statement::walk(ways.walk, op, &mut none);
             }
-            change_mark(ways, *may, changed);
+            show_marks(ways);
             DecideWhy::Held
         }
-        CompileOp::MarkMap { set, ask } if aside => mark_map(ways, *set, *ask, *may),
+        CompileOp::MarkMap { .. } => mark_map(ways, op, aside),
         _ => statement::walk(ways.walk, op, &mut none),
     }
+}
+
+/// Executes a statement that is no verdict for the current marks. Returns the reason why the rule ends there.
+/// - aside: true if it has no effects.
+/// - read: out: unknown values that decide whether the rule holds.
+fn walk_marks<R>(
+    ways: &mut Ways<R>,
+    op: &CompileOp,
+    number: u32,
+    aside: bool,
+    read: &mut Read,
+) -> DecideWhy {
+    let before = ways.marks;
+    let why = walk_statement(ways, op, aside);
+    match why {
+        DecideWhy::Held => {}
+        DecideWhy::Beyond | DecideWhy::Unknown => {
+            let fields = matches::looks_at(ways.walk.policy.compiled, op);
+            note_open(ways, read, number, why, fields);
+            ways.past |= before;
+        }
+        _ => {
+            ways.fails |= before;
+            return why;
+        }
+    }
+    DecideWhy::Held
+}
+
+/// Executes a statement that reads the mark, for each of the marks. Returns the reason why the rule ends there on all ways.
+#[cold]
+#[inline(never)]
+fn walk_each<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32, read: &mut Read) -> DecideWhy {
+    let before = ways.marks;
+    let (mut left, mut held) = (before, marks::NONE);
+    let mut failed = DecideWhy::Held;
+    while left != marks::NONE {
+        let mark = marks::first(left);
+        left &= !mark;
+        set_marks(ways, mark);
+        match walk_marks(ways, op, number, true, read) {
+            DecideWhy::Held => held |= ways.marks,
+            why => failed = why,
+        }
+    }
+    if held == marks::NONE {
+        set_marks(ways, before);
+        return failed;
+    }
+    if failed != DecideWhy::Held {
+        note_open(ways, read, number, DecideWhy::Unknown, 0);
+    }
+    set_marks(ways, held);
+    DecideWhy::Held
 }
 
 /// Returns whether a rule holds that has read unknown values with which no packet may pass, before a statement with an
@@ -176,20 +236,27 @@ fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
         return Holds::Closed;
     }
     (ways.statement, ways.why) = (number, why);
+    ways.fails |= ways.marks;
     Holds::No
 }
 
-/// Returns whether a rule holds from a statement on; executes its effects.
+/// Returns whether a rule holds from a statement on; executes its effects. Afterwards the marks are those of the ways on
+/// which it may hold, if there are any.
 /// - read: out: unknown values that decide it.
 pub fn evaluate<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {
-    let compiled = ways.walk.policy.compiled;
     let needs = statement::meets(ways.walk, rule.needs);
-    let mut may = needs == DecideWhy::Beyond;
-    (ways.statement, ways.why, ways.before) = (0, needs, Mark::None);
+    (ways.statement, ways.why) = (0, needs);
+    (ways.past, ways.fails) = (marks::NONE, marks::NONE);
     match needs {
         DecideWhy::Held => ways.statement = rule.count,
-        DecideWhy::Beyond => read.beyond = true,
-        _ => return Holds::No,
+        DecideWhy::Beyond => {
+            read.beyond = true;
+            ways.past = ways.marks;
+        }
+        _ => {
+            ways.fails = ways.marks;
+            return Holds::No;
+        }
     }
     let ops = statement::ops(ways.walk, rule).iter().zip(0..);
     for (op, number) in ops.skip(from as usize) {
@@ -199,25 +266,20 @@ pub fn evaluate<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut
         if matches!(op, CompileOp::Verdict { .. } | CompileOp::Reject(_)) {
             break;
         }
-        let why = walk_statement(ways, op, &mut may);
-        match why {
-            DecideWhy::Held => {}
-            DecideWhy::Beyond | DecideWhy::Unknown => {
-                may = true;
-                note_open(ways, read, number, why, matches::looks_at(compiled, op));
-                if matches!(op, CompileOp::MarkMap { .. }) {
-                    change_mark(ways, true, Mark::Unknown);
-                }
-            }
-            other => {
-                (ways.statement, ways.why) = (number, other);
-                return Holds::No;
-            }
+        let why = if together(ways, op, ways.marks) == ways.marks {
+            let aside = ways.past | ways.fails != marks::NONE || is_aside(ways);
+            walk_marks(ways, op, number, aside, read)
+        } else {
+            walk_each(ways, op, number, read)
+        };
+        if why != DecideWhy::Held {
+            (ways.statement, ways.why) = (number, why);
+            return Holds::No;
         }
     }
-    match (may, is_open(ways, *read)) {
+    match (ways.past | ways.fails, is_open(ways, *read)) {
         (_, false) => Holds::Closed,
-        (false, true) => Holds::Yes,
-        (true, true) => Holds::May,
+        (marks::NONE, true) => Holds::Yes,
+        (_, true) => Holds::May,
     }
 }

@@ -6,6 +6,7 @@ use crate::engine::fields::{self, Fields};
 use crate::engine::hostnames;
 use crate::engine::lookup::{self, Lookup, LookupRange};
 use crate::engine::lookup_hash::{self, LookupHash};
+use crate::engine::marks::VALUES_MAX;
 use crate::policy::{Elements, Field, Range, Type, Verdict, KEY_FIELDS_MAX};
 
 /// Target of a verdict map's element.
@@ -40,6 +41,8 @@ pub struct Set {
     /// Values of a map, one per element; else empty.
     pub marks: Vec<u32>,
     pub targets: Vec<SetTarget>,
+    /// Different values of a map of marks, up to one more than `marks` distinguishes.
+    pub possible: Vec<u32>,
     /// All different targets of a verdict map.
     pub leads: Vec<SetTarget>,
 }
@@ -172,6 +175,14 @@ fn make_ranged(set: &mut Set, wide: &[bool], ranges: &[Range]) {
     make_candidates(set, wide);
 }
 
+fn make_possible(set: &mut Set) {
+    for &mark in &set.marks {
+        if set.possible.len() <= VALUES_MAX && !set.possible.contains(&mark) {
+            set.possible.push(mark);
+        }
+    }
+}
+
 fn make_leads(set: &mut Set) {
     set.leads.clone_from(&set.targets);
     set.leads
@@ -186,6 +197,7 @@ fn make_map(set: &mut Set, elements: &Elements, first_chain: u32) {
         chain: first_chain + target.chain_index,
     });
     set.targets = targets.collect();
+    make_possible(set);
     make_leads(set);
 }
 

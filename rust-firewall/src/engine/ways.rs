@@ -8,12 +8,10 @@
 //! only what happens however the packet is accepted is counted, limited or marked.
 #![deny(clippy::indexing_slicing)]
 
-use arrayvec::ArrayVec;
-
 use crate::engine::compiled::{CompileOp, CompileRule};
 use crate::engine::fields;
-use crate::engine::frame::{self, Fork, Frame, Mark, Waiting, Walk, NO_FORK};
-use crate::engine::join::{self, JoinPoints};
+use crate::engine::frame::{self, Fork, Waiting, Walk, NO_FORK};
+use crate::engine::marks::{self, MarkSet, MarkValues};
 use crate::engine::matches::{self, Match};
 use crate::engine::rule::{self, Holds, Read, Ways};
 use crate::engine::set::SetTarget;
@@ -21,7 +19,7 @@ use crate::engine::statement;
 use crate::engine::types::{DecideBy, DecideRecorder, DecideSettings, DecideWhy};
 use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
-use crate::policy::{Field, Verdict as RuleVerdict, WAY_MAX};
+use crate::policy::{Field, Verdict as RuleVerdict};
 
 const NOWHERE: SetTarget = SetTarget {
     verdict: RuleVerdict::Continue,
@@ -52,7 +50,7 @@ fn clear_end<R>(ways: &mut Ways<R>) {
     (outcome.undecidable, outcome.undecided) = (false, false);
 }
 
-/// Returns the target of a rule that holds; Continue for a verdict map whose key is unknown.
+/// Returns the target of a rule that holds; Continue for a verdict map whose key is unknown or has several marks.
 fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     let to = |verdict, chain| SetTarget { verdict, chain };
     match statement::ops(ways.walk, rule).last() {
@@ -67,7 +65,7 @@ fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     }
 }
 
-/// Returns the possible targets of a rule's verdict map whose key is unknown; otherwise none.
+/// Returns the possible targets of a rule's verdict map whose key is unknown or has several marks; otherwise none.
 fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     let Some(&CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
         return &[];
@@ -80,10 +78,36 @@ fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     }
 }
 
+/// Returns those of the marks with which a rule's verdict map may lead to a target.
+fn marks_to<R>(ways: &mut Ways<R>, rule: &CompileRule, marks: MarkSet, lead: SetTarget) -> MarkSet {
+    let Some(op @ &CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
+        return marks;
+    };
+    let compiled = ways.walk.policy.compiled;
+    let (mut left, mut leading) = (marks, marks::NONE);
+    while left != marks::NONE {
+        let part = rule::together(ways, op, left);
+        left &= !part;
+        rule::set_marks(ways, part);
+        let leads = match matches::find(compiled, &ways.walk.fields, set, ask) {
+            Match::Found(element) => {
+                let set = compiled.sets.get(set as usize);
+                set.and_then(|set| set.targets.get(element as usize)) == Some(&lead)
+            }
+            Match::Beyond | Match::Unknown => true,
+            Match::Missing | Match::Not => false,
+        };
+        if leads {
+            leading |= part;
+        }
+    }
+    leading
+}
+
 /// Records that a way reaches the end of the current chain before the others do. Returns true if the packet may be
 /// accepted from there on: a rule follows, or the policy of the base chain accepts.
 fn note_return<R>(ways: &mut Ways<R>) -> bool {
-    let mark = rule::mark(ways);
+    let marks = ways.marks;
     let policy = frame::policy(ways.walk.policy.compiled, ways.base);
     let stack = &mut ways.walk.stack;
     let jump = stack.iter().rposition(|waiting| !waiting.fork.is_goto);
@@ -94,38 +118,27 @@ fn note_return<R>(ways: &mut Ways<R>) -> bool {
         fork.aside |= fork.is_goto && accepts;
     }
     let end = match jump.and_then(|jump| stack.get_mut(jump)) {
-        Some(waiting) => &mut waiting.fork.mark,
+        Some(waiting) => &mut waiting.fork.marks,
         None => &mut ways.returned,
     };
-    *end = join::marks(&mut ways.joins, *end, mark);
+    *end |= marks;
     ways.returns |= jump.is_none();
     accepts
 }
 
 /// Records that a way through the base chain accepts the packet.
 fn note_accept<R>(ways: &mut Ways<R>) {
-    let mark = rule::mark(ways);
-    ways.accepted = join::marks(&mut ways.joins, ways.accepted, mark);
+    ways.accepted |= ways.marks;
     ways.accepts = true;
 }
 
-/// Enters a chain at its first rule.
-fn enter<R: DecideRecorder>(ways: &mut Ways<R>, chain: u32) {
-    match ways.joins.is_choosing {
-        true => frame::enter(ways.walk, chain),
-        false => frame::enter_newly(ways.walk, chain),
-    }
-}
-
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
-/// - next: index of the verdict map's next possible target, to be recorded after that chain; 0 = none.
-/// - past: mark on the way that does not lead there.
+/// - fork: its next target and its marks.
 fn note_lead<R: DecideRecorder>(
     ways: &mut Ways<R>,
     rule: u32,
     lead: SetTarget,
-    next: u32,
-    past: Mark,
+    fork: Fork,
 ) -> bool {
     match lead.verdict {
         RuleVerdict::Accept => note_accept(ways),
@@ -136,66 +149,67 @@ fn note_lead<R: DecideRecorder>(
                 joins: true,
                 is_goto: lead.verdict == RuleVerdict::Goto,
                 aside: ways.aside,
-                next,
-                mark: past,
+                ..fork
             };
             frame::remember(ways.walk, rule, fork);
             ways.aside = true;
             ways.walk.way += 1;
-            enter(ways, lead.chain);
+            frame::enter_newly(ways.walk, lead.chain);
             return true;
         }
     }
     false
 }
 
-/// Records the possible targets of a rule's verdict map from index n on. Stops at the first target that is a chain, and
-/// enters it.
-fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, n: u32) {
-    for (lead, next) in leads(ways, rule).iter().zip(1..).skip(n as usize) {
-        if note_lead(ways, number, *lead, next, rule::mark(ways)) {
+/// Records the possible targets of a rule's verdict map from fork.next on. Stops at the first target that is a chain, and
+/// enters it. After the last target the marks are those on the ways that continue after the rule.
+fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, fork: Fork) {
+    let mut fork = fork;
+    let first = fork.next as usize;
+    rule::set_marks(ways, fork.held);
+    for (&lead, next) in leads(ways, rule).iter().zip(1..).skip(first) {
+        let marks = marks_to(ways, rule, fork.held, lead);
+        rule::set_marks(ways, marks);
+        fork.next = next;
+        if lead.verdict == RuleVerdict::Continue {
+            fork.marks |= marks;
+        } else if marks != marks::NONE && note_lead(ways, number, lead, fork) {
             return;
         }
+    }
+    rule::set_marks(ways, fork.marks);
+    if fork.marks == marks::NONE {
+        clear_end(ways);
+        frame::end_by_rule(ways.walk, RuleVerdict::Drop, number);
     }
 }
 
 /// Returns to the chain of a rule that led to another chain.
 /// - came: true if a way reaches the end of that other chain.
 fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) {
-    let passes = came && waiting.fork.is_goto && note_return(ways);
-    let came = came && !waiting.fork.is_goto;
-    let end = if came { rule::mark(ways) } else { Mark::None };
-    let met = join::marks(&mut ways.joins, waiting.fork.mark, end);
-    rule::set_mark(ways, met);
-    ways.aside = waiting.fork.aside || passes;
+    let mut fork = waiting.fork;
+    let passes = came && fork.is_goto && note_return(ways);
+    if came && !fork.is_goto {
+        fork.marks |= ways.marks;
+    }
+    rule::set_marks(ways, fork.marks);
+    ways.aside = fork.aside || passes;
     frame::go_back(ways.walk, waiting);
-    if waiting.fork.next > 0 {
+    if fork.next > 0 {
         let rules = &ways.walk.policy.compiled.rules;
         if let Some(rule) = rules.get(waiting.rule as usize) {
-            note_leads(ways, waiting.rule, rule, waiting.fork.next);
+            note_leads(ways, waiting.rule, rule, fork);
         }
     }
 }
 
-/// Records that ways have reached the end of the base chain, with a mark.
-fn note_policy<R>(ways: &mut Ways<R>, mark: Mark) {
+/// Records that ways have reached the end of the base chain.
+fn note_policy<R>(ways: &mut Ways<R>, marks: MarkSet) {
     clear_end(ways);
     if frame::end_by_policy(ways.walk, ways.base) == RuleVerdict::Accept {
-        ways.accepted = join::marks(&mut ways.joins, ways.accepted, mark);
+        ways.accepted |= marks;
         ways.accepts = true;
     }
-}
-
-/// Ends a way at the end of the current chain. Returns false if the base chain is finished.
-fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
-    let Some(waiting) = ways.walk.stack.pop() else {
-        let mark = rule::mark(ways);
-        let met = join::marks(&mut ways.joins, ways.returned, mark);
-        note_policy(ways, met);
-        return false;
-    };
-    resume(ways, &waiting, true);
-    true
 }
 
 /// Ends a way within the current chain, and continues with another one. Returns false if there is none.
@@ -203,13 +217,25 @@ fn end_way<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     while let Some(waiting) = ways.walk.stack.pop() {
         if waiting.fork.joins {
             resume(ways, &waiting, false);
-            return true;
+            if ways.marks != marks::NONE {
+                return true;
+            }
         }
     }
     if ways.returns {
         note_policy(ways, ways.returned);
     }
     false
+}
+
+/// Ends a way at the end of the current chain. Returns false if the base chain is finished.
+fn end_chain<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
+    let Some(waiting) = ways.walk.stack.pop() else {
+        note_policy(ways, ways.returned | ways.marks);
+        return false;
+    };
+    resume(ways, &waiting, true);
+    ways.marks != marks::NONE || end_way(ways)
 }
 
 /// Ends a way by the verdict of a rule. Returns false if the base chain is finished.
@@ -230,57 +256,68 @@ fn end_by<R: DecideRecorder>(
     end_way(ways)
 }
 
+/// Records the possible targets of a rule that may hold, and continues after the rule, or in a chain to which it may
+/// lead. Returns false if the base chain is finished.
+fn go_past<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) -> bool {
+    let target = target(ways, rule);
+    let fork = Fork {
+        marks: ways.past | ways.fails,
+        held: ways.marks,
+        ..NO_FORK
+    };
+    if target.verdict != RuleVerdict::Continue {
+        if !note_lead(ways, number, target, fork) {
+            rule::set_marks(ways, fork.marks);
+        }
+    } else if leads(ways, rule).is_empty() {
+        rule::set_marks(ways, fork.marks | fork.held);
+    } else {
+        note_leads(ways, number, rule, fork);
+    }
+    ways.marks != marks::NONE || end_way(ways)
+}
+
 /// Continues at the target of a rule that holds. Returns false if the base chain is finished.
 fn follow<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) -> bool {
     let target = target(ways, rule);
     match target.verdict {
-        RuleVerdict::Continue => true,
+        RuleVerdict::Continue => leads(ways, rule).is_empty() || go_past(ways, number, rule),
         RuleVerdict::Accept | RuleVerdict::Drop => end_by(ways, number, rule, target.verdict),
         RuleVerdict::Return => end_chain(ways),
         RuleVerdict::Jump => {
             let aside = ways.aside;
             frame::remember(ways.walk, number, Fork { aside, ..NO_FORK });
             ways.walk.way += 1;
-            enter(ways, target.chain);
+            frame::enter_newly(ways.walk, target.chain);
             true
         }
         RuleVerdict::Goto => {
             ways.walk.way += 1;
-            enter(ways, target.chain);
+            frame::enter_newly(ways.walk, target.chain);
             true
         }
     }
 }
 
 /// Reports the current rule.
+/// - before: marks before the rule.
 /// - may: true if it is reached on some ways only.
 fn record<R: DecideRecorder>(
     ways: &mut Ways<R>,
     number: u32,
     rule: &CompileRule,
     holds: Holds,
+    before: MarkSet,
     may: bool,
 ) {
     let target = target(ways, rule);
+    let marks = ways.marks;
     let may = holds != Holds::No && (may || holds != Holds::Yes);
-    statement::record(ways.walk, number, ways.statement, ways.why, &target, may);
-}
-
-/// Records the possible targets of a rule that may hold, and continues after the rule, or in a chain to which it may lead.
-fn go_past<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule) {
-    let target = target(ways, rule);
-    let past = match ways.before {
-        Mark::None => rule::mark(ways),
-        before => before,
-    };
-    if target.verdict == RuleVerdict::Continue {
-        let mark = rule::mark(ways);
-        let met = join::marks(&mut ways.joins, past, mark);
-        rule::set_mark(ways, met);
-        note_leads(ways, number, rule, 0);
-    } else if !note_lead(ways, number, target, 0, past) {
-        rule::set_mark(ways, past);
+    if ways.why == DecideWhy::Unknown {
+        rule::set_marks(ways, before);
     }
+    statement::record(ways.walk, number, ways.statement, ways.why, &target, may);
+    rule::set_marks(ways, marks);
 }
 
 /// Evaluates a rule from a statement on. Returns false if the base chain is finished.
@@ -289,29 +326,30 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
     let Some(rule) = ways.walk.policy.compiled.rules.get(number as usize) else {
         return true;
     };
-    let aside = rule::is_aside(ways);
+    let (aside, before) = (rule::is_aside(ways), ways.marks);
     let mut read = Read::default();
     let holds = rule::evaluate(ways, rule, from, &mut read);
-    if R::LISTENS && is_new && !ways.joins.is_choosing {
-        record(ways, number, rule, holds, aside);
+    if R::LISTENS && is_new {
+        record(ways, number, rule, holds, before, aside);
     }
     match holds {
         Holds::No => {
-            let mark = rule::mark(ways);
-            let met = join::marks(&mut ways.joins, ways.before, mark);
-            rule::set_mark(ways, met);
+            rule::set_marks(ways, ways.past | ways.fails);
             true
         }
-        Holds::Yes => follow(ways, number, rule),
+        Holds::Closed if ways.fails != marks::NONE => {
+            rule::set_marks(ways, ways.fails);
+            true
+        }
         Holds::Closed => {
             end_open(ways, read, false);
             end_way(ways)
         }
+        Holds::Yes => follow(ways, number, rule),
         Holds::May => {
             ways.read.beyond |= read.beyond;
             ways.read.names |= read.names;
-            go_past(ways, number, rule);
-            true
+            go_past(ways, number, rule)
         }
     }
 }
@@ -321,7 +359,7 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
 fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32>) -> bool {
     ways.base = base;
     (ways.accepts, ways.returns, ways.aside) = (false, false, false);
-    (ways.accepted, ways.returned) = (Mark::None, Mark::None);
+    (ways.accepted, ways.returned) = (marks::NONE, marks::NONE);
     let mut goes_on = true;
     match stuck {
         Some(rule) => {
@@ -331,7 +369,7 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
         None => {
             ways.walk.stack.clear();
             ways.walk.way = 0;
-            enter(ways, base);
+            frame::enter_newly(ways.walk, base);
         }
     }
     while goes_on {
@@ -340,73 +378,8 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
             None => end_chain(ways),
         };
     }
-    rule::set_mark(ways, ways.accepted);
+    rule::set_marks(ways, ways.accepted);
     ways.accepts
-}
-
-/// Place at which the evaluation of several ways begins.
-struct Start<'a> {
-    frame: Frame<'a>,
-    stack: ArrayVec<Waiting, WAY_MAX>,
-    /// Rule of which it is unknown whether it holds, and its first unknown statement.
-    rule: u32,
-    stuck: u32,
-    way: u32,
-    mark: Mark,
-}
-
-/// Evaluates base chains from a place on. Returns true if each has a way that accepts the packet.
-/// - bases: current base chain and the later ones.
-fn walk_bases<R: DecideRecorder>(ways: &mut Ways<R>, rule: u32, bases: &[u32]) -> bool {
-    let mut stuck = Some(rule);
-    clear_end(ways);
-    bases
-        .iter()
-        .all(|&base| walk_base(ways, base, stuck.take()))
-}
-
-/// Returns true if the packet is accepted with one of the marks at each join point; otherwise the outcome is that of the
-/// last choice.
-fn is_accepted<'a, R: DecideRecorder>(
-    ways: &mut Ways<'_, 'a, R>,
-    start: &Start<'a>,
-    bases: &[u32],
-) -> bool {
-    join::choose(&mut ways.joins);
-    loop {
-        let walk = &mut *ways.walk;
-        walk.frame = start.frame.clone();
-        walk.stack = start.stack.clone();
-        (walk.stuck, walk.way) = (start.stuck, start.way);
-        rule::set_mark(ways, start.mark);
-        if walk_bases(ways, start.rule, bases) {
-            return true;
-        }
-        if !join::choose_again(&mut ways.joins) {
-            return false;
-        }
-    }
-}
-
-/// Evaluates base chains whose rules read the mark, from the current place on. Returns true if the packet is accepted.
-/// - bases: current base chain and the later ones.
-#[inline(never)]
-fn walk_marked<R: DecideRecorder>(ways: &mut Ways<R>, bases: &[u32]) -> bool {
-    let start = Start {
-        frame: ways.walk.frame.clone(),
-        stack: ways.walk.stack.clone(),
-        rule: ways.walk.outcome.rule,
-        stuck: ways.walk.stuck,
-        way: ways.walk.way,
-        mark: rule::mark(ways),
-    };
-    if !walk_bases(ways, start.rule, bases) {
-        return false;
-    }
-    let read = ways.read;
-    let accepts = ways.joins.count == 0 || is_accepted(ways, &start, bases);
-    ways.read = read;
-    accepts
 }
 
 /// Continues from a rule of which it is unknown whether it holds, to the end of the base chains, and fills in the
@@ -419,6 +392,10 @@ fn walk_marked<R: DecideRecorder>(ways: &mut Ways<R>, bases: &[u32]) -> bool {
 pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, bases: &[u32]) {
     let names = walk.input.names.map(|names| names.state);
     let waits = names == Some(NamesState::Undecided);
+    let mut values = MarkValues::new();
+    let mark = fields::narrow(&walk.fields, Field::MetaMark);
+    let marks = marks::one(&mut values, mark);
+    let rule = walk.outcome.rule;
     let mut ways = Ways {
         walk,
         truncated_open: settings.truncated_open,
@@ -431,23 +408,20 @@ pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, b
         accepts: false,
         returns: false,
         aside: false,
-        accepted: Mark::None,
-        returned: Mark::None,
-        before: Mark::None,
-        joins: JoinPoints::default(),
+        values,
+        marks,
+        accepted: marks::NONE,
+        returned: marks::NONE,
+        past: marks::NONE,
+        fails: marks::NONE,
         read: Read::default(),
         statement: 0,
         why: DecideWhy::Held,
     };
-    let reads_mark = ways.walk.policy.compiled.wanted & fields::bit(Field::MetaMark) != 0;
-    let accepts = match reads_mark {
-        true => walk_marked(&mut ways, bases),
-        false => {
-            let rule = ways.walk.outcome.rule;
-            walk_bases(&mut ways, rule, bases)
-        }
-    };
-    if accepts {
+    clear_end(&mut ways);
+    let mut stuck = Some(rule);
+    let accepts = |&base: &u32| walk_base(&mut ways, base, stuck.take());
+    if bases.iter().all(accepts) {
         let read = ways.read;
         end_open(&mut ways, read, true);
     }

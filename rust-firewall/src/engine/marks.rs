@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+//! Possible marks of a packet of which a rule reads unknown values.
+//!
+//! Theory of operation: a rule that may hold and sets the mark gives the packet one mark if it holds, and leaves another
+//! one if not. Each value that the mark may have is a bit, so that the possible marks at a place are a word, and those of
+//! ways that meet are the union of two words.
+#![deny(clippy::indexing_slicing)]
+
+use arrayvec::ArrayVec;
+
+/// Maximum number of values. Further values are ANY.
+pub const VALUES_MAX: usize = 63;
+
+/// Set of marks: bit n stands for the value n, and ANY for a value that is not known.
+pub type MarkSet = u64;
+pub const NONE: MarkSet = 0;
+pub const ANY: MarkSet = 1 << VALUES_MAX;
+
+/// Values of the bits.
+pub type MarkValues = ArrayVec<u32, VALUES_MAX>;
+
+/// Returns the set that contains a value.
+pub fn one(values: &mut MarkValues, value: u32) -> MarkSet {
+    let known = values.iter().position(|&known| known == value);
+    match known {
+        Some(number) => 1 << number,
+        None => match values.try_push(value) {
+            Ok(()) => 1 << (values.len() - 1),
+            Err(_) => ANY,
+        },
+    }
+}
+
+/// Returns the set of several values.
+pub fn all(values: &mut MarkValues, several: &[u32]) -> MarkSet {
+    let sets = several.iter().map(|&value| one(values, value));
+    sets.fold(NONE, |all, set| all | set)
+}
+
+/// Returns a mark of a set that is not empty.
+pub fn first(set: MarkSet) -> MarkSet {
+    set & set.wrapping_neg()
+}
+
+/// Returns the value of a set that contains a single mark. None: the set is empty or has several marks, or the value is
+/// not known.
+pub fn value(values: &MarkValues, set: MarkSet) -> Option<u32> {
+    match set == first(set) && set != NONE {
+        true => values.get(set.trailing_zeros() as usize).copied(),
+        false => None,
+    }
+}
+
+/// Returns the marks after a statement that keeps some bits of the mark and toggles others.
+pub fn changed(values: &mut MarkValues, set: MarkSet, keep: u32, toggle: u32) -> MarkSet {
+    let (mut left, mut changed) = (set, NONE);
+    while left != NONE {
+        let mark = first(left);
+        left &= !mark;
+        changed |= match value(values, mark) {
+            Some(value) => one(values, (value & keep) ^ toggle),
+            None if keep == 0 => one(values, toggle),
+            None => ANY,
+        };
+    }
+    changed
+}
