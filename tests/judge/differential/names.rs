@@ -165,13 +165,15 @@ fn judge(
 }
 
 /// Judges a policy of a run, with its packets. All base chains have the same hook, so that later chains test names,
-/// too. Limits and quotas are excluded: each variant would use them up separately.
+/// too. Limits and quotas are excluded: each variant would use them up separately. Marks are small, so that rules test
+/// those that other rules set.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(seed, part);
     let hook = *random.pick(&HOOKS);
     let profile = Profile {
         hooks: vec![hook],
         limits: false,
+        mark_bits: 7,
         ..Profile::full()
     };
     let made = policy(&mut random, &profile);
