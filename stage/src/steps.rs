@@ -54,37 +54,29 @@ const BOUNDS: [&str; 2] = ["limit", "quota"];
 /// Words in an element of a map that don't belong to its key.
 const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
-/// Fields whose value is a transport protocol.
-const OF_PROTOCOLS: [&str; 3] = ["meta l4proto", "ip protocol", "ip6 nexthdr"];
-
-/// Returns the number of a transport protocol that other matches of a rule may require.
-fn protocol(word: &str) -> Option<u8> {
-    Some(match word {
-        "icmp" | "1" => 1,
-        "tcp" | "6" => 6,
-        "udp" | "17" => 17,
-        "icmpv6" | "ipv6-icmp" | "58" => 58,
-        _ => return None,
-    })
-}
+/// Fields whose value is a protocol, with a mask of all their bits.
+const OF_PROTOCOLS: [(&str, &str); 6] = [
+    ("meta l4proto", "0xff"),
+    ("ip protocol", "0xff"),
+    ("ip6 nexthdr", "0xff"),
+    ("meta nfproto", "0xff"),
+    ("meta protocol", "0xffff"),
+    ("ether type", "0xffff"),
+];
 
 /// Returns the match of a key that has one of some values. nft compares a set of a single value bit by bit: `tcp flags
-/// { syn }` also holds for a packet with SYN and ACK. After a match of a single protocol, nft refuses matches of another.
+/// { syn }` also holds for a packet with SYN and ACK. After a match of protocols, nft refuses matches of another one, or
+/// leaves out its own test of the protocol for later matches: `meta nfproto { ipv4, ipv6 } ip6 hoplimit 64` reads a byte
+/// of IPv4, too. After a match with a mask it does neither.
 fn one_of(key: &str, values: &[&str]) -> String {
-    let [value] = values else {
-        return format!("{key} {{ {} }} ", values.join(", "));
+    let mask = OF_PROTOCOLS.iter().find(|(field, _)| *field == key);
+    let key = match mask {
+        Some((field, mask)) => format!("{field} & {mask}"),
+        None => key.to_owned(),
     };
-    let single = match OF_PROTOCOLS.contains(&key) {
-        true => protocol(value),
-        false => None,
-    };
-    match single {
-        Some(number) => {
-            let (below, above) = (number - 1, number + 1);
-            format!("{key} != {{ 0-{below}, {above}-255 }} ")
-        }
-        None if key.contains(" . ") => format!("{key} {{ {value} }} "),
-        None => format!("{key} == {value} "),
+    match values {
+        [value] if !key.contains(" . ") => format!("{key} == {value} "),
+        _ => format!("{key} {{ {} }} ", values.join(", ")),
     }
 }
 

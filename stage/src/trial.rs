@@ -465,6 +465,10 @@ mod tests {
     fn a_map_without_an_element_ends_the_rule() {
         let rule = format!("{NAME} meta mark set tcp dport map {{ 443 : 1, 80 : 2 }} accept");
         assert_eq!(trials(&rule), ["tcp dport { 443, 80 } accept"]);
+        let map = "meta l4proto map { 1 : 1, dccp : 2 }";
+        let rule = format!("{NAME} meta mark set {map} tcp dport . th dport {{ 5 . 5 }} accept");
+        let want = "meta l4proto & 0xff { 1, dccp } tcp dport . th dport { 5 . 5 } accept";
+        assert_eq!(trials(&rule), [want]);
     }
 
     #[test]
@@ -482,7 +486,7 @@ mod tests {
         );
         assert!(!tried.concat().contains("443"), "{tried:?}");
         let rule = format!("{NAME} meta l4proto vmap {{ 1 : accept }}");
-        assert_eq!(trials(&rule), ["meta l4proto != { 0-0, 2-255 } accept"]);
+        assert_eq!(trials(&rule), ["meta l4proto & 0xff == 1 accept"]);
         let tried = trials(&format!("{NAME} counter ip daddr 10.0.0.2 accept"));
         assert_eq!(tried, ["ip daddr 10.0.0.2 accept"]);
     }

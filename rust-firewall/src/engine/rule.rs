@@ -2,7 +2,7 @@
 //! A rule that may read unknown values: whether it holds on a way, and its effects.
 #![deny(clippy::indexing_slicing)]
 
-use crate::engine::compiled::{CompileAsk, CompileOp, CompileRule};
+use crate::engine::compiled::{CompileOp, CompileRule};
 use crate::engine::fields;
 use crate::engine::frame::Walk;
 use crate::engine::marks::{self, MarkSet, MarkValues};

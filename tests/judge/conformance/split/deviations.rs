@@ -99,7 +99,7 @@ const READS: &str = "reads-what-it-sets";
 /// Name of a deviation, test of a differing packet, and effect on the packets after it.
 type Recogniser = (&'static str, fn(&Differing) -> bool, After);
 
-const RECOGNISERS: [Recogniser; 15] = [
+const RECOGNISERS: [Recogniser; 16] = [
     ("number-of-the-reset", number_of_the_reset, After::Same),
     (
         "reset-of-the-other-end",
@@ -125,6 +125,11 @@ const RECOGNISERS: [Recogniser; 15] = [
     (
         "no-route-from-loopback",
         no_route_from_loopback,
+        After::LeftOut,
+    ),
+    (
+        "one-copy-of-a-broadcast",
+        one_copy_of_a_broadcast,
         After::LeftOut,
     ),
     (READS, reads_what_it_sets, After::LeftOut),
@@ -332,14 +337,27 @@ fn dropped_on_both_ways(case: &Differing) -> bool {
         && case.whole.answers.is_empty()
 }
 
+/// Returns true if the host itself sends the packet, by IPv4.
+fn is_sent_by_ipv4(case: &Differing) -> bool {
+    let first = case.act.shot.bytes.first();
+    case.act.shot.way == Way::Out && first.is_some_and(|first| first >> 4 == 4)
+}
+
 fn no_route_from_loopback(case: &Differing) -> bool {
     let bytes = &case.act.shot.bytes;
-    let is_ipv4 = bytes.first().is_some_and(|first| first >> 4 == 4);
-    case.act.shot.way == Way::Out
-        && is_ipv4
+    is_sent_by_ipv4(case)
         && bytes.get(12) == Some(&127)
         && case.split.passed.is_empty()
         && case.split.answers.is_empty()
+}
+
+fn one_copy_of_a_broadcast(case: &Differing) -> bool {
+    let mut once = case.whole.passed.clone();
+    once.dedup();
+    is_sent_by_ipv4(case)
+        && case.act.shot.bytes.get(16..20) == Some(&[255; 4])
+        && case.split.passed == once
+        && case.split.answers == case.whole.answers
 }
 
 /// Returns true if a policy sets a mark and reads one.
