@@ -213,7 +213,7 @@ static bool has_possible(const struct set *set, uint32_t mark) {
 }
 
 static int make_possible(struct set *set, uint32_t count) {
-    set->possible = malloc((MARKS_VALUES_MAX + 1) * sizeof *set->possible);
+    set->possible = calloc(MARKS_VALUES_MAX + 1, sizeof *set->possible);
     if (!set->possible)
         return -ENOMEM;
     for (uint32_t i = 0; i < count; i++)

@@ -70,17 +70,17 @@ static mark_set marks_to(struct ways *ways, const struct compile_rule *rule, mar
 
     while (left != MARKS_NONE) {
         const mark_set part = rule_together(ways, op, left);
-        const struct set_target *target;
+        const struct set_target *leads_to;
         uint32_t element;
         enum match found;
 
         left &= ~part;
         rule_set_marks(ways, part);
         found = matches_find(compiled, &ways->walk->fields, op, &element);
-        target = found == MATCH_FOUND ? &compiled->sets[op->index].targets[element] : &lead;
+        leads_to = found == MATCH_FOUND ? &compiled->sets[op->index].targets[element] : &lead;
         if (found == MATCH_MISSING || found == MATCH_NOT)
             continue;
-        if (target->verdict == lead.verdict && target->chain == lead.chain)
+        if (leads_to->verdict == lead.verdict && leads_to->chain == lead.chain)
             leading |= part;
     }
     return leading;
