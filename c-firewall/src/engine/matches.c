@@ -133,7 +133,8 @@ void matches_note_values(const struct compiled *compiled, const struct fields *f
         const enum policy_field field = key.fields[i];
 
         if (!fields_is_present(fields, field)) {
-            if (matches_why_not(matches_not_present(fields, field)) != step->why)
+            if (step->why != DECIDE_DIFFERS &&
+                matches_why_not(matches_not_present(fields, field)) != step->why)
                 continue;
             step->missing = field;
             step->values_count = 0;

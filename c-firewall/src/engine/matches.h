@@ -77,7 +77,8 @@ static inline enum decide_why matches_why_not(enum match found) {
 uint64_t matches_looks_at(const struct compiled *compiled, const struct compile_op *op);
 
 /// Stores in step the values for which a match or map did not hold, or the first field that is
-/// missing, beyond the copy or unknown, as step->why says. Does nothing for other statements.
+/// missing, beyond the copy or unknown, as step->why says, or that has several values. Does nothing
+/// for other statements.
 void matches_note_values(const struct compiled *compiled, const struct fields *fields,
                          const struct compile_op *op, struct decide_step *step);
 

@@ -122,7 +122,7 @@ struct decide_step {
     bool may;
     // Field that is missing, not copied or unknown, for MISSING, BEYOND and UNKNOWN.
     enum policy_field missing;
-    uint32_t values_count; // number of values, for DIFFERS
+    uint32_t values_count; // number of values, for DIFFERS; 0 if the field missing has several
     policy_value values[POLICY_KEY_FIELDS_MAX];
     // True if the rule ended with a verdict (of its own, or of its verdict map) or a reject.
     bool has_verdict;

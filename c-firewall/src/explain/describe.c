@@ -199,7 +199,10 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
     case DECIDE_HELD:
         break;
     case DECIDE_DIFFERS:
-        put_differs(out, policy, step, names, interface_name, context);
+        if (step->values_count == 0)
+            fprintf(out, "no possible %s matches", policy_field_facts(step->missing)->text);
+        else
+            put_differs(out, policy, step, names, interface_name, context);
         break;
     case DECIDE_MISSING:
         fprintf(out, "%s is missing", policy_field_facts(step->missing)->text);

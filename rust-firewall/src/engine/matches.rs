@@ -223,11 +223,12 @@ pub fn looks_at(compiled: &Compiled, op: &CompileOp) -> u64 {
 }
 
 /// Stores in step the values for which a match or map did not hold, or the first field that is missing, beyond the copy
-/// or unknown, as step.why says. Does nothing for other statements.
+/// or unknown, as step.why says, or that has several values. Does nothing for other statements.
 pub fn note_values(compiled: &Compiled, fields: &Fields, op: &CompileOp, step: &mut DecideStep) {
     for &field in key_of(compiled, op) {
         if !fields::is_present(fields, field) {
-            if why_not(not_present(fields, field)) != step.why {
+            let why = why_not(not_present(fields, field));
+            if step.why != DecideWhy::Differs && step.why != why {
                 continue;
             }
             step.missing = Some(field);

@@ -159,7 +159,7 @@ pub struct DecideStep {
     pub may: bool,
     /// Field that is missing, not copied or unknown, for `Missing`, `Beyond` and `Unknown`.
     pub missing: Option<Field>,
-    /// Number of values, for `Differs`.
+    /// Number of values, for `Differs`; 0 if the field `missing` has several values.
     pub values_count: u32,
     pub values: [u128; KEY_FIELDS_MAX],
     /// Verdict of the rule or of its verdict map; `Drop` for a reject.

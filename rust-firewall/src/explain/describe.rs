@@ -231,6 +231,9 @@ pub fn why(
     };
     match step.why {
         DecideWhy::Held => String::new(),
+        DecideWhy::Differs if step.values_count == 0 => {
+            format!("no possible {} matches", missing(step))
+        }
         DecideWhy::Differs => differs(statement, step, names, interface_name),
         DecideWhy::Missing => format!("{} is missing", missing(step)),
         DecideWhy::Beyond => format!("{} is beyond the copied bytes", missing(step)),

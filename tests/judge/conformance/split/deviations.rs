@@ -8,6 +8,7 @@ use std::fs;
 use anyhow::{ensure, Context};
 use testbed::twin::root;
 use twinwall_judge::field::{TCP, UDP};
+use twinwall_judge::packet::AH;
 
 use crate::cell::Way;
 use crate::compare::Fate;
@@ -274,11 +275,12 @@ fn marked_by_a_name(case: &Differing) -> bool {
     marks_by_name(case.policy) && !key_with_a_name(case)
 }
 
-/// Returns the destination port of a TCP or UDP packet.
+/// Returns the destination port that the kernel's rules read in a packet of TCP or UDP, or with an authentication header,
+/// whose reserved bytes they take for the port.
 fn destination_port(packet: &[u8]) -> Option<u16> {
-    let (protocol, header) = deviations::transport(packet, |_| true);
+    let (protocol, header) = deviations::transport(packet, |kind| kind != AH);
     let port = packet.get(header + 2..header + 4)?;
-    [TCP, UDP]
+    [TCP, UDP, AH]
         .contains(&protocol)
         .then(|| u16::from_be_bytes([port[0], port[1]]))
 }
