@@ -34,6 +34,22 @@ fn configuration(place: &Place) -> anyhow::Result<String> {
     Ok(path)
 }
 
+/// Returns true if a process has read a file to its end. rsyslog also opens a file to identify it by its first bytes.
+fn has_read(process: u32, path: &str) -> anyhow::Result<bool> {
+    let end = format!("pos:\t{}", fs::metadata(path)?.len());
+    for entry in fs::read_dir(format!("/proc/{process}/fd"))?.flatten() {
+        let target = fs::read_link(entry.path());
+        if target.is_ok_and(|target| target.as_os_str() == path) {
+            let number = entry.file_name().to_string_lossy().into_owned();
+            let state = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
+            if state.lines().any(|line| line == end) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
 /// Reads lines at the collector until all lines of some files have arrived.
 fn collect(listener: &TcpListener, files: &[String]) -> anyhow::Result<()> {
     let mut missing = BTreeSet::new();
@@ -74,11 +90,9 @@ fn collected(twin: Twin) -> anyhow::Result<()> {
     let client = place.client()?;
     send(&client, DROPPED, 3);
     wait_for(&events, "a drop", |line| line["event_type"] == "drop")?;
-    let opened = format!("/proc/{}/fd", rsyslog.0.id());
+    let reader = rsyslog.0.id();
     until("rsyslog to read the file", PATIENCE, || {
-        let open = fs::read_dir(&opened)?.flatten();
-        let mut files = open.filter_map(|entry| fs::read_link(entry.path()).ok());
-        Ok(files.any(|file| file.as_os_str() == events.as_str()))
+        has_read(reader, &events)
     })?;
     fs::rename(&events, &moved)?;
     proc::signal(firewall.pid, libc::SIGUSR2);
