@@ -54,14 +54,33 @@ const BOUNDS: [&str; 2] = ["limit", "quota"];
 /// Words in an element of a map that don't belong to its key.
 const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
-/// Fields whose value is a protocol, with a mask of all their bits.
-const OF_PROTOCOLS: [(&str, &str); 6] = [
-    ("meta l4proto", "0xff"),
-    ("ip protocol", "0xff"),
-    ("ip6 nexthdr", "0xff"),
-    ("meta nfproto", "0xff"),
-    ("meta protocol", "0xffff"),
-    ("ether type", "0xffff"),
+/// Masks of all bits of the fields whose value is a protocol.
+const OF_PROTOCOLS: [(&str, &[&str]); 2] = [
+    (
+        "0xff",
+        &[
+            "meta l4proto",
+            "ip protocol",
+            "ip6 nexthdr",
+            "ct protocol",
+            "ct original protocol",
+            "ct reply protocol",
+            "meta nfproto",
+            "ct l3proto",
+            "ct original l3proto",
+            "ct reply l3proto",
+        ],
+    ),
+    (
+        "0xffff",
+        &[
+            "meta protocol",
+            "ether type",
+            "vlan type",
+            "meta iiftype",
+            "iiftype",
+        ],
+    ),
 ];
 
 /// Returns the match of a key that has one of some values. nft compares a set of a single value bit by bit: `tcp flags
@@ -69,9 +88,11 @@ const OF_PROTOCOLS: [(&str, &str); 6] = [
 /// leaves out its own test of the protocol for later matches: `meta nfproto { ipv4, ipv6 } ip6 hoplimit 64` reads a byte
 /// of IPv4, too. After a match with a mask it does neither.
 fn one_of(key: &str, values: &[&str]) -> String {
-    let mask = OF_PROTOCOLS.iter().find(|(field, _)| *field == key);
+    let mask = OF_PROTOCOLS
+        .iter()
+        .find(|(_, fields)| fields.contains(&key));
     let key = match mask {
-        Some((field, mask)) => format!("{field} & {mask}"),
+        Some((mask, _)) => format!("{key} & {mask}"),
         None => key.to_owned(),
     };
     match values {

@@ -37,6 +37,22 @@ fn a_test_takes_the_place_of_a_name() {
 }
 
 #[test]
+fn maps_of_protocols_are_tried_with_a_mask() {
+    for (map, want) in [
+        ("ip protocol map { 1 : 1, 17 : 2 }", "& 0xff { 1, 17 } "),
+        ("ct l3proto map { ipv4 : 1 }", "& 0xff == ipv4 "),
+        (
+            "ether type map { ip : 1, ip6 : 2 }",
+            "& 0xffff { ip, ip6 } ",
+        ),
+    ] {
+        let rule = format!("tls sni @b meta mark set {map} ip ttl 3 accept");
+        let tried = line(&in_forward(&rule).unwrap(), want);
+        assert!(tried.ends_with("ip ttl 3 accept"), "{tried}");
+    }
+}
+
+#[test]
 fn names_that_hold_together() {
     let split = in_forward("tls sni @b tls alpn \"h2\" drop\ntls alpn \"h2\" accept").unwrap();
     assert_eq!(split.classes.len(), 4);
