@@ -38,8 +38,8 @@ struct ways {
     bool accepts;  // true if a way through the base chain accepts the packet
     bool returns;  // true if a way reaches the end of the base chain
     bool aside; // true until the current chain ends, if the packet may be accepted on another way
-    struct mark_values *values;
-    mark_set marks; // marks on the current ways
+    struct mark_values *values; // values of the bits of all sets of marks
+    mark_set marks;             // marks on the current ways
     // Marks on the ways that the base chain accepts, and on those that reach its end before the
     // last one.
     mark_set accepted, returned;

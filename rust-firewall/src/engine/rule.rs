@@ -51,6 +51,7 @@ pub struct Ways<'w, 'a, R> {
     pub returns: bool,
     /// True until the current chain ends, if the packet may be accepted on another way.
     pub aside: bool,
+    /// Values of the bits of all sets of marks.
     pub values: MarkValues,
     /// Marks on the current ways.
     pub marks: MarkSet,

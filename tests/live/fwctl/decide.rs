@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::packets::ipv4;
-use testbed::twin::{Twin, TWINS};
+use testbed::twin::{root, Twin, TWINS};
 use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
 
@@ -14,6 +14,7 @@ use super::ctl::{check_has, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
 
 pub const ROWS: &[Row] = &[
     ("explain-by-the-running-policy", explain),
+    ("explain-possible-marks", explain_marks),
     ("diff-of-a-capture", diff_capture),
     ("diff-of-a-policy-that-reads-nothing", diff_nothing_read),
     ("recorded-packets-are-what-they-were", recorded),
@@ -101,6 +102,20 @@ fn explain(twin: Twin) -> anyhow::Result<()> {
     let said = place.fwctl(&["explain", &pcap])?;
     said.code(0)?;
     check_has(&said.stderr, "has changed since it was loaded")
+}
+
+/// Checks the reason of a rule that no mark of a packet with an unknown name matches.
+fn explain_marks(twin: Twin) -> anyhow::Result<()> {
+    let kept = root().join("tests/corpus/crashes/explain-possible-marks");
+    let output = Command::new(twin.binary())
+        .args(["explain", "--hook", "input"])
+        .args([kept.with_extension("nft"), kept.with_extension("pcap")])
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    check_has(
+        &text,
+        "meta mark 0x00000007 accept | no possible meta mark matches\n",
+    )
 }
 
 fn diff_capture(twin: Twin) -> anyhow::Result<()> {

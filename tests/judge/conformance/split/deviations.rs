@@ -11,7 +11,7 @@ use twinwall_judge::field::{TCP, UDP};
 use twinwall_judge::packet::AH;
 use twinwall_judge::tree::Hook;
 
-use crate::cell::Way;
+use crate::cell::{Way, OWN};
 use crate::compare::Fate;
 use crate::deviations::{self, Case};
 use crate::expected::{self, Expected};
@@ -351,17 +351,20 @@ fn no_route_from_loopback(case: &Differing) -> bool {
 }
 
 fn copy_of_a_broadcast(case: &Differing) -> bool {
-    let leaving = |fate: &Fate| {
-        let is_leaving =
-            |(hook, _): &&(Hook, u32)| matches!(hook, Hook::Output | Hook::Postrouting);
-        let mut passed: Vec<(Hook, u32)> = fate.passed.iter().filter(is_leaving).copied().collect();
+    let bytes = &case.act.shot.bytes;
+    let is_group = |address: &[u8]| address == [255; 4] || address[0] >> 4 == 14;
+    let is_own = bytes.get(12..16) == Some(&(OWN.0 as u32).to_be_bytes());
+    // Only a packet with another source is routed through another interface, and then received.
+    let is_compared = |hook: Hook| is_own || matches!(hook, Hook::Output | Hook::Postrouting);
+    let once = |fate: &Fate| {
+        let passed = fate.passed.iter().copied();
+        let mut passed: Vec<_> = passed.filter(|(hook, _)| is_compared(*hook)).collect();
         passed.dedup();
         passed
     };
-    let is_group = |address: &[u8]| address == [255; 4] || address[0] >> 4 == 14;
     is_sent_by_ipv4(case)
-        && case.act.shot.bytes.get(16..20).is_some_and(is_group)
-        && leaving(case.split) == leaving(case.whole)
+        && bytes.get(16..20).is_some_and(is_group)
+        && once(case.split) == once(case.whole)
         && case.split.answers == case.whole.answers
 }
 
