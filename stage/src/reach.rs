@@ -189,20 +189,41 @@ impl Ways<'_> {
     }
 }
 
-/// Returns the layer that a match requires; that of IP for `meta nfproto` with a value.
-fn layer(tokens: &Tokens, found: &Match) -> Layer {
+/// Version of IP that a match requires.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Version {
+    V4,
+    V6,
+    /// `meta nfproto` with a number or a set: nft takes the last value for the required one.
+    Some,
+}
+
+fn version(tokens: &Tokens, found: &Match) -> Option<Version> {
+    match found.layer {
+        Layer::Ip => return Some(Version::V4),
+        Layer::Ip6 => return Some(Version::V6),
+        _ => {}
+    }
     let words: Vec<&str> = found.tokens.clone().map(|at| tokens.get(at)).collect();
-    match words.as_slice() {
-        ["meta", "nfproto", "ipv4"] | ["meta", "nfproto", "==", "ipv4"] => Layer::Ip,
-        ["meta", "nfproto", "ipv6"] | ["meta", "nfproto", "==", "ipv6"] => Layer::Ip6,
-        _ => found.layer,
+    let ["meta", "nfproto", values @ ..] = words.as_slice() else {
+        return None;
+    };
+    match values {
+        ["ipv4"] | ["==" | "eq", "ipv4"] => Some(Version::V4),
+        ["ipv6"] | ["==" | "eq", "ipv6"] => Some(Version::V6),
+        ["&" | "!=" | "ne", ..] => None,
+        _ => Some(Version::Some),
     }
 }
 
-/// Returns true if matches exclude each other, so that nft would refuse them in one rule.
+/// Returns true if matches exclude each other, or if nft may take them to, so that it would refuse them in one rule.
 fn excludes(tokens: &Tokens, matches: &[Match]) -> bool {
-    let has = |wanted| matches.iter().any(|found| layer(tokens, found) == wanted);
-    has(Layer::Ip) && has(Layer::Ip6) || has(Layer::Tcp) && has(Layer::Udp)
+    let has = |wanted| matches.iter().any(|found| found.layer == wanted);
+    let versions: Vec<Version> = matches
+        .iter()
+        .filter_map(|found| version(tokens, found))
+        .collect();
+    versions.windows(2).any(|pair| pair[0] != pair[1]) || has(Layer::Tcp) && has(Layer::Udp)
 }
 
 #[cfg(test)]
@@ -251,6 +272,9 @@ mod tests {
             "meta nfproto ipv4",
             "ip saddr 10.0.0.1",
             "meta nfproto == ipv4",
+            "meta nfproto eq ipv4",
+            "meta nfproto 2",
+            "meta nfproto { ipv6, ipv4 }",
         ] {
             let text = format!(
                 "table inet f {{\n chain i {{ type filter hook input priority 0;\n {calls} jump x\n }}\n \
