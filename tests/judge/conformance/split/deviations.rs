@@ -30,7 +30,8 @@ pub struct Differing<'a> {
     pub is_asked: bool,
     /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
-    /// True if the split policy queues no packet of its connection, and an earlier packet of the connection was sent.
+    /// True if an earlier packet of its connection was sent, and the split policy queues no packet of the connection, or
+    /// none before, since those have an authentication header.
     pub is_unasked: bool,
     /// True if an earlier QUIC packet of another connection had its destination connection ID.
     pub is_id_reused: bool,

@@ -63,7 +63,8 @@ pub fn stopped(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     numbers.filter(is_stopped).collect()
 }
 
-/// Returns the packets of connections of which the split policy queues no packet, without the first packet of each.
+/// Returns the later packets of connections of which the split policy queues no packet, or no packet before, since the
+/// earlier ones have an authentication header.
 pub fn unasked(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     let is_asked = |act: &&Act| reports[2].asked.contains(&act.shot.number);
     let asked: BTreeSet<u32> = acts
@@ -71,15 +72,21 @@ pub fn unasked(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
         .filter(is_asked)
         .filter_map(|act| act.connection)
         .collect();
-    let mut begun = BTreeSet::new();
-    let is_unasked = |act: &&Act| {
-        let unasked = act.connection.filter(|one| !asked.contains(one));
-        unasked.is_some_and(|one| !begun.insert(one))
-    };
-    acts.iter()
-        .filter(is_unasked)
-        .map(|act| act.shot.number)
-        .collect()
+    let (mut begun, mut is_seen) = (BTreeSet::new(), BTreeSet::new());
+    let mut numbers = BTreeSet::new();
+    for act in acts {
+        let Some(connection) = act.connection else {
+            continue;
+        };
+        let is_unasked = !asked.contains(&connection) || !is_seen.contains(&connection);
+        if !begun.insert(connection) && is_unasked {
+            numbers.insert(act.shot.number);
+        }
+        if is_asked(&act) || !is_authenticated(&act.shot.bytes) {
+            is_seen.insert(connection);
+        }
+    }
+    numbers
 }
 
 /// Returns the destination connection ID of a packet if it is a QUIC long header packet (RFC 8999, section 5.1).
