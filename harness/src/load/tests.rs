@@ -71,7 +71,7 @@ fn a_burst_counts_what_arrives_and_nothing_of_the_one_before() {
         assert!(makes(workload));
         for address in [VETH_IPV4.1, VETH_IPV6.1] {
             for burst in bursts(&aim(workload, address), &place, 3) {
-                assert!(burst.sent > 10, "{workload} {burst:?}");
+                assert!(burst.sent > 0, "{workload} {burst:?}");
                 assert_eq!(burst.sent, burst.arrived, "{workload}");
                 assert!(burst.seconds > 0.0, "{workload} {burst:?}");
                 let timed = burst.latencies.map_or(0, |latencies| latencies.len());
