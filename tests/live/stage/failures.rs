@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{ensure, Context};
 use stage::{Options, Undecided};
 use testbed::proc;
+use testbed::queue::queues_in;
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
@@ -195,6 +196,12 @@ fn check_one(twin: Twin, failure: Failure, one: &Expected) -> anyhow::Result<()>
                 PATIENCE,
                 || Ok(!firewall.is_running()?),
             )?;
+            // Until then the guard has the queue, too, and nobody answers its packets.
+            if one.fail == "closed" {
+                until("the guard ends", PATIENCE, || {
+                    Ok(queues_in(&net.firewall)?.is_empty())
+                })?;
+            }
         }
         Failure::Stopped | Failure::Full => proc::stop(pid)?,
     }
