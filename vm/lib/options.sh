@@ -20,6 +20,7 @@ A Debian 12 with systemd and the packages of build/deb:
   --exec                 runs COMMAND in the one that was kept
   --reboot               reboots the one that was kept, with its disk as it is now, and waits for its start
   --stop                 ends the one that was kept
+  --name NAME            names the one that is kept, to keep several at the same time
 Both:
   --file HERE[:THERE]    puts a file or a folder in, at the same path or at THERE, with the shared libraries it needs
   --memory MIB           256, or 1024 for --system
@@ -35,7 +36,7 @@ TEXT
 mode=initramfs
 flavour=cloud
 kernel="" modules_folder=""
-memory="" cpus=2 append="" limit="" icount="" console=""
+memory="" cpus=2 append="" limit="" icount="" console="" name=""
 files=() modules=() ko_files=() command=()
 
 # Prints the value of an option, given its name and the next argument.
@@ -46,6 +47,11 @@ value() {
 
 number() {
     [[ ${2:-} =~ ^[1-9][0-9]{0,6}$ ]] || fail 2 "$1 needs a number of 1 or more: vm/run --help"
+    printf '%s' "$2"
+}
+
+word() {
+    [[ ${2:-} =~ ^[a-z0-9]+$ ]] || fail 2 "$1 needs a name of small letters and digits: vm/run --help"
     printf '%s' "$2"
 }
 
@@ -63,6 +69,7 @@ read_options() {
             --flavour) flavour=$(value "$@"); shift ;;
             --kernel) kernel=$(existing "$@"); shift ;;
             --modules) modules_folder=$(existing "$@"); shift ;;
+            --name) name=$(word "$@"); shift ;;
             --memory) memory=$(number "$@"); shift ;;
             --cpus) cpus=$(number "$@"); shift ;;
             --append) append=$(value "$@"); shift ;;
@@ -97,6 +104,7 @@ check_options() {
         initramfs) : "${memory:=256}" "${limit:=60}" ;;
         *) : "${memory:=1024}" "${limit:=300}" ;;
     esac
-    : "${console:=$KEPT/console.log}"
+    KEPT_MACHINE=$KEPT/kept${name:+-$name}
+    : "${console:=$KEPT/console${name:+-$name}.log}"
     mkdir -p "$KEPT" "$(dirname "$console")"
 }

@@ -4,7 +4,6 @@
 # the agent) and the files `out`, `err` and `code`, which grow with each command; `sent` has a line for each boot and
 # each command. `monitor.in` and `monitor.out` are QEMU's monitor (QMP).
 
-KEPT_MACHINE=$KEPT/kept
 BOOT_SECONDS=1200
 
 # Starts a machine with the folder $work, which remains after this script.

@@ -166,15 +166,32 @@ fn every_folder() -> anyhow::Result<()> {
     let name = |line: &str| line.split_whitespace().nth(3).map(str::to_owned);
     let lines = parts.lines().filter(|line| !line.starts_with('#'));
     let named: Vec<String> = lines.filter_map(name).collect();
+    for folder in folders("vm/tests")? {
+        let line = format!("vm {folder}");
+        ensure!(
+            parts.lines().any(|part| part.ends_with(&line)),
+            "tests/parts has no line for vm/tests/{folder}"
+        );
+    }
     for program in ["tests/live", "tests/offline"] {
-        for entry in fs::read_dir(root().join(program))? {
-            let entry = entry?;
-            let folder = entry.file_name().to_string_lossy().replace('_', "-");
+        for folder in folders(program)? {
             ensure!(
-                !entry.file_type()?.is_dir() || named.contains(&folder),
+                named.contains(&folder.replace('_', "-")),
                 "tests/parts has no line for {program}/{folder}"
             );
         }
     }
     Ok(())
+}
+
+/// Returns the names of the folders in a folder of the checkout.
+fn folders(path: &str) -> anyhow::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(root().join(path))? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            names.push(entry.file_name().to_string_lossy().into_owned());
+        }
+    }
+    Ok(names)
 }

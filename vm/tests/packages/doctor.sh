@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # doctor's findings on a host that the next boot would leave unprotected, and its cures as printed.
 network
 network_at_boot port_is_closed 23

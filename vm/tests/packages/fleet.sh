@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # The package twinwall-fleet under systemd: the agent, and root's service with its socket, first with etcd, then with a
 # folder; the record of the last minute.
 network

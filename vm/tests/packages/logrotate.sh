@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # The logrotate file, with a failed instance and a running one: each file is rotated, and the running instance
 # continues.
 nft add table inet feed

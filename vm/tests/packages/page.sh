@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # The commands of docs/RUN.md, unchanged: a host is protected, also from a boot's first packet, and boots with its other
 # rules when the packages are purged.
 network

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # The shipped nft rules: loaded twice they exist once; a policy with `ct state` receives states; they are removed
 # without a trace.
 network

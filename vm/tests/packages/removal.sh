@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # The packages are removed while an instance runs and rules feed it: the host is not cut off, and no files or rules
 # remain.
 network

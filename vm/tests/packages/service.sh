@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # A web server's policy under the unit: start, verdicts, reload, replacement, stop, kill.
 network
 cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # Results of a unit after a crash, a failed start, and beside another unit: --fail crash=open, restarts, runtime
 # directories, conflicts, the order in the boot, priorities in the journal.
 network

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # An upgrade under the unit: the new firewall starts within it, as systemd's child, with the unit's filters and limits
 # and none of the shell's; systemd restarts and stops it like the old one.
 network

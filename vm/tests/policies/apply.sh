@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # `fwctl apply` of a policy with names, with nft's queue and the firewall as a unit; the revert by systemd's timer; the
 # boot; a reboot before and after confirm.
 network

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # The example unit of a job in a cage, as a dynamic user; the queue rules in nft's form, which this kernel supports.
 server=203.0.113.10
 folder=/run/cage-test

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # Rules for units with names (docs/UNITS.md): the examples of a slice and of a drop-in, with restarts, another apply and a
 # boot; what nft does with a unit that has ended.
 network

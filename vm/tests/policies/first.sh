@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # The commands of docs/FIRST.md, unchanged, over SSH: from the installation and the first policy to a mistake and the
 # removal. Prints the time until the first policy is confirmed.
 network

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # A flowtable of a policy with names: its connections skip the chains, and a policy that denies them ends that.
 network
 instance twinwall ""

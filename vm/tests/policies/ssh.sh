@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck source=functions
+# shellcheck source=../functions
 # A mistake over SSH is reverted; the policy loaded by a restart before and after the confirmation; a policy that can't
 # be checked at boot.
 network
