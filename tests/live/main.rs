@@ -26,12 +26,13 @@ mod rules;
 mod stage;
 mod upgrade;
 
-const PARTS: [Part; 23] = [
+const PARTS: [Part; 24] = [
     Part::new("apply", apply::cases),
     Part::new("cage", cage::cases),
     Part::new("capture", capture::cases),
     Part::new("capture-lab", capture::lab_cases),
     Part::new("chaos", chaos::cases),
+    Part::new("conntrack-full", stage::full_cases),
     Part::new("control", control::cases),
     Part::new("evasion", evasion::cases),
     Part::new("events", events::cases),

@@ -76,6 +76,8 @@ pub struct Net {
     pub gso_bytes: Option<u16>,
     /// Additional delay of the server's answers.
     pub lateness: Duration,
+    /// The firewall's kernel may drop all packets of a client, since conntrack has no room for its connection.
+    pub loses_openings: bool,
     nginx: Child,
     /// nginx's certificate, key and log.
     folder: Folder,
@@ -291,6 +293,7 @@ impl Net {
             hook,
             gso_bytes: None,
             lateness: Duration::ZERO,
+            loses_openings: false,
             nginx,
             folder,
         })

@@ -26,6 +26,7 @@ mod ends;
 mod evasion;
 mod failures;
 mod foreign;
+mod full;
 mod hooks;
 mod hunt;
 mod learn;
@@ -69,6 +70,11 @@ pub fn cases() -> Vec<Case> {
 /// Returns the cases of `make test-long`.
 pub fn long_cases() -> Vec<Case> {
     for_each_twin(&[hooks::LONG, hunt::LONG, trouble::LONG].concat())
+}
+
+/// Returns the cases for a machine whose conntrack has a low limit.
+pub fn full_cases() -> Vec<Case> {
+    for_each_twin(full::ROWS)
 }
 
 /// Starts a twin with the name policy in a folder.
