@@ -22,6 +22,14 @@ pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 /// time for whole seconds. A passing test does not wait for the limit.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Returns the time limit for an event: PATIENCE if it must occur, else `briefly`, since only time shows its absence.
+pub fn patience(must_occur: bool, briefly: Duration) -> Duration {
+    match must_occur {
+        true => PATIENCE,
+        false => briefly,
+    }
+}
+
 /// Waits while something must not happen. Only time shows it, since nothing signals an absence.
 pub fn watch_silence(time: Duration) {
     thread::sleep(time);

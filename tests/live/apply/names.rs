@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{ensure, Context};
 use testbed::proc;
 use testbed::twin::Twin;
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{patience, until, PATIENCE};
 
 use super::death::kill_everywhere;
 use super::place::{Place, Row, POLICY};
@@ -49,7 +49,7 @@ pub const OTHER_NAMES: &str = r#"table inet host {
 }
 "#;
 
-/// Time to wait for a packet.
+/// Time limit for a packet that may be dropped.
 const SOON: Duration = Duration::from_millis(500);
 
 /// Returns the rules without their packet and byte counts, which change while packets pass.
@@ -75,24 +75,26 @@ fn check_rules(place: &Place, before: &str) -> anyhow::Result<()> {
 }
 
 /// Returns true if a request for a host name reaches a server in the namespace.
-pub fn passes(place: &Place, host: &str) -> anyhow::Result<bool> {
+/// - expected: the request must reach it; otherwise it has SOON.
+pub fn passes(place: &Place, host: &str, expected: bool) -> anyhow::Result<bool> {
+    let limit = patience(expected, SOON);
     place.namespace.enter(|| {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         // Without an answer to the SYN, no packet passes.
-        let Ok(mut client) = TcpStream::connect_timeout(&listener.local_addr()?, SOON) else {
+        let Ok(mut client) = TcpStream::connect_timeout(&listener.local_addr()?, limit) else {
             return Ok(false);
         };
         let (mut server, _) = listener.accept()?;
         client.write_all(format!("GET / HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())?;
-        server.set_read_timeout(Some(SOON))?;
+        server.set_read_timeout(Some(limit))?;
         Ok(server.read(&mut [0; 64]).is_ok())
     })
 }
 
 /// Checks that requests for one name are denied, and for the other are not.
 fn check_denied(place: &Place, denied: &str, allowed: &str) -> anyhow::Result<()> {
-    ensure!(passes(place, allowed)?, "{allowed} does not pass");
-    ensure!(!passes(place, denied)?, "{denied} passes");
+    ensure!(passes(place, allowed, true)?, "{allowed} does not pass");
+    ensure!(!passes(place, denied, false)?, "{denied} passes");
     Ok(())
 }
 
@@ -129,12 +131,11 @@ fn names_go_back() -> anyhow::Result<()> {
     for text in [OTHER_NAMES, POLICY] {
         let other = place.folder.replace("other.nft", text)?;
         place.done(&["apply", "--confirm", "600", &other])?;
-        ensure!(passes(&place, "denied.example")?, "{text}");
+        ensure!(passes(&place, "denied.example", true)?, "{text}");
         place.done(&["revert"])?;
         check_rules(&place, &before)?;
         check_denied(&place, "denied.example", "other.example")?;
-        place.done(&["apply", "--confirm", "2", &other])?;
-        place.wait_settled()?;
+        place.expires(&other, || Ok(true))?;
         check_rules(&place, &before)?;
         check_denied(&place, "denied.example", "other.example")?;
     }
@@ -152,8 +153,7 @@ fn names_leave_no_trace() -> anyhow::Result<()> {
         place.check_rules(&before)?;
         ensure!(place.firewall().is_none(), "the firewall still runs");
     }
-    place.done(&["apply", "--confirm", "2", &policy])?;
-    place.wait_settled()?;
+    place.expires(&policy, || Ok(true))?;
     place.check_rules(&before)?;
     ensure!(place.firewall().is_none(), "the firewall still runs");
     // A confirmed policy without names needs no firewall.
@@ -205,7 +205,7 @@ fn names_need_their_firewall() -> anyhow::Result<()> {
         "{said}"
     );
     // --fail is closed, so no packet passes.
-    ensure!(!passes(&place, "denied.example")?, "it passes");
+    ensure!(!passes(&place, "denied.example", false)?, "it passes");
     place.done(&["revert"])?;
     check_denied(&place, "denied.example", "other.example")
 }
@@ -214,7 +214,7 @@ fn names_need_their_firewall() -> anyhow::Result<()> {
 fn look(place: &Place) -> anyhow::Result<String> {
     let names = fs::read_to_string(place.folder.file("run/stage/names.nft"));
     let names = names.unwrap_or_default();
-    let denies = !passes(place, "denied.example")? && passes(place, "other.example")?;
+    let denies = !passes(place, "denied.example", false)? && passes(place, "other.example", true)?;
     Ok(format!("{}\n{names}\ndenies: {denies}", rules(place)?))
 }
 

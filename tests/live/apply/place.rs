@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output};
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use serde_json::Value;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
@@ -119,6 +119,26 @@ impl Place {
             output.status
         );
         Ok(String::from_utf8(output.stdout)?)
+    }
+
+    /// Applies a policy without a confirmation, checks what holds before the deadline, and waits for the revert. On a busy
+    /// machine the revert may come first, and end a running `fwctl apply`: then repeats it with a later deadline.
+    pub fn expires(
+        &self,
+        policy: &str,
+        holds: impl Fn() -> anyhow::Result<bool>,
+    ) -> anyhow::Result<()> {
+        let mut said = String::new();
+        for seconds in ["2", "20", "200"] {
+            let output = self.run(&["apply", "--confirm", seconds, policy])?;
+            let is_held = output.status.success() && holds()?;
+            self.wait_settled()?;
+            if is_held {
+                return Ok(());
+            }
+            said = String::from_utf8_lossy(&output.stderr).into_owned();
+        }
+        bail!("{policy} does not hold until its deadline: {said}")
     }
 
     /// Runs fwctl, and fails unless it ends with this exit code and one line on stderr that contains these words.

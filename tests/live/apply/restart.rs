@@ -187,7 +187,10 @@ fn look_at_names(place: &Place) -> anyhow::Result<String> {
     let tables = rules.lines().filter(|line| line.starts_with("table "));
     let tables: Vec<_> = tables.collect();
     let names = ["denied.example", "other.example"];
-    let passing: anyhow::Result<Vec<_>> = names.iter().map(|name| passes(place, name)).collect();
+    let passing: anyhow::Result<Vec<_>> = names
+        .iter()
+        .map(|name| passes(place, name, false))
+        .collect();
     Ok(format!("{tables:?} {:?}", passing?))
 }
 

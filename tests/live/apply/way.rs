@@ -52,13 +52,10 @@ fn an_unconfirmed_policy_goes_back() -> anyhow::Result<()> {
     let (place, _) = Place::applied()?;
     let before = place.rules()?;
     let other = place.folder.write("other.nft", OTHER_POLICY)?;
-    place.done(&["apply", "--confirm", "2", &other])?;
-    let loaded = place.rules()?;
-    ensure!(
-        loaded.contains("dport 8888") && !loaded.contains("table inet host"),
-        "{loaded}"
-    );
-    place.wait_settled()?;
+    place.expires(&other, || {
+        let loaded = place.rules()?;
+        Ok(loaded.contains("dport 8888") && !loaded.contains("table inet host"))
+    })?;
     place.check_rules(&before)?;
     let expected = ("reverted".to_owned(), "not confirmed in time".to_owned());
     ensure!(place.outcome()? == expected, "{:?}", place.outcome()?);

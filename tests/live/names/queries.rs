@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use testbed::twin::Twin;
-use testbed::wait::{pause_for, PATIENCE};
+use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::{
@@ -154,7 +154,7 @@ fn others(twin: Twin) -> anyhow::Result<()> {
     for (scheme, port) in [("https", 443), ("http", 80)] {
         serve_on_53(&net, port)?;
         let answers = |name| is_answered(&net.client, &curl(name, scheme, 53, SOON), "here");
-        ensure!(answers(DENIED[0])?, "{scheme} without a firewall");
+        until("nginx answers", PATIENCE, || answers(DENIED[0]))?;
         behind_each_backend(&net, twin, POLICY, |firewall| {
             for name in [DENIED[0], ALLOWED[0]] {
                 ensure!(!answers(name)?, "{scheme}: {name} is answered");

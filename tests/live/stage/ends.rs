@@ -6,11 +6,11 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use anyhow::ensure;
-use testbed::wait::PATIENCE;
+use testbed::wait::{patience, PATIENCE};
 
 use crate::evasion::net::{Net, SERVER};
 
-/// Time to wait for bytes.
+/// Time limit for bytes that may be dropped.
 pub const QUIET: Duration = Duration::from_millis(300);
 /// First bytes of a client that uses neither TLS nor HTTP, and so has no name.
 pub const NAMELESS: &[u8] = b"SSH-2.0-nameless\r\n";
@@ -48,9 +48,11 @@ impl Ends {
         Ok(())
     }
 
-    /// Returns true if bytes of the client reach the server within QUIET.
-    pub fn brings(&mut self, bytes: &[u8]) -> anyhow::Result<bool> {
-        self.server.set_read_timeout(Some(QUIET))?;
+    /// Returns true if bytes of the client reach the server.
+    /// - expected: the bytes must reach it; otherwise they have QUIET.
+    pub fn brings(&mut self, bytes: &[u8], expected: bool) -> anyhow::Result<bool> {
+        let limit = patience(expected, QUIET);
+        self.server.set_read_timeout(Some(limit))?;
         self.client.write_all(bytes)?;
         Ok(self.server.read(&mut [0; 4096]).is_ok())
     }
@@ -72,7 +74,8 @@ impl Ends {
     }
 
     /// Returns true if one more byte of the client reaches the server.
-    pub fn passes(&mut self) -> anyhow::Result<bool> {
-        self.brings(b"x")
+    /// - expected: as for `brings`.
+    pub fn passes(&mut self, expected: bool) -> anyhow::Result<bool> {
+        self.brings(b"x", expected)
     }
 }

@@ -239,7 +239,7 @@ fn undecided(twin: Twin) -> anyhow::Result<()> {
             Undecided::Accept => {
                 let mut ends = Ends::new(&net, ASKED)?;
                 let half = &hello::tls(ALLOWED, 0).bytes[..100];
-                ensure!(ends.brings(half)?, "half a hello does not pass");
+                ensure!(ends.brings(half, true)?, "half a hello does not pass");
             }
             Undecided::Drop => {
                 let server = SocketAddr::from((SERVER, 443));
@@ -271,7 +271,10 @@ fn unknown(twin: Twin) -> anyhow::Result<()> {
         let stage = Stage::start_split(&net, twin, split(POLICY, options)?, &[])?;
         let mut ends = Ends::new(&net, ASKED)?;
         let bytes = hello::tls(ALLOWED, 0).bytes;
-        ensure!(ends.brings(&bytes[..100])?, "half a hello does not pass");
+        ensure!(
+            ends.brings(&bytes[..100], true)?,
+            "half a hello does not pass"
+        );
         let Stage {
             firewall,
             folder,
@@ -279,7 +282,7 @@ fn unknown(twin: Twin) -> anyhow::Result<()> {
         } = stage;
         firewall.end_by(libc::SIGTERM)?;
         let firewall = start(&net, &folder, twin, &mask, &[])?;
-        let passes = ends.brings(&bytes[100..])?;
+        let passes = ends.brings(&bytes[100..], unknown_open)?;
         ensure!(passes == unknown_open, "{unknown_open}: passes {passes}");
         firewall.end_by(libc::SIGTERM)?;
     }

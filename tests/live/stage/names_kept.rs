@@ -123,9 +123,11 @@ fn after_reload(twin: Twin) -> anyhow::Result<()> {
     let [mut denied, mut allowed] = both(&net)?;
     stage.reload(&net, BLOCK_LIST, 1)?;
     until("the denied name is refused", PATIENCE, || {
-        Ok(!denied.passes()?)
+        Ok(!denied.passes(false)?)
     })?;
-    until("the allowed name goes on", PATIENCE, || allowed.passes())?;
+    until("the allowed name goes on", PATIENCE, || {
+        allowed.passes(false)
+    })?;
     stage.end()
 }
 
@@ -139,7 +141,7 @@ fn after_upgrade(twin: Twin) -> anyhow::Result<()> {
     for (ends, bytes) in open.iter_mut().zip(&mut halves) {
         let rest = bytes.split_off(bytes.len() / 2);
         ensure!(
-            ends.brings(bytes)?,
+            ends.brings(bytes, true)?,
             "the first half of a hello does not come through"
         );
         *bytes = rest;
@@ -147,16 +149,18 @@ fn after_upgrade(twin: Twin) -> anyhow::Result<()> {
     for next in TWINS {
         stage.upgrade(&net, next)?;
         ensure!(
-            denied.passes()? && allowed.passes()?,
+            denied.passes(true)? && allowed.passes(true)?,
             "a settled connection ends by an upgrade"
         );
     }
     stage.reload(&net, BLOCK_LIST, 1)?;
     until("the denied name is refused", PATIENCE, || {
-        Ok(!denied.passes()?)
+        Ok(!denied.passes(false)?)
     })?;
-    until("the allowed name goes on", PATIENCE, || allowed.passes())?;
-    let [is_denied, is_allowed] = [0, 1].map(|at| open[at].brings(&halves[at]));
+    until("the allowed name goes on", PATIENCE, || {
+        allowed.passes(false)
+    })?;
+    let [is_denied, is_allowed] = [0, 1].map(|at| open[at].brings(&halves[at], at == 1));
     ensure!(
         !is_denied?,
         "the second half of a denied name comes through"
@@ -189,23 +193,31 @@ fn forgotten(twin: Twin) -> anyhow::Result<()> {
     forget_early(&net)?;
     for is_server_first in [false, true] {
         // The new timeouts hold from the next packet on.
-        ensure!(denied.passes()? && allowed.passes()?, "a connection ended");
+        ensure!(
+            denied.passes(true)? && allowed.passes(true)?,
+            "a connection ended"
+        );
         until_forgotten(&net)?;
         let before = stage.received()?;
         if is_server_first {
             denied.answers()?;
             allowed.answers()?;
         }
-        ensure!(denied.passes()? && allowed.passes()?, "a connection ended");
+        ensure!(
+            denied.passes(true)? && allowed.passes(true)?,
+            "a connection ended"
+        );
         let queued = stage.received()? - before;
         ensure!(queued >= 2, "{queued} packets were queued");
     }
     stage.reload(&net, BLOCK_LIST, 1)?;
     until_forgotten(&net)?;
     until("the denied name is refused", PATIENCE, || {
-        Ok(!denied.passes()?)
+        Ok(!denied.passes(false)?)
     })?;
-    until("the allowed name goes on", PATIENCE, || allowed.passes())?;
+    until("the allowed name goes on", PATIENCE, || {
+        allowed.passes(false)
+    })?;
     stage.end()
 }
 
@@ -249,9 +261,9 @@ fn expected(twin: Twin) -> anyhow::Result<()> {
     let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
     ensure!(!listed.contains("counter packets 0 "), "{listed}");
     let [mut denied, mut allowed] = both;
-    let comes = denied.brings(&hello::http(DENIED, "\r\n").bytes)?;
+    let comes = denied.brings(&hello::http(DENIED, "\r\n").bytes, false)?;
     ensure!(!comes, "a denied name comes through");
-    let comes = allowed.brings(&hello::http(ALLOWED, "\r\n").bytes)?;
+    let comes = allowed.brings(&hello::http(ALLOWED, "\r\n").bytes, true)?;
     ensure!(comes, "an allowed name does not come through");
     stage.end()
 }

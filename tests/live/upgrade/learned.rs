@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Context};
 use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
-use testbed::wait::{until, PATIENCE};
+use testbed::wait::{patience, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::between::{Change, Knowledge, Misled};
@@ -90,10 +90,11 @@ impl Scene {
     }
 
     /// Returns true if a datagram reaches an address.
-    fn is_reached(&self, address: Ipv4Addr) -> anyhow::Result<bool> {
+    /// - expected: the datagram must reach it; otherwise it has QUIET.
+    fn is_reached(&self, address: Ipv4Addr, expected: bool) -> anyhow::Result<bool> {
         let to = SocketAddr::from((address, 9999));
         let server = self.bind((address, 9999))?;
-        server.set_read_timeout(Some(QUIET))?;
+        server.set_read_timeout(Some(patience(expected, QUIET)))?;
         let client = self.bind((CLIENT.0, 0))?;
         // A packet that is dropped in OUTPUT may cause an error of the send.
         let _ = client.send_to(b"here", to);
@@ -101,8 +102,11 @@ impl Scene {
     }
 
     fn check_reached(&self, when: &str) -> anyhow::Result<()> {
-        ensure!(self.is_reached(KNOWN)?, "not reached {when}");
-        ensure!(!self.is_reached(STRANGE)?, "reached without a name {when}");
+        ensure!(self.is_reached(KNOWN, true)?, "not reached {when}");
+        ensure!(
+            !self.is_reached(STRANGE, false)?,
+            "reached without a name {when}"
+        );
         Ok(())
     }
 }
@@ -117,7 +121,10 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     };
     let arguments = ["--policy", scene.policy.as_str()];
     let mut firewall = scene.setting.start(twin, &arguments)?;
-    ensure!(!scene.is_reached(KNOWN)?, "reached before anybody asked");
+    ensure!(
+        !scene.is_reached(KNOWN, false)?,
+        "reached before anybody asked"
+    );
     let since = Instant::now();
     scene.teach(SHORT)?;
     scene.check_reached("before the first upgrade")?;
@@ -128,7 +135,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     }
     let patience = PATIENCE + Duration::from_secs(SHORT.into());
     until("the address is forgotten", patience, || {
-        Ok(!scene.is_reached(KNOWN)?)
+        Ok(!scene.is_reached(KNOWN, false)?)
     })?;
     let took = since.elapsed();
     let limits = Duration::from_secs(SHORT.into())..Duration::from_secs((SHORT + 10).into());
@@ -143,7 +150,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     let (firewall, _) = scene
         .setting
         .upgrade(firewall, other, &["--policy", &policy])?;
-    ensure!(!scene.is_reached(KNOWN)?, "another set has it");
+    ensure!(!scene.is_reached(KNOWN, false)?, "another set has it");
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
@@ -183,7 +190,7 @@ fn wrong_addresses(twin: Twin) -> anyhow::Result<()> {
         scene.teach(LONG)?;
         scene.check_reached(part)?;
         misled.upgrade(new, change)?;
-        ensure!(!scene.is_reached(KNOWN)?, "{part}: it is known");
+        ensure!(!scene.is_reached(KNOWN, false)?, "{part}: it is known");
     }
     misled.end()
 }
