@@ -43,8 +43,8 @@ fn refuse_foreign(tables: &[Table], ours: &[Table], present: &Present) -> Result
     }
 }
 
-/// Returns warnings about other tables that take connections past the policy, into flowtables. Fails instead if they are
-/// not allowed (`Wanted::allows_flowtables`).
+/// Returns warnings about rules of unaffected tables that put connections into flowtables, past the policy; none if the
+/// policy queues no forwarded packets. Fails instead of warning if `Wanted::allows_flowtables` is false.
 /// - affected: tables that the transaction replaces or removes.
 fn check_flows(parts: &Parts, wanted: &Wanted, affected: &[Table]) -> Result<Vec<String>> {
     if !parts.is_forwarding {
@@ -85,7 +85,7 @@ fn affected(store: &Store, source: &Source) -> Vec<Table> {
     affected
 }
 
-/// nft transaction that loads a generation, and nft transaction that undoes it.
+/// nft transactions that load and undo a generation, and the learned addresses to restore.
 struct Transactions {
     kernel: String,
     undo: String,
@@ -93,7 +93,7 @@ struct Transactions {
     saved: Saved,
 }
 
-/// Makes both transactions, and checks that the kernel accepts them.
+/// Makes the nft transactions that load and undo a generation, and checks that the kernel accepts them.
 /// - present: in/out: tables of the kernel; loses the addresses of the sets that learn.
 /// - learned: sets of the applied generation that learn addresses.
 fn transactions(
@@ -187,7 +187,8 @@ fn load_with_names(
     cleared.map_or(Ok(()), conntrack::clear)
 }
 
-/// Loads a prepared generation.
+/// Loads a prepared generation, after starting the timer of its revert. Without `confirm_seconds`, starts no timer and
+/// confirms the generation at once.
 fn load(
     store: &mut Store,
     parts: &Parts,

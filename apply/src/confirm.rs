@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Command `confirm`: keeps the pending generation.
+//! Command `confirm`: makes the pending generation permanent.
 
 use crate::failure::{policy, system, Result};
 use crate::state::{Outcome, Pending};
@@ -11,8 +11,8 @@ pub fn is_late(pending: &Pending) -> bool {
     pending.boot_id != clock::boot_id() || clock::boot_ms() >= pending.deadline_ms
 }
 
-/// Removes the firewall and rules of earlier generations that the applied generation does not need. A process that was
-/// killed after its commit may have left them.
+/// Stops the firewall and removes the iptables rules of earlier generations, if the applied generation does not need
+/// them. A process that was killed after its commit may have left them.
 fn tidy(store: &mut Store) -> Result<()> {
     let naming = store.state.applied().and_then(|one| one.naming.clone());
     undo::tidy(store, naming.as_ref())
@@ -32,7 +32,7 @@ pub fn settle(store: &mut Store) -> Result<()> {
     tidy(store)
 }
 
-/// Fails unless the firewall of the pending generation runs.
+/// Fails if the pending generation has names and its firewall does not run.
 fn check_firewall(store: &Store) -> Result<()> {
     let waiting = store.state.waiting();
     let Some((number, naming)) = waiting.and_then(|one| Some((one.number, one.naming.as_ref()?)))
@@ -50,7 +50,8 @@ fn check_firewall(store: &Store) -> Result<()> {
     })
 }
 
-/// Confirms the pending generation. Returns its number.
+/// Confirms the pending generation. Returns its number. Reverts it and fails if its deadline has passed, or if another
+/// program has replaced the rule set.
 pub fn run(host: Host) -> Result<u64> {
     let mut store = Store::open(host)?;
     let Some(pending) = store.state.pending.clone() else {

@@ -158,7 +158,7 @@ fn clear_one(socket: &OwnedFd, connection: &Connection, mask: u32) -> nix::Resul
     }
 }
 
-/// Returns the marks of all connections.
+/// Returns the marks of all connections. Connections may be missing if the kernel's table changes during the listing.
 pub fn marks() -> Result<Vec<u32>> {
     let listing = netlink::open()
         .and_then(|socket| list(&socket))

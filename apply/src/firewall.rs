@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Result;
 use crate::learned::Learned;
 
-/// A generation's data for the firewall.
+/// Part of a generation that concerns the firewall: its start parameters, the marks and the queue rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Naming {
     pub orders: Orders,
@@ -28,7 +28,7 @@ pub struct Naming {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Orders {
     pub twin: Twin,
-    /// Options of the operator.
+    /// Options of the firewall from the operator: all except policy, mask and control socket.
     pub options: Vec<String>,
     /// Value of the firewall's --stage: mask of the mark bits that the firewall and the kernel's rules use.
     pub mask: u32,

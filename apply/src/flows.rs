@@ -51,8 +51,8 @@ fn flowtable(rule: &str) -> Option<String> {
     })
 }
 
-/// Finds the rules in a text of `nft --handle list ruleset`, except those of some tables.
-/// - own: these tables.
+/// Finds the rules that put connections into a flowtable, in a text of `nft --handle list ruleset`.
+/// - own: tables that are left out.
 fn find(text: &str, own: &[Table]) -> Vec<Flow> {
     let (mut table, mut chain) = (None, "");
     let mut flows = Vec::new();

@@ -15,10 +15,11 @@ use crate::{clock, undo};
 
 /// Line that the orphan process prints on stdout when it begins to wait for the deadline.
 pub const ARMED: &str = "armed";
-/// Pause between two reads of the state, in milliseconds.
+/// Maximum pause between two reads of the state, in milliseconds.
 const LOOK_MS: u64 = 1000;
 
-/// Returns the deadline of a generation in ms of boot time; None if the generation is no longer pending.
+/// Returns the deadline of a generation in ms of boot time; None if the generation is no longer pending, or the state
+/// can't be read.
 fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
     let pending = store::read(folder).ok()??.pending?;
     (pending.number == number).then_some(pending.deadline_ms)

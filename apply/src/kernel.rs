@@ -21,18 +21,19 @@ pub struct Wanted {
     pub split: Options,
     /// The firewall's options for the evaluation of expectations.
     pub expect: expect::Settings,
-    /// True if a policy with names is loaded although other tables take connections past it, into flowtables.
+    /// True to load a policy with names although rules of other tables put connections into flowtables, past the
+    /// policy.
     pub allows_flowtables: bool,
 }
 
 /// Texts and data of one generation of a policy: for the kernel, and for the firewall.
 pub struct Parts {
     pub number: u64,
-    /// Text for nft.
+    /// Script for nft: the unchanged policy, or the kernel's rules of a policy with names.
     pub kernel: String,
     /// Name of `kernel` in nft's messages.
     pub name: String,
-    /// The firewall's policy and its other data, for a policy with names.
+    /// The firewall's policy and the data of its start (`Naming`); None: the policy has no names.
     pub naming: Option<(String, Naming)>,
     /// Warnings for the user: "FILE:LINE: …".
     pub warnings: Vec<String>,

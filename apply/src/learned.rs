@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Addresses that sets have learned from DNS. A transaction that creates the same set again also adds its addresses.
-//! For a revert, the addresses are stored apart from the rules: they expire and others are learned meanwhile, and a
-//! revert must not fail because of addresses.
+//! For a revert, the addresses are stored apart from the rules: addresses expire and new addresses are learned
+//! meanwhile, and a revert must not fail because of addresses.
 
 use std::net::IpAddr;
 
@@ -76,7 +76,7 @@ impl Element {
         Some(Element { address, time_ms })
     }
 
-    /// Returns the element as it is after some time; None if it has expired by then.
+    /// Returns the element as it is `passed_ms` later; None if it has expired by then.
     fn later(&self, passed_ms: u64) -> Option<Element> {
         let mut later = self.clone();
         if let Some((_, left)) = &mut later.time_ms {
@@ -115,7 +115,7 @@ fn time_ms(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the elements in nft's list of a set that have not expired.
+/// Returns the unexpired elements in nft's list of a set.
 fn elements(listed: &str) -> Vec<Element> {
     let inner = listed
         .split_once("elements = {")
@@ -153,7 +153,7 @@ fn without_elements(listed: &str, sets: &[&str]) -> (String, Vec<String>) {
 /// Addresses of sets at a point in time, for a revert.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
-    /// Time in milliseconds since the boot.
+    /// Time at which the addresses were taken from the tables, in milliseconds since the boot.
     at_ms: u64,
     sets: Vec<(Learned, Vec<Element>)>,
 }

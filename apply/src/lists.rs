@@ -13,11 +13,11 @@ use crate::source::{digest, Source};
 /// Folder of the lists in the state folder; readable by a firewall's user.
 pub const FOLDER: &str = "lists";
 
-/// List of names, as read.
+/// File with a list of names: its bytes, and the warnings from parsing it.
 pub struct List {
-    /// File name in the folder: the digest of the content.
+    /// Name of the stored file: the digest of the content.
     pub name: String,
-    /// File that was read.
+    /// Path of the file that was read.
     pub path: PathBuf,
     pub content: Vec<u8>,
     /// Warnings that the firewall will print.
@@ -40,12 +40,13 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Reads a policy's lists. Returns the policy with the lists' paths in the state folder.
+/// Reads a policy's lists. Returns the policy with the paths that the lists will have in the state folder, and the
+/// lists.
 pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
     read_checked(source, state, &|_| Ok(()))
 }
 
-/// Reads a policy's lists. Each is checked before it is opened.
+/// Reads a policy's lists like [`read`]. Calls `check` with the path of each list before it is opened.
 pub fn read_checked(
     source: &Source,
     state: &Path,
@@ -80,7 +81,7 @@ pub fn read_checked(
     Ok((source, lists))
 }
 
-/// Returns the lists in the folder that no text names.
+/// Returns the paths of the stored lists whose names occur in none of `texts`, the texts of policies.
 pub fn unused(state: &Path, texts: &[String]) -> Vec<PathBuf> {
     let entries = fs::read_dir(state.join(FOLDER));
     let entries = entries.into_iter().flatten().flatten();

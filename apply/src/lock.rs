@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lock of the state folder: one operation at a time. An nft process inherits it, so if fwctl is killed, it is held
-//! until nft's transaction has ended.
+//! Lock of the state folder: one operation at a time. An nft process inherits the lock: if fwctl is killed, the lock is
+//! held until nft's transaction has ended.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -45,7 +45,7 @@ fn open(path: &Path) -> Result<File> {
     file.map_err(at(path))
 }
 
-/// Waits until no other process holds the lock.
+/// Acquires the lock; waits until no other process holds it.
 pub fn wait(path: &Path) -> Result<Lock> {
     let locked = Flock::lock(open(path)?, FlockArg::LockExclusive);
     let locked = locked.map_err(|(_, error)| at(path)(error.into()))?;

@@ -3,7 +3,7 @@
 
 use crate::source::{commands, named_table, Command, Table};
 
-/// Kinds of named objects in a table's block, besides chains.
+/// Kinds of named objects in a table's block, besides chains and `ct` objects.
 const OBJECTS: [&str; 8] = [
     "map",
     "set",
@@ -32,7 +32,7 @@ pub struct Chain {
 pub struct Outline {
     pub table: Table,
     pub chains: Vec<Chain>,
-    /// Kind and name: `set known`, `ct helper ftp`.
+    /// Named objects besides chains, by kind and name: `set known`, `ct helper ftp`.
     pub objects: Vec<String>,
     /// True if it has a comment, flags, or objects of an unknown kind.
     pub is_fixed: bool,
@@ -48,7 +48,7 @@ impl Outline {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// Adds the statements of a chain's block.
+    /// Adds a chain, or adds the statements of its block to the known chain.
     fn add_chain(&mut self, name: &str, block: &str) {
         let name = name.trim_matches('"');
         let found = self.chains.iter().position(|chain| chain.name == name);
@@ -75,7 +75,7 @@ impl Outline {
         }
     }
 
-    /// Adds the objects of a table's block.
+    /// Adds the chains and other objects of a table's block.
     fn add_block(&mut self, block: &str) {
         for command in commands(block) {
             let words: Vec<&str> = command.words.iter().map(String::as_str).collect();

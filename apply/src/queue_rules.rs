@@ -130,7 +130,7 @@ fn remove_made(made: &mut QueueRules) -> Result<()> {
     Ok(())
 }
 
-/// Creates rules, in addition to the existing ones.
+/// Creates the wanted rules that don't exist; does not change other rules.
 pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     for rule in wanted {
         if !store.state.rules.rules.contains(rule) {
@@ -142,7 +142,8 @@ pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Removes all rules except the wanted ones.
+/// Removes all rules that are not wanted. If none is wanted, also removes the tables and chains that were created for
+/// the rules.
 pub fn keep(store: &mut Store, wanted: &[String]) -> Result<()> {
     let made = store.state.rules.clone();
     if made == QueueRules::default() {

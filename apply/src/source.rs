@@ -52,7 +52,7 @@ impl fmt::Display for Table {
 /// Policy, read from its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Absolute path.
+    /// Absolute path of the policy's file.
     pub file: PathBuf,
     /// Text with its includes inserted.
     pub text: stage::Source,
@@ -220,7 +220,7 @@ pub fn read(path: &Path) -> Result<Source> {
     read_checked(path, &|_| Ok(()))
 }
 
-/// Reads a policy. Each of its files is checked before it is opened.
+/// Reads a policy like [`read`]. Calls `check` with the path of each file before it is opened.
 pub fn read_checked(path: &Path, check: stage::Check) -> Result<Source> {
     let file = fs::canonicalize(path).map_err(at(path))?;
     let text = stage::checked_file(&file.to_string_lossy(), check);

@@ -10,7 +10,7 @@ use crate::nft;
 use crate::queue_rules::QueueRules;
 use crate::source::Table;
 
-/// Number of generations in the history.
+/// Maximum number of generations in the history.
 pub const HISTORY_MAX: usize = 10;
 
 /// Outcome of a generation.
@@ -34,7 +34,7 @@ pub struct Generation {
     pub applied_ms: u64,
     /// Time at which the outcome was set (ms since 1970).
     pub settled_ms: Option<u64>,
-    /// Absolute path of the policy, for messages and for the boot.
+    /// Absolute path of the policy's file, for messages and for the comparison with the file to load at boot.
     pub file: String,
     /// SHA-256 of the policy's text with its includes, in hexadecimal.
     pub digest: String,
@@ -67,7 +67,7 @@ pub struct State {
     /// iptables rules that lead to the firewall's queues.
     #[serde(default)]
     pub rules: QueueRules,
-    /// Classes that marks of connections may have.
+    /// Bits of connection marks that may contain classes; None: no bits.
     #[serde(default)]
     pub marks: Option<Marks>,
 }

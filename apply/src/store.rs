@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The state folder: `state.json`, the lock, and a folder for each generation. Only root can read it; by default
-//! /var/lib/twinwall/apply.
+//! The state folder, by default /var/lib/twinwall/apply: `state.json`, the lock, and a folder for each generation, all
+//! for root alone; and the lists of names, which a firewall's user can read.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -41,7 +41,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const PRIVATE: u32 = 0o600;
 const READABLE: u32 = 0o644;
 
-/// Resources of generations: their folder, and the firewall of those with names.
+/// State folder and firewall of the generations, and the options of fwctl that name both.
 #[derive(Clone, Copy)]
 pub struct Host<'a> {
     pub folder: &'a Path,

@@ -178,7 +178,7 @@ pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()
     }
 }
 
-/// Loads a transaction of a generation.
+/// Loads a transaction of a generation, and retains base chains if possible.
 /// - present: as for [`check`]. If another program has changed one of these tables since, the transaction is loaded
 ///   unchanged.
 pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result<()> {

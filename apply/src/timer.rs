@@ -30,7 +30,7 @@ fn systemctl(arguments: &[&str]) {
         .status();
 }
 
-/// Starts a systemd timer.
+/// Starts a systemd timer that reverts the pending generation after `seconds`.
 fn arm_unit(program: &Path, places: &[&OsStr], seconds: u32) -> Result<()> {
     systemctl(&["reset-failed", &format!("{UNIT}.service")]);
     let output = Command::new("systemd-run")

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Transactions that replace tables, and the revert of a generation.
+//! Removal of tables, and the revert of a generation.
 
 use crate::failure::{policy, Result};
 use crate::firewall::Naming;

@@ -21,7 +21,7 @@ const SIGNALS: [i32; 9] = [
     SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 ];
 
-/// Reports signals that other processes sent to this process.
+/// Starts a thread that reports signals which other processes send to this process.
 pub fn watch_signals(to: Sender<Happened>) -> Result<(), Failure> {
     let mut signals = SignalsInfo::<WithOrigin>::new(SIGNALS).map_err(Failure::at("signals"))?;
     thread::spawn(move || {

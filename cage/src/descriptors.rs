@@ -12,7 +12,7 @@ use rustix::process::{getpid, pidfd_getfd, pidfd_open, PidfdFlags, PidfdGetfdFla
 use crate::failure::Failure;
 
 const OWN: &str = "/proc/self/fd";
-/// Last of the standard streams, which the caller chose for the command.
+/// Number of the last standard stream, stderr. The caller has chosen the standard streams for the command.
 const STREAMS: i32 = 2;
 
 /// Returns the family of a socket with this descriptor number in this process.
@@ -45,7 +45,7 @@ pub fn check() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns true if a path is a network namespace that is bound to a file, as by `ip netns`.
+/// Returns true if a path is in the folder of the named network namespaces (`ip netns`).
 fn is_below_ns(target: &Path) -> bool {
     target.starts_with("/run/netns") || target.starts_with("/var/run/netns")
 }

@@ -115,7 +115,8 @@ fn peer(line: &Line) -> Peer {
     }
 }
 
-/// Returns the reason of a denial: the rule's comment, otherwise the rule's file and line, otherwise what has decided.
+/// Returns the reason of a denial: the rule's comment, otherwise the rule's file and line, otherwise the source of the
+/// verdict (`by`).
 fn why(own: &Own) -> String {
     let place = own
         .rule
@@ -134,7 +135,7 @@ fn why(own: &Own) -> String {
 }
 
 impl Event {
-    /// Parses a line. Returns None for other events.
+    /// Parses an event's line. Returns None if it is neither a denied packet nor a DNS query.
     pub fn read(line: &str) -> Option<Event> {
         let line: Line = serde_json::from_str(line).ok()?;
         let is_denied = matches!(line.twinwall.verdict.as_deref(), Some("drop" | "reject"));

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Error that prevented the command from running: one line, and an exit code like env(1)'s.
+//! Error of the cage or of the command's start: one line, and an exit code like env(1)'s.
 
 use std::fmt::Display;
 use std::io;
 
-/// The cage itself failed: the command was not started.
+/// Exit code: the cage itself failed, before the command's start or while it ran.
 pub const CAGE: u8 = 125;
-/// The command was found and could not be run.
+/// Exit code: the command was found and could not be run.
 pub const NOT_RUN: u8 = 126;
-/// The command was not found.
+/// Exit code: the command was not found.
 pub const NOT_FOUND: u8 = 127;
 
 /// "CAUSE: CURE", without "error: " and without a line end.

@@ -17,7 +17,7 @@ use crate::queue_rules::{QUEUE, SETTLED};
 
 /// Limit of events per second, higher than a command can cause.
 const EVENTS_RATE: &str = "1000000";
-/// Time limit for the listing of connections.
+/// Time limit for each answer in a listing of connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Values of --fail, for packets that a policy can't decide: only an observing cage (--learn) accepts them.
@@ -103,7 +103,7 @@ impl Firewall {
         }
     }
 
-    /// Forwards the firewall's stderr from now on.
+    /// Starts a thread that forwards the firewall's stderr to this process's stderr.
     pub fn pass_on(&mut self) {
         if let Some(mut stderr) = self.process.stderr.take() {
             thread::spawn(move || io::copy(&mut stderr, &mut io::stderr()));

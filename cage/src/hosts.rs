@@ -32,7 +32,7 @@ fn addresses_in(text: &str, names: &BTreeSet<String>) -> BTreeSet<IpAddr> {
     found
 }
 
-/// Returns the addresses in /etc/hosts for these names, which may begin with `*.`.
+/// Returns the addresses in /etc/hosts, except loopback addresses, for these names, which may begin with `*.`.
 pub fn addresses(names: &BTreeSet<String>) -> BTreeSet<IpAddr> {
     addresses_in(&fs::read_to_string(FILE).unwrap_or_default(), names)
 }

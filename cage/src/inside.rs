@@ -54,7 +54,7 @@ pub fn hold(command: Vec<OsString>) -> Result<Infallible, Failure> {
     }
 }
 
-/// Covers a path by a mount. Does nothing if the path no longer exists.
+/// Covers `target` by a bind mount of `source`. Does nothing if a path no longer exists.
 fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
     match mount(
         Some(source),
@@ -68,7 +68,7 @@ fn cover(source: &Path, target: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Replaces the host's resolver by the cage's. The new file is in a tmpfs that is unmounted afterwards.
+/// Covers the host's resolv.conf by the cage's. The new file is in a tmpfs that is unmounted afterwards.
 fn give_resolver(inside: &Inside) -> Result<(), Failure> {
     let target = fs::canonicalize(RESOLV_CONF).map_err(|error| {
         Failure::new(format_args!(
@@ -108,7 +108,8 @@ fn is_out_of_reach(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }
 
-/// Makes the kernel's files that can change the machine read-only, for root.
+/// Makes the kernel's files through which root could change the machine read-only: /proc/sys, /proc/sysrq-trigger,
+/// /sys.
 fn protect_kernel() -> Result<(), Failure> {
     for path in ["/proc/sys", "/proc/sysrq-trigger"]
         .map(Path::new)
@@ -225,7 +226,7 @@ fn start(channel: &OwnedFd, command: &[OsString]) -> Result<Pid, Failure> {
     Ok(pid)
 }
 
-/// Reaps all orphaned processes in this namespace until the command ends.
+/// Reaps all orphaned processes in this namespace until the command ends. Returns the report of its end.
 fn reap(command: Pid) -> Report {
     loop {
         match wait(WaitOptions::empty()) {

@@ -15,10 +15,10 @@ use crate::{policy, safe};
 const HTTP: u16 = 80;
 const HTTPS: u16 = 443;
 const DNS: u16 = 53;
-/// Maximum number of DNS names.
+/// Maximum number of queried names that are resolved.
 const NAMES_MAX: usize = 10_000;
 
-/// Names that the command queried in DNS, and their addresses from the host's resolver.
+/// Names that the command queried in DNS, by their addresses. The addresses are from the host's resolver.
 #[derive(Debug, Default)]
 pub struct Names(BTreeMap<IpAddr, String>);
 
@@ -59,8 +59,8 @@ impl Lookup {
     }
 }
 
-/// Returns the host of a name that a client has shown or queried. None for a text that would allow more than this host,
-/// such as `*.example` and `0.0.0.0/0`.
+/// Returns the host of a name that a client has shown or queried. None for a text that is no single host's name, such
+/// as `*.example` or `0.0.0.0/0`: it would allow more than this host.
 fn host(name: &str) -> Option<Host> {
     match name.parse().ok()? {
         Allowed {
@@ -71,7 +71,7 @@ fn host(name: &str) -> Option<Host> {
     }
 }
 
-/// Returns the rule that would allow a connection to this peer. None if no rule is needed (DNS) or possible.
+/// Returns the destination to allow for a connection to this peer. None if no destination is needed (DNS) or possible.
 fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let (address, port) = (peer.address?, peer.port?);
     if port == DNS {

@@ -3,8 +3,8 @@
 //!
 //! A new connection must go to an address that DNS has returned for an allowed name, and the name that the client shows
 //! in it must be allowed, too: a name alone proves nothing, since a client can show any name to any server. For an open
-//! connection only the name counts, since a connection may last longer than its address. An accept for all packets of a
-//! connection sets the mark that takes it out of the queue.
+//! connection only the name counts, since a connection may last longer than its address. A rule that accepts all
+//! packets of a connection sets the mark that exempts the connection from the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -29,7 +29,7 @@ const NOWHERE: [(&str, &str); 2] = [
     ),
 ];
 
-/// Allowed names and addresses by port; None is the ports of HTTP and HTTPS.
+/// Allowed names by port; None: the ports of HTTP and HTTPS.
 type Groups = BTreeMap<Option<u16>, BTreeSet<String>>;
 
 fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
@@ -73,7 +73,7 @@ fn write_sets(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     }
 }
 
-/// Writes rules for connections whose client shows a name at these ports.
+/// Writes rules that accept connections by the name that the client shows; only for the ports of HTTP and HTTPS.
 fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
     let set = format!("@names_{}", suffix(port));
     if port.is_none() || port == Some(HTTPS) {
@@ -223,7 +223,7 @@ pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
 const INPUT: &str =
     "\tchain input {\n\t\ttype filter hook input priority filter; policy accept;\n\t}\n}\n";
 
-/// Returns the observing policy: everything passes, names are read, and each DNS query is an event.
+/// Returns the observing policy: everything passes, names are read, and each DNS query over UDP is an event.
 pub fn of_learning() -> String {
     let accept = accept();
     let rules = format!(

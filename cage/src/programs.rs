@@ -19,8 +19,8 @@ fn is_program(path: &Path) -> bool {
     path.is_file() && access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Finds a program of the system; None if it is not installed. PATH comes last, because the PATH of an ordinary user
-/// often lacks the sbin folders.
+/// Finds a program of the system; None if it is not installed. Searches the system's folders, because the PATH of an
+/// ordinary user often lacks the sbin folders, and then PATH.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let folders = SYSTEM_FOLDERS.iter().map(PathBuf::from);
@@ -28,8 +28,8 @@ pub fn find(name: &str) -> Option<PathBuf> {
     folders.find_map(|folder| Some(folder.join(name)).filter(|path| is_program(path)))
 }
 
-/// Finds a program of this project: in the folder of the running program, as in a build; in sbin beside its bin;
-/// otherwise among the system's programs.
+/// Finds a program of this project: in the folder of the running program, as in a build; in the folder `../sbin` from
+/// it; otherwise among the system's programs.
 pub fn find_beside(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok()?;
     let folder = own.parent()?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rules in the cage's network namespace that send packets to the firewall: all except those on loopback and of settled
-//! connections. None has `bypass`: without a firewall, the kernel drops these packets.
+//! connections. No rule has `bypass`: without a firewall, the kernel drops these packets.
 //!
 //! A direction of a connection is settled when the policy has set its bit of `SETTLED` in the mark of a packet, which
 //! the firewall applies only once the connection's names are final (--settled). The kernel stores it in the
@@ -142,8 +142,8 @@ fn load_iptables(suffix: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Loads the rules into the caller's network namespace: by nft if the kernel supports its `queue`, otherwise by
-/// iptables.
+/// Loads the rules into the caller's network namespace: by nft, or if that fails (the kernel may lack its `queue`), by
+/// iptables-nft or iptables-legacy.
 pub fn load() -> Result<(), Failure> {
     let ways = [
         || load_with("nft", &["-f", "-"], &for_nft()),

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::firewall::Connection;
 use crate::safe;
 
-/// Maximum numbers of rows in the table on stderr, of peers, and of distinct flows.
+/// Maximum numbers of rows in the table on stderr, of denied peers and followed connections, and of distinct flows.
 const ROWS_MAX: usize = 20;
 const PEERS_MAX: usize = 100_000;
 const FLOWS_MAX: usize = 1_000_000;
@@ -56,7 +56,7 @@ impl Report {
         }
     }
 
-    /// Counts a denied connection once, whatever its number of packets.
+    /// Counts a denied connection once, whatever its number of packets; without `flow`, counts each denied packet.
     pub fn deny(&mut self, peer: Peer, why: String, flow: Option<u64>) {
         if let Some(flow) = flow {
             if self.flows.len() >= FLOWS_MAX || !self.flows.insert(flow) {
@@ -71,7 +71,7 @@ impl Report {
         }
     }
 
-    /// Adds connections that the firewall follows and that are neither undecided nor denied. A connection counts once.
+    /// Adds the connections of a listing that are neither undecided nor denied. A connection counts once.
     pub fn follow(&mut self, connections: Vec<Connection>) {
         let known = connections
             .into_iter()
@@ -128,7 +128,7 @@ impl Report {
         })
     }
 
-    /// Writes the report.
+    /// Writes the report to a file, as JSON.
     pub fn write(
         &self,
         path: &Path,

@@ -28,7 +28,7 @@ use crate::start::{build, Cage, Plan};
 const LOOK: Duration = Duration::from_secs(30);
 /// Time limit for the firewall's end.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// PF_EXITING (include/linux/sched.h).
+/// PF_EXITING: flag of a process that is ending (include/linux/sched.h).
 const EXITING: u32 = 4;
 /// Programs without which a cage has no network, as named in its messages.
 const FIREWALL: &str = "the firewall";
@@ -71,7 +71,7 @@ fn watch_stage(channel: &OwnedFd, to: Sender<Happened>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Forwards the firewall's lines, then reports its end.
+/// Starts a thread that sends the firewall's lines, and then its end, to the main thread.
 fn watch_firewall(mut firewall: Firewall, to: Sender<Happened>) -> JoinHandle<()> {
     firewall.pass_on();
     let Firewall { mut process, lines } = firewall;

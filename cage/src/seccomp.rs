@@ -2,8 +2,7 @@
 //! System call filters for the command, for resources that namespaces do not isolate:
 //!
 //! - ioctl TIOCSTI and TIOCLINUX insert input into the caller's terminal, whose shell is outside.
-//! - Sockets of families other than network, Unix and netlink cross network namespaces: AF_VSOCK reaches the
-//!   hypervisor.
+//! - Sockets of families other than FAMILIES may cross network namespaces: AF_VSOCK reaches the hypervisor.
 //! - io_uring opens sockets without a filter check, so it is disabled. Programs work without it, as in containers.
 
 use std::collections::BTreeMap;
@@ -26,8 +25,7 @@ const TYPING: [u64; 2] = [0x5412, 0x541c];
 const LOAD: u16 = 0x20;
 const JUMP_NOT_LESS: u16 = 0x35;
 const RETURN: u16 = 0x06;
-/// Bit that is set in the numbers of x32 system calls (arch/x86/include/uapi/asm/unistd.h). The other filters match no
-/// x32 call.
+/// Bit in the numbers of x32 system calls (arch/x86/include/uapi/asm/unistd.h). Only `without_x32` refuses these calls.
 const X32_BIT: u32 = 0x4000_0000;
 const ALLOW: u32 = 0x7fff_0000;
 const ERROR: u32 = 0x0005_0000;

@@ -48,8 +48,8 @@ fn is_steady(field: Field, compared: &Match) -> bool {
     }
 }
 
-/// Returns true if a match of `ct state` holds for packets of a settled connection. None: the match has other fields or
-/// another form.
+/// Returns the result of a `ct state` match for packets of a settled connection, which are established. None: another
+/// kind of match.
 fn holds(compared: &Match) -> Option<bool> {
     match (compared.key.fields.as_slice(), compared.op, &compared.right) {
         ([Field::CtState], Op::BitsAny, Right::Range(range)) => Some(range.low & ESTABLISHED != 0),

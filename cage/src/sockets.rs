@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 const BOUND: &str = "/proc/net/unix";
 /// Folders in which services create sockets, and the depth of the search.
 const FOLDERS: [(&str, usize); 4] = [("/run", 4), ("/var/run", 4), ("/tmp", 2), ("/var/lib", 2)];
-/// Maximum number of entries of folders that are visited.
+/// Maximum number of folder entries that the search visits, in all folders together.
 const ENTRIES_MAX: usize = 20_000;
 
 /// Returns the path in a line of BOUND: the rest from the eighth word on. None if it is no absolute path.
@@ -51,7 +51,7 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
 }
 
-/// Returns true if a path is one of these paths, or is below one of them.
+/// Returns true if a path is one of the paths `left`, or is below one of them.
 fn is_left(path: &Path, left: &[PathBuf]) -> bool {
     left.iter().any(|one| path.starts_with(one))
 }

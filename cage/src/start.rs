@@ -21,7 +21,8 @@ use crate::settings::{Settings, Source};
 use crate::uplink::Uplink;
 use crate::{policy, queue_rules, refused, settle, sockets, stage};
 
-/// Number of probes for a duplicate of an IPv6 address, for interfaces made later (kernel: ip-sysctl, accept_dad).
+/// File with the number of probes for a duplicate of an IPv6 address, for interfaces made later (kernel: ip-sysctl,
+/// accept_dad).
 const DUPLICATE_PROBES: &str = "/proc/sys/net/ipv6/conf/default/accept_dad";
 
 /// Cage whose firewall and uplink are ready, and whose command waits for its order.
@@ -39,8 +40,9 @@ pub struct Plan {
     pub uplink: Uplink,
     pub resolver: IpAddr,
     pub place: &'static Path,
-    /// Policy that the firewall reads, and its text if the cage writes it.
+    /// Path of the policy that the firewall reads.
     pub policy: PathBuf,
+    /// Text of the policy, if the cage writes it.
     pub text: Option<String>,
     /// Reason why the packets of settled connections are queued as well; None if they are not queued.
     pub queued: Option<String>,

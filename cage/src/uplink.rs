@@ -43,7 +43,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Returns the wanted uplink, otherwise pasta, otherwise slirp4netns. Fails if no such program is installed.
+    /// Returns the wanted uplink; if `wanted` is None, pasta, otherwise slirp4netns. Fails if no such program is
+    /// installed.
     pub fn find(wanted: Option<UplinkKind>) -> Result<Uplink, Failure> {
         let kinds = match wanted {
             Some(kind) => vec![kind],

@@ -152,7 +152,7 @@ fn drain(ring: &mut Backend) -> io::Result<Statistics> {
     ring.statistics()
 }
 
-/// Returns the misses counted since the last call; empty if none are counted.
+/// Returns the TLB misses of each processor since the last call; empty if misses are not counted.
 fn missed(misses: &mut Option<Misses>) -> io::Result<Vec<Counted>> {
     match misses {
         Some(misses) => misses.since(),
@@ -199,7 +199,7 @@ fn measure(
     Ok((row, missed))
 }
 
-/// Formats misses as JSON; null if none are counted.
+/// Formats the TLB misses of each processor as JSON; null if misses were not counted.
 fn missed_json(missed: &[Counted]) -> String {
     let all: Vec<String> = missed.iter().map(Counted::json).collect();
     match all.is_empty() {

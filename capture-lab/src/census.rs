@@ -48,7 +48,7 @@ pub struct Sides {
     pub kernel: Kernel,
 }
 
-/// Counts the entries of a ring whose memory is entirely mapped.
+/// Counts the page-table entries of a ring on both sides. All pages of the ring's memory must be mapped.
 /// - before: result of `vmalloc` before the ring was opened.
 pub fn sides(
     ring: &impl Source,
@@ -176,9 +176,9 @@ fn direct_map(meminfo: &str) -> String {
     }
 }
 
-/// Returns how the kernel maps the packet memory of a backend that doesn't count page-table entries itself.
+/// Returns the kernel's mapping of the packet memory of a backend that doesn't count page-table entries itself.
 /// - before: result of `vmalloc` before the ring was opened.
-/// - after: result of `vmalloc` after that.
+/// - after: result of `vmalloc` after the ring was opened.
 pub fn kernel(kind: Kind, before: Option<u64>, after: Option<u64>) -> Kernel {
     match (kind, before, after) {
         (Kind::Recvmmsg | Kind::IoUring, ..) => Kernel::Program,

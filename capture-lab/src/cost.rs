@@ -26,7 +26,7 @@ use crate::translation::{Model, Sizes};
 /// Ethernet header: an unused destination, a source, and the type IPv4, so that the stack receives the packets, too, and
 /// drops them.
 const HEADER: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
-/// Packets sent before the timed ones, so that one-time work is done.
+/// Number of packets sent before the timed packets, so that one-time work is done.
 const FIRST: u32 = 200;
 /// Maximum time for sent packets to arrive.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -36,7 +36,7 @@ struct Translation {
 
 #[cfg(target_arch = "x86_64")]
 impl Translation {
-    /// Returns the level and the number of entries, if it describes data and pages of 4 KiB.
+    /// Returns the TLB's level and number of entries; None if the TLB is not for data, or not for pages of 4 KiB.
     fn level(&self) -> Option<(u32, usize)> {
         let (kind, level) = (self.edx & 0x1f, self.edx >> 5 & 7);
         let (ways, sets) = ((self.ebx >> 16) as usize, self.ecx as usize);
@@ -125,8 +125,9 @@ pub struct Model {
     second: Level,
     page_bytes: u64,
     pub packets: u64,
-    /// Misses of the first level, and of these the misses of the second level.
+    /// Number of misses of the first level.
     pub first_missed: u64,
+    /// Number of misses of both levels.
     pub missed: u64,
 }
 
@@ -154,7 +155,7 @@ impl Model {
         }
     }
 
-    /// Returns the average misses per packet.
+    /// Returns the average number of misses of both levels per packet.
     pub fn misses_a_packet(&self) -> f64 {
         self.missed as f64 / self.packets.max(1) as f64
     }

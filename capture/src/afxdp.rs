@@ -119,7 +119,7 @@ impl<T> Places<T> {
         waiting.wrapping_sub(consumer.load(Ordering::Relaxed))
     }
 
-    /// Returns the entry with a running index.
+    /// Returns the entry with a running number; the number modulo `count` is its index.
     fn entry(&self, number: u32) -> *mut T {
         // SAFETY: the number of entries is a power of two, so the masked index lies inside the ring.
         unsafe { self.entries.add((number & (self.count - 1)) as usize) }

@@ -10,8 +10,7 @@ use crate::pages::Pages;
 use crate::size::{self, Rotation};
 use crate::twinring;
 
-/// Records packets as pcapng, and reports every loss: at the end, and on SIGUSR1, a ledger counts written and lost
-/// packets.
+/// Records packets as pcapng. Prints a ledger of written and lost packets at the end and on SIGUSR1.
 #[derive(Debug, Parser)]
 #[command(name = "capture", version, max_term_width = 100)]
 #[command(

@@ -51,7 +51,7 @@ impl Blocks {
         }
     }
 
-    /// Returns the block that the kernel fills next, or has filled.
+    /// Returns the next block to read, which the kernel may not have filled yet.
     fn block(&self) -> *mut tpacket_block_desc {
         // SAFETY: `next` stays below the number of blocks, so the block lies inside the mapping.
         unsafe { self.memory.add(self.next * self.block_bytes).cast() }

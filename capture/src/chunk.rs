@@ -115,7 +115,7 @@ impl Outbox<'_> {
         })
     }
 
-    /// Passes the current chunk to the writer. Called when no more packets are waiting.
+    /// Passes the current chunk to the writer; does nothing if the chunk has no packets.
     pub fn flush(&mut self) {
         if let Some(chunk) = self.chunk.take_if(|chunk| chunk.packets > 0) {
             // The writer outlives all readers.

@@ -377,7 +377,7 @@ fn signals() -> Result<SignalFd> {
         .map_err(|error| Failure::system("signalfd", &error.into()))
 }
 
-/// Records until a signal arrives, or until all interfaces are gone.
+/// Records until a signal or a failure ends the capture, the reader of the output is gone, or all interfaces are gone.
 fn record(
     job: &Job,
     signals: &SignalFd,
@@ -446,8 +446,9 @@ fn judge(opening: &Opening, end: thread::Result<End>) -> Result<()> {
     }
 }
 
-/// Handles signals until all threads have ended. The first signal ends the threads in order, a second one exits at once.
-/// Repetitions within TWICE are ignored, since timeout(1) and sudo(8) send a signal twice.
+/// Handles signals until all threads have ended. The first SIGINT or SIGTERM ends the threads in order; a second exits
+/// at once. Repetitions within TWICE are ignored, since timeout(1) and sudo(8) send a signal twice. SIGUSR1 prints the
+/// ledger.
 fn watch(signals: &SignalFd, shared: &Shared, counts: &Counts, have_ended: &dyn Fn() -> bool) {
     let mut first: Option<Instant> = None;
     while !have_ended() {

@@ -54,8 +54,9 @@ impl Out {
         Out::of(own.into(), None)
     }
 
-    /// Opens a file and truncates an existing one; does not follow links. Refuses a file of another user, who could read the
-    /// recording; root opens files only in folders where no other user can have placed one.
+    /// Opens a file and truncates an existing one; does not follow links. If the process is not root, refuses a file
+    /// that belongs neither to its user nor to root: the owner could read the recording. If it is root, the caller must
+    /// check the folder (`privilege::is_roots`).
     pub fn replace(path: &Path) -> io::Result<Out> {
         let file = OpenOptions::new()
             .write(true)

@@ -49,8 +49,8 @@ pub fn compile(text: &str, interface: &Interface, snap_bytes: u32) -> Result<Vec
         .collect()
 }
 
-/// Compiles by libpcap. For an expression with `vlan` it opens the interface, since only then libpcap generates code for
-/// VLAN tags that the kernel has removed from frames.
+/// Compiles by libpcap. For an expression with `vlan` it opens the interface, if that is up and Ethernet: only then
+/// libpcap generates code for VLAN tags that the kernel has removed from frames.
 fn by_libpcap(text: &str, interface: &Interface) -> std::result::Result<BpfProgram, pcap::Error> {
     let asks_tags = text
         .split(|c: char| !c.is_alphanumeric())

@@ -25,7 +25,8 @@ fn cooked(out: &mut Vec<u8>, origin: &Origin, tag: Option<Tag>) {
     }
 }
 
-/// Appends the frame as on the wire, with its VLAN tag after the two MAC addresses.
+/// Appends the frame as on the wire, with its VLAN tag after the two MAC addresses; for `Link::Cooked` a cooked header
+/// and the packet.
 fn frame(out: &mut Vec<u8>, link: Link, packet: &Packet) {
     let bytes = packet.bytes;
     match (link, packet.tag) {

@@ -58,7 +58,7 @@ pub struct Nflog {
     snap_bytes: usize,
     /// Expected sequence number, once the first packet has arrived.
     next: Option<u32>,
-    /// Sequence numbers that were missing.
+    /// Number of missing sequence numbers.
     gaps: u64,
     is_shut: Cell<bool>,
     seen: u64,

@@ -69,14 +69,14 @@ pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     })
 }
 
-/// Returns true if the process may configure the network; false if the network belongs to another user namespace.
+/// Returns true if the process has CAP_NET_ADMIN in its user namespace, to which the network need not belong.
 pub fn has_net_admin() -> bool {
     caps::has_cap(None, CapSet::Effective, Capability::CAP_NET_ADMIN).unwrap_or(false)
 }
 
 /// Returns true if only root can change the folder's contents and its path, so that no other user can redirect root:
-/// the path has no links, and root owns each folder. In a parent folder with the sticky bit, such as /tmp, other users
-/// can't replace root's entries.
+/// the path has no links, root owns each folder, and only root may write to it. A parent folder with the sticky bit,
+/// such as /tmp, may be writable: other users can't replace root's entries in it.
 pub fn is_roots(folder: &Path) -> bool {
     let Ok(whole) = std::path::absolute(folder) else {
         return false;
@@ -123,8 +123,9 @@ pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     nix::sys::prctl::set_no_new_privs().map_err(|error| Failure::system("prctl", &error.into()))
 }
 
-/// Restricts file access by Landlock to creating, writing and removing files in one folder. Does nothing if the kernel has
-/// no Landlock.
+/// Restricts file access by Landlock to creating, writing and removing files in the output's folder, or to writing to
+/// an output that is a device or a FIFO; None forbids all files. Also forbids TCP. Does nothing if the kernel has no
+/// Landlock.
 pub fn confine(output: Option<&Path>) -> Result<()> {
     let confined = || -> std::result::Result<(), RulesetError> {
         let mut rules = Ruleset::default()

@@ -145,7 +145,8 @@ impl Opening {
 }
 
 impl Reader<'_> {
-    /// Reads until it is stopped or an error occurs. Packets received by then are passed on and counted.
+    /// Reads until it is stopped, the interface is gone, or an error occurs. Packets received by then are passed on and
+    /// counted; after an error those of the current chunk are counted only.
     pub fn run(mut self) -> End {
         let mut due = Due {
             batches: 0,

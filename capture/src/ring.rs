@@ -11,7 +11,7 @@ use crate::pages::Area;
 use crate::socket::Socket;
 use crate::source::{Ready, Source, WAIT};
 
-/// The kernel only validates the frame size: version 3 packs packets one after the other.
+/// Frame size, which the kernel only validates: version 3 packs packets one after the other.
 const FRAME_BYTES: usize = 2048;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

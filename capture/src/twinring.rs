@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Captures packets in blocks of the kernel module `twinring` (kernel/twinring/twinwall_ring.h), in pages that a policy
-//! chooses.
+//! Captures packets in blocks of the kernel module `twinring` (kernel/twinring/twinwall_ring.h). A `Policy` selects the
+//! source of the blocks' memory.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,7 +26,7 @@ pub(crate) const STATISTICS: u64 = 2 << 30 | (size_of::<Counts>() as u64) << 16 
 const CENSUS: u64 = 3 << 30 | (size_of::<Census>() as u64) << 16 | 0xd603;
 pub(crate) const STOP: u64 = 0xd604;
 
-/// enum twinwall_ring_policy, by its numbers: where the memory of a ring comes from
+/// Source of a ring's memory: enum twinwall_ring_policy, by its numbers
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
     // Pages as in a ring of AF_PACKET.
@@ -126,7 +126,7 @@ pub fn blocks(ring_bytes: usize) -> usize {
 }
 
 impl Policy {
-    /// Returns the policy for a kind of pages.
+    /// Returns the source of a ring's memory for a kind of pages.
     pub fn of(pages: Pages) -> Policy {
         match pages {
             Pages::Base => Policy::RxRing,

@@ -25,9 +25,11 @@ const NAME_BYTES: usize = size_of::<sockaddr_ll>().next_multiple_of(8);
 /// Bytes before the packet: four lengths (struct io_uring_recvmsg_out), the address, control messages.
 const HEAD_BYTES: usize = 16 + NAME_BYTES + CONTROL_BYTES;
 const PAGE: usize = 4096;
-/// Constants of <linux/io_uring.h>.
+/// IOSQE_BUFFER_SELECT (<linux/io_uring.h>).
 const BUFFER_SELECT: u8 = 1 << 5;
+/// IORING_REGISTER_ENABLE_RINGS (<linux/io_uring.h>).
 const REGISTER_ENABLE_RINGS: u8 = 12;
+/// IORING_REGISTER_SYNC_CANCEL (<linux/io_uring.h>).
 const REGISTER_SYNC_CANCEL: u8 = 24;
 
 pub struct Uring {

@@ -56,7 +56,8 @@ enum Trouble {
     Full,
     /// The old file is continued, since a new one can't be opened.
     NoNext,
-    /// The reader of the pipe has gone, or --on-full stop applies: nothing is written any more.
+    /// Nothing is written any more: the reader of the pipe has gone, --on-full stop applies, or the file can't be cut
+    /// or written for another reason.
     Ended,
 }
 
@@ -316,7 +317,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Ends the file and begins the next; on failure the old file is continued.
+    /// Begins the next file and ends the old one; on failure the old file is continued. Removes the oldest files beyond
+    /// `Plan::keep`.
     fn next(&mut self) -> io::Result<()> {
         while self
             .plan

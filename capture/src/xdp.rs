@@ -80,8 +80,8 @@ fn map(kind: u32, value_bytes: u32, entries: u32, flags: u32) -> io::Result<Owne
     unsafe { bpf(MAP_CREATE, &attribute).map(|fd| OwnedFd::from_raw_fd(fd)) }
 }
 
-/// Returns the BPF program's instructions: redirect a packet to the socket of its queue, or pass it to the host if
-/// there is no socket.
+/// Returns the BPF program's instructions: redirect a packet to the socket of its queue and count it, or pass it to the
+/// host if there is no socket or `is_shut` is set.
 fn steps(sockets: RawFd, counts: RawFd) -> [Step; 15] {
     let shut_at = std::mem::offset_of!(Shared, is_shut) as i16;
     [

@@ -59,7 +59,8 @@ fn bytes(expected: &Expected, is_first: bool) -> Vec<u8> {
     [head, rest].concat()
 }
 
-/// Returns the names of a connection whose client has shown all its names; None: it has shown none.
+/// Returns the names of a connection whose client shows no further name.
+/// - shown: name that the client has shown; None: it has shown no name.
 pub fn known(shown: Option<&Shown>) -> Names {
     let mut names = Names {
         state: NamesState::Known,

@@ -2,7 +2,7 @@
 //! An HTTP server for Prometheus.
 //!
 //! Theory of operation: a connection serves one request and is closed, at the latest after CONNECTION_MS. So a slow
-//! client holds one of CONNECTIONS_MAX places for that long, and the others wait in the kernel's backlog.
+//! client holds one of CONNECTIONS_MAX places for that long, and further connections wait in the kernel's backlog.
 //!
 //! A rendering is the text of the metrics, made from the firewall's answers. Clients share it for SHARE times as long
 //! as it took to make. So this program and the firewall each use at most a tenth of a processor for it, for any number

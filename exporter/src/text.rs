@@ -110,8 +110,8 @@ fn put_answered(encoder: &mut Encoder, family: &Family, answers: &Answers) -> fm
     }
 }
 
-/// Writes a family with samples of rules. A rule is identified by its position in its chain, since several may be on
-/// one line.
+/// Writes a family with samples of rules. A rule is identified by its position in its chain, since several rules may be
+/// on one line.
 fn put_rules(
     encoder: &mut Encoder,
     family: &Family,

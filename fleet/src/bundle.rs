@@ -82,7 +82,7 @@ impl Bundle {
         (bytes, digest)
     }
 
-    /// Parses a bundle. Fails if it does not have this digest.
+    /// Parses a bundle. Fails if it does not have the digest `expected`, or is not valid.
     pub fn parse(bytes: &[u8], expected: &str) -> Result<Bundle> {
         if bytes.len() > BUNDLE_MAX {
             return Err(untrusted(format_args!(

@@ -11,14 +11,14 @@ use serde_json::{json, Value};
 use crate::failure::{at, refused, request, unreachable, Failure, Kind, Result};
 use crate::http::{Connection, Tls, Url};
 
-/// Time limit of a step of a request.
+/// Time limit of each step of a request: connecting, a read, a write.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 /// Maximum size of an answer in bytes.
 const ANSWER_MAX: usize = 4 << 20;
 /// Maximum size in bytes of a list, such as the hosts' reports of a large fleet, which the operator reads.
 const LIST_MAX: usize = 256 << 20;
 
-/// User of etcd.
+/// Name and password of a user of etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Login {
     pub user: String,
@@ -78,7 +78,7 @@ pub struct Etcd {
     token: Option<String>,
     /// Number of failures since a server has answered.
     failures: usize,
-    /// Time limit of a step of a request.
+    /// Time limit of each step of a request: connecting, a read, a write.
     patience: Duration,
     /// Maximum size of an answer in bytes.
     most: usize,
@@ -277,7 +277,8 @@ impl Etcd {
         found
     }
 
-    /// Fails unless a server answers on a new connection within a time limit.
+    /// Reads a key on a new connection. Fails unless a server answers.
+    /// - limit: divided among the servers; then the time limit of each step, from 100 ms to PATIENCE.
     pub fn reach(&mut self, key: &str, limit: Duration) -> Result<()> {
         self.connection = None;
         let servers = self.place.endpoints.len().max(1) as u32;

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::io;
 use std::path::Path;
 
-/// Kinds of errors, by what a caller does about them.
+/// Kinds of errors that callers handle differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// The request, a file of the user or a policy can't be used.

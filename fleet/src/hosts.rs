@@ -92,7 +92,7 @@ impl Host {
 }
 
 /// Reads all hosts of all channels, ordered by name.
-/// - channel: channel of a host whose report can't be parsed.
+/// - channel: channel to assume for a host whose report can't be parsed.
 pub fn all(etcd: &mut Etcd, channel: &str) -> Result<Vec<Host>> {
     let alive = etcd.list(key::ALIVE)?.entries;
     let alive: BTreeSet<String> = alive

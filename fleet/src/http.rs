@@ -19,7 +19,7 @@ const HEAD_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 64;
 /// Maximum size of a chunk in bytes.
 const CHUNK_MAX: u64 = 32 << 20;
-/// Certificates of authorities that Debian's ca-certificates installs.
+/// File with the certificates of authorities, installed by Debian's ca-certificates.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Address of a server, and the path that precedes the paths of all requests.

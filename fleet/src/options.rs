@@ -32,7 +32,7 @@ pub struct StoreOptions {
     pub ca: Option<PathBuf>,
 }
 
-/// Returns the TLS settings for addresses; without TLS if no address needs it.
+/// Returns the TLS settings for addresses; without TLS if no address needs it and `ca` is None.
 /// - ca: certificates of authorities; None: the system's.
 pub fn tls<'a>(mut urls: impl Iterator<Item = &'a String>, ca: Option<&Path>) -> Result<Tls> {
     match urls.any(|url| url.starts_with("https:")) || ca.is_some() {

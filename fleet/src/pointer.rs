@@ -26,8 +26,9 @@ pub struct Pointer {
     pub digest: String,
     /// Address of a bundle that is too large for etcd: https://… or file:///…
     pub url: Option<String>,
-    /// Begin and end of the time in which hosts may apply the policy, in seconds since 1970.
+    /// Begin of the time in which hosts may apply the policy, in seconds since 1970.
     pub not_before: u64,
+    /// End of this time, in seconds since 1970; None: no end.
     pub expires: Option<u64>,
     /// Version that a host must have at least, e.g. "0.1.0".
     pub least_version: String,

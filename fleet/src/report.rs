@@ -90,11 +90,11 @@ pub struct Trial {
     pub error: Option<String>,
 }
 
-/// State of root's service.
+/// State of a host, as root's service reports it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Local {
-    /// Highest generation that the host has accepted, with its digest and its progress.
+    /// Highest generation that the host has accepted. `digest` and `phase` are its digest and its progress.
     pub generation: u64,
     pub digest: String,
     pub phase: Phase,

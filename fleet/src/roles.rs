@@ -20,7 +20,7 @@ pub fn host_user(host: &str) -> String {
     format!("twinwall-host-{host}")
 }
 
-/// Sends a request. An object that already exists is no error.
+/// Sends a request that creates an object; succeeds also if the object exists.
 fn once(etcd: &mut Etcd, path: &str, body: serde_json::Value) -> Result<()> {
     match etcd.call(path, &body) {
         Err(failure)
@@ -32,7 +32,7 @@ fn once(etcd: &mut Etcd, path: &str, body: serde_json::Value) -> Result<()> {
     }
 }
 
-/// Grants a permission for one key, or for all keys that begin with it.
+/// Grants a role a permission for the key `name`, or for all keys that begin with `name`.
 fn grant(etcd: &mut Etcd, role: &str, right: &str, name: &str, is_prefix: bool) -> Result<()> {
     let mut range = json!({"permType": right, "key": BASE64_STANDARD.encode(name)});
     if is_prefix {

@@ -22,7 +22,7 @@ use crate::store::{self, key};
 /// Seconds for which a question (a request to hosts to try a policy) is valid, in addition to the seconds of its trial.
 pub const ANSWER_SECONDS: u64 = 120;
 
-/// Keys of the operator.
+/// Keys with which the operator signs, and keys that must have signed the store's content.
 pub struct Signer {
     pub secret: Vec<SecretKey>,
     /// Keys with which the store's content is verified before it is signed again.
@@ -54,7 +54,7 @@ pub struct Present {
     modified: u64,
 }
 
-/// Parameters of a push.
+/// Parameters of a push or a rollback.
 #[derive(Clone, Debug)]
 pub struct Wishes {
     /// Shares of hosts in thousandths; the last share is 1000.
@@ -83,7 +83,7 @@ pub fn present(etcd: &mut Etcd, channel: &str, trusted: Option<&Keys>) -> Result
     }))
 }
 
-/// Parses a signed pointer of a channel.
+/// Parses a signed pointer of a channel. Verifies its signatures if `trusted` has keys.
 fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> {
     let signed = Signed::parse(value)?;
     if let Some(keys) = trusted {
@@ -274,13 +274,14 @@ pub struct Bounds {
 /// Result of one step of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Some hosts have not confirmed yet: number of hosts that have confirmed, number of hosts that count.
+    /// Too few hosts have confirmed yet: number of hosts that have confirmed, number of hosts that count. (0, 0): the
+    /// pointer's time has not begun.
     Wait(usize, usize),
     /// No host of the waves so far is present: nothing would be proven by going on.
     Nobody,
     /// The next wave has begun.
     Next(Pointer),
-    /// All hosts that count have confirmed. The number is that of silent hosts, whose policy is not known.
+    /// The last wave meets the bounds. The number is that of silent hosts, whose policy is not known.
     Done(usize),
     /// Too many hosts have reverted: their number, and the reason of the first host.
     Stopped(usize, String),

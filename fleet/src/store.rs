@@ -37,7 +37,7 @@ pub mod key {
     pub fn question(channel: &str) -> String {
         format!("channel/{channel}/question")
     }
-    /// Returns the first key after a channel's keys: `0` follows `/`. Keys of other channels may be in between.
+    /// Returns the end of the range of a channel's keys: `0` follows `/`. Keys of other channels may be in the range.
     pub fn behind_channel(channel: &str) -> String {
         format!("channel/{channel}0")
     }
@@ -297,7 +297,8 @@ impl Store {
         }
     }
 
-    /// Marks the host as alive: renews its lease if it is older than `age`, or creates a lease.
+    /// Marks the host as alive in etcd: renews its lease if it is older than `age`, or creates a lease. Does nothing if
+    /// the store is a folder.
     pub fn renew(&mut self, host: &str, age: Duration) -> Result<()> {
         let Store::Etcd(shared) = self else {
             return Ok(());
@@ -321,7 +322,7 @@ impl Store {
         Ok(())
     }
 
-    /// Writes the host's report.
+    /// Writes the host's report to etcd. Does nothing if the store is a folder.
     pub fn report(&mut self, host: &str, report: &Report) -> Result<()> {
         let Store::Etcd(shared) = self else {
             return Ok(());

@@ -45,7 +45,7 @@ pub struct StatusPolicy {
     pub chains: u64,
     pub rules: u64,
     pub requirement: Requirement,
-    /// Connection state of packets: "seen" or "missing"; None if unknown or not requested.
+    /// Presence of connection states in packets: "seen" or "missing"; None if unknown or not requested.
     pub ct_state: Option<String>,
     /// Number of unexpired addresses that the policy's sets have learned.
     #[serde(default)]

@@ -439,7 +439,7 @@ pub struct Check {
 
 #[derive(Args)]
 pub struct Split {
-    /// A policy with names; its other rules may use all of nft's language
+    /// Policy with names; rules without names may use all of nft's language
     #[arg(value_name = "POLICY")]
     pub policy: String,
     /// Show the classes, and for each rule where it is decided, why, and what queues its packets

@@ -31,7 +31,7 @@ struct Connection {
 #[derive(Deserialize)]
 struct Page {
     connections: Vec<Value>,
-    /// Start of the next page.
+    /// Position at which the next page starts; None: this is the last page.
     next: Option<u64>,
 }
 

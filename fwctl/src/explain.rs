@@ -27,7 +27,7 @@ fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
     }
 }
 
-/// Requests the firewall's status; also returns the kernel's credentials of the sender.
+/// Requests the firewall's status; also returns the sender's credentials, as the kernel reports them.
 fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let status = client.status()?;

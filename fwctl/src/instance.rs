@@ -83,7 +83,7 @@ fn all() -> Result<Vec<Found>, Failure> {
     Ok(found)
 }
 
-/// Removes sockets without a listener, which a killed firewall leaves.
+/// Returns the sockets that have a listener: a killed firewall leaves its socket without one.
 fn alive(found: Vec<Found>) -> Vec<Found> {
     let listens = |one: &Found| match UnixStream::connect(&one.socket) {
         Ok(_) => true,
@@ -92,7 +92,8 @@ fn alive(found: Vec<Found>) -> Vec<Found> {
     found.into_iter().filter(listens).collect()
 }
 
-/// Returns true if "web", "rust-web", "twinwall-rust@web" or "twinwall-rust@web.service" names an instance.
+/// Returns true if `given` names the instance of a runtime folder: "web", "rust-web", "twinwall-rust@web" or
+/// "twinwall-rust@web.service" for "rust-web".
 fn is_meant(folder: &str, given: &str) -> bool {
     let unit = given.strip_suffix(".service").unwrap_or(given);
     KINDS.iter().any(|kind| {

@@ -41,7 +41,7 @@ fn facts(tables: &[Table], queues: Queues) -> QueueRules {
     facts
 }
 
-/// Reads the rules with all tools.
+/// Returns the facts about these queues, from the rules that all tools print.
 pub fn read(first: u16, last: u16) -> QueueRules {
     let (tables, unread) = tools::gather();
     let unknown = unread.first().map(|(tool, why)| format!("{tool} {why}"));

@@ -71,7 +71,7 @@ fn fail(failure: failure::Failure) -> ! {
     process::exit(failure.code.into())
 }
 
-/// Runs the command, and ends this process like the command.
+/// Runs the command, and ends this process like the command. With --print, only prints namespaces, rules and policy.
 pub fn run(asked: &Run) -> Result<Exit, Failure> {
     let settings = settings(asked).unwrap_or_else(|failure| fail(failure));
     if asked.print {

@@ -8,10 +8,13 @@ use crate::statistics::Interval;
 use crate::store::CellName;
 use crate::summary::main_metric;
 
-/// Limits of a result that needs no warning: least rounds and slices, most noise, widest interval of the baseline.
+/// Minimum number of rounds of a result that needs no warning.
 const GOOD_ROUNDS: u32 = 9;
+/// Minimum number of rounds of slices of such a result.
 const GOOD_SLICES: u32 = 100;
+/// Noise floor above which a result needs a warning.
 const HIGH_NOISE: f64 = 0.05;
+/// Width of the baseline's interval, divided by its median, above which a result needs a warning.
 const UNSTEADY_BASELINE: f64 = 0.1;
 
 /// Returns the warnings, each with its fix.

@@ -40,11 +40,11 @@ struct Row {
     foretold: Option<f64>,
     hash_ns: f64,
     delay_ns: f64,
-    /// TLB misses of each processor type; None if this machine can't count them.
+    /// TLB misses of each processor; None if this machine can't count them.
     tlb_misses: Option<Vec<Misses>>,
 }
 
-/// TLB misses that one processor type counted. Some processors count no stores.
+/// TLB misses that one processor counted. Some processors count no stores.
 #[derive(Debug, Deserialize)]
 struct Misses {
     user_loads: u64,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The commands of the program: list, run, plot, report, verify.
+//! The commands of the program: list, run, plot, report, verify, policy.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -245,7 +245,8 @@ fn wanted_results(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Summarises, draws and reports, in this order: figures and report.md show the same summary.
+/// Writes the summary, the figures and report.md of a result, in this order: figures and report.md show the same
+/// summary.
 fn redraw(folder: &Path) -> Result<(Report, Vec<PathBuf>)> {
     let results = Results::work_out(folder)?;
     let figures = plot::draw_all(folder)?;

@@ -19,8 +19,9 @@ const LOOK: Duration = Duration::from_micros(100);
 const WATCHED: Duration = Duration::from_millis(200);
 /// Share of CPU time above which an idle process counts as burning CPU.
 const BURNS: f64 = 0.05;
-/// LULL: time for which a newly started process must stay below BURNS. SETTLED_WITHIN: time limit to reach this state.
+/// Time for which a newly started process must stay below BURNS to count as idle.
 const LULL: Duration = Duration::from_millis(50);
+/// Time limit for a newly started process to become idle.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
 /// Returns the nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel updates the

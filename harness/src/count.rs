@@ -16,7 +16,8 @@ use crate::slices;
 use crate::subject::{Kind, Subject};
 
 impl Site<'_> {
-    /// Counts the system calls of a firewall under a load. No other metric is measured under strace, which distorts it.
+    /// Returns the system calls per packet of a firewall under a load, or per exchange. No other metric is measured in
+    /// this run, because strace distorts the times.
     pub fn count_calls(
         &self,
         subject: &Subject,

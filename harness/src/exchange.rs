@@ -53,12 +53,12 @@ struct Printed {
 struct Ring {
     kernel_ns: u64,
     reader_ns: u64,
-    /// Kernel's end; None if the kernel does not report it.
+    /// Kernel's side; None if the kernel does not report it.
     kernel: Option<Side>,
     program: Side,
 }
 
-/// One end of a ring: its page-table entries, and the TLB misses per packet that a model predicts.
+/// One side of a ring (kernel or program): its page-table entries, and the TLB misses per packet that a model predicts.
 #[derive(Clone, Debug, Deserialize)]
 struct Side {
     entries: u64,
@@ -324,7 +324,7 @@ fn rounds_of(count: u64) -> u64 {
     count + count / 10 + 1
 }
 
-/// Ignores poisoning: no thread panics while the data under one of these locks is half changed.
+/// Locks a mutex and ignores poisoning: no thread panics while the data under one of these locks is half changed.
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,7 +7,7 @@ use crate::statistics::{better, Better, Interval};
 
 /// Minimum number of rounds of a finding: with fewer, the intervals cover less than 95 %.
 pub const LEAST_ROUNDS: usize = 6;
-/// Noise floor or interval width from which a missing difference is reported as inconclusive.
+/// Largest undetected difference that is still reported as "no difference"; above it, the finding is inconclusive.
 const INCONCLUSIVE_FROM: f64 = 0.1;
 /// Ratio from which "by a factor of" is easier to read than percent.
 const FACTOR_FROM: f64 = 2.0;
@@ -31,8 +31,9 @@ impl Comparison<'_> {
         self.noise.map(noise_floor)
     }
 
-    /// Returns true if a difference was shown: the interval excludes 1, and the estimate is further from 1 than two
-    /// copies of the same program were from each other.
+    /// Returns true if a difference was shown: the rounds are at least LEAST_ROUNDS, the interval excludes 1, and the
+    /// estimate is further from 1 than two copies of one program were from each other. Without copies, the last
+    /// condition does not apply.
     pub fn shows_difference(&self) -> bool {
         let beyond_noise = |ratio: Interval| {
             self.noise_floor()

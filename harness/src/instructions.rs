@@ -61,8 +61,9 @@ struct Kept {
     c: Counts,
 }
 
-/// Counts the instructions of both twins, prints a table, and compares the counts with the file. Fails if a count is
-/// too high. Skips if valgrind is missing or the compilers differ from those of the file.
+/// Counts the instructions of both twins, prints a table, and compares the counts with the file, or writes the file
+/// (`write`). Fails if a count is too high. Skips if valgrind is missing or the compilers differ from those of the
+/// file.
 pub fn run(arguments: &InstructionsArguments) -> Result<()> {
     if version_of("valgrind", "--version") == "not found" {
         return Err(skip("valgrind is not installed: make deps"));
@@ -106,7 +107,7 @@ pub fn run(arguments: &InstructionsArguments) -> Result<()> {
     Ok(())
 }
 
-/// Returns the counts for all policies that the program lists.
+/// Returns the counts for all policies that the program lists, except UNCOUNTED.
 fn counts(program: &Path) -> Result<Counts> {
     let cases = micro::cases(program)?.into_iter();
     let cases = cases.filter(|name| name != UNCOUNTED);

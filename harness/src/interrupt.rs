@@ -15,8 +15,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Write end of the pipe that wakes the watching thread.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-/// Installs handlers: the three signals no longer end the process but are reported by [`check`]. Children that run at that
-/// moment receive SIGTERM, so that a long load ends early.
+/// Installs handlers: the three signals no longer end the process, and [`check`] reports them. At a signal the running
+/// children receive SIGTERM, so that a long load ends early.
 pub fn watch() -> Result<()> {
     let (read, write) = pipe()?;
     WAKE.store(write.into_raw_fd(), Ordering::Relaxed);

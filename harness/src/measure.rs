@@ -212,7 +212,8 @@ impl Site<'_> {
         Ok(outcome)
     }
 
-    /// Loads the rules that direct packets to a subject. Dropping the returned value removes host rules.
+    /// Loads the rules of a subject: rules that direct packets to its queues, or the policy that the kernel applies
+    /// itself. Dropping the returned value removes host rules.
     pub fn load_rules(
         &self,
         ground: &Ground,
@@ -316,7 +317,8 @@ impl Site<'_> {
     }
 }
 
-/// Returns the policy of a load with staged subjects, which has one ([`Experiment`](crate::experiment::Experiment)).
+/// Returns the policy of a load with staged subjects. An [`Experiment`](crate::experiment::Experiment) checks that it
+/// exists.
 fn staged_policy(cell: &Cell) -> Result<SyntheticPolicy> {
     cell.policy.context("a load without a policy")
 }
@@ -359,7 +361,7 @@ fn program_metrics(before: Reading, after: Reading, memory_mib: f64) -> Result<[
     ])
 }
 
-/// Returns the problems that an ended program reported about its run.
+/// Returns the problems of a run of our programs: killed after SIGTERM, no ledger, or a ledger that does not reconcile.
 pub fn incidents(subject: &Subject, ended: &Ended) -> Vec<String> {
     let mut incidents = Vec::new();
     if !subject.is_ours() {

@@ -30,7 +30,7 @@ pub struct Metadata {
     pub machine: Machine,
     /// Version text of each tool, by tool.
     pub tools: BTreeMap<String, String>,
-    /// Full command lines of the firewalls and of the programs that runners start.
+    /// Command lines of the run: policies, firewalls, and the programs that runners start.
     pub commands: Vec<String>,
     /// SHA-256 of everything that must not change between the rounds of one result, including the programs' files.
     pub config_hash: String,

@@ -163,7 +163,8 @@ fn metadata(
     })
 }
 
-/// Removes the parts that can't be measured on the machine's own loopback. Returns notes on them.
+/// Removes the parts that can't be measured on the machine's own loopback, and returns notes on them. Fails if the
+/// experiment has several queues.
 fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     if experiment.flows > 1 {
         bail!(
@@ -246,7 +247,7 @@ fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String>
     notes
 }
 
-/// Checks that the experiment has the times that the command line's runner needs.
+/// Checks that the experiment has times if it has loads without slices, and that with --host no load has slices.
 fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Result<()> {
     let in_rounds = cells.iter().any(|cell| !cell.is_sliced());
     if in_rounds && (experiment.rounds == 0 || experiment.seconds == 0) {
@@ -308,7 +309,7 @@ fn version(workload: Workload, name: RunnerName, request: &Request) -> Result<Op
     Ok(runner.supports(workload).then(|| runner.version()))
 }
 
-/// Returns the hash of each program's file, by subject.
+/// Returns the hash of each program's file, by subject; also of the splitter and of capture-lab, if subjects need them.
 fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, String>> {
     let mut hashes = BTreeMap::new();
     for subject in subjects {
@@ -447,7 +448,7 @@ fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Res
     Ok(commands)
 }
 
-/// Returns the policies of all subjects under all loads, without duplicates.
+/// Returns the policies of all twins and of nftables under all loads, without duplicates.
 fn policies(experiment: &Experiment, cells: &[Cell]) -> BTreeSet<SyntheticPolicy> {
     let of_cell = |cell: &Cell| {
         let of_load = cell.policy;

@@ -61,7 +61,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Starts a command line in a namespace and returns when it has its queues (0 to `queues` - 1).
+    /// Starts a command line in a namespace and returns when the program is ready. Its queues are 0 to `queues` - 1.
     pub fn start(
         namespace: &Namespace,
         words: &[String],

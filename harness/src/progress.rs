@@ -27,7 +27,7 @@ struct Estimate {
     load_done: Duration,
 }
 
-/// Returns the expected duration without measurements of the machine.
+/// Returns the expected duration of an experiment before any measurement: its loads, and a fixed overhead per run.
 pub fn expected(amount: Amount) -> Duration {
     amount.load + OVERHEAD * amount.runs
 }

@@ -89,8 +89,8 @@ struct Recorded {
     cpu_ns: u64,
 }
 
-/// Runs the recorder, and sends once its socket is open. The recorder's CPU time before and after sending does not
-/// count.
+/// Runs the recorder, and sends frames once its socket is open. Its CPU time counts from then until it is idle again,
+/// at least SETTLING after the last frame.
 fn record(
     mut command: Command,
     place: &Place,

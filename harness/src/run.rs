@@ -179,8 +179,8 @@ impl<'a> Session<'a> {
         self.metadata.write(self.store)
     }
 
-    /// Runs each subject once under the first load and discards the results. A failure here ends the run, so that a broken
-    /// setup is found immediately.
+    /// Runs each subject once under the first load without slices and discards the results; does nothing without
+    /// warm-up time. A failure here ends the run, so that a broken setup is found immediately.
     fn warm_up(&mut self) -> Result<()> {
         let seconds = self.plan.experiment.warmup_seconds;
         let first = self.plan.cells.iter().position(|cell| !cell.is_sliced());
@@ -201,7 +201,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Counts the system calls of each firewall under each load, once.
+    /// Counts the system calls of each program under each load, once. Omits loads in the virtual machine.
     fn count_calls(&mut self) -> Result<()> {
         let plan = self.plan;
         let mut counts = Round::default();

@@ -115,7 +115,7 @@ pub fn slice_order(
 /// Amount of work in an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Amount {
-    /// Number of runs; each subject under a load is one run, also where all are measured in slices.
+    /// Number of runs. A load in slices counts as one run per subject.
     pub runs: u32,
     /// Total time of the load in all runs.
     pub load: Duration,
@@ -132,7 +132,7 @@ pub fn load_of(experiment: &Experiment, cell: &Cell) -> Duration {
     BOOT / (loads * experiment.subjects.len()).max(1) as u32
 }
 
-/// Returns the planned duration of a run whose system calls are counted; exchanges are few.
+/// Returns the planned duration of a run whose system calls are counted; 0 for exchanges, which are few.
 pub fn counted_load(experiment: &Experiment) -> Duration {
     match experiment.kind {
         ExperimentKind::Exchange => Duration::ZERO,

@@ -14,7 +14,7 @@
 const MANY: usize = 60;
 /// Share of cases in which an interval should cover the true median.
 const WANTED_COVERAGE: f64 = 0.95;
-/// Standard deviations of the normal distribution that bound that share.
+/// Distance from the mean, in standard deviations, within which WANTED_COVERAGE of a normal distribution lies.
 const DEVIATIONS: f64 = 1.96;
 
 /// An estimate and its interval; [`coverage`] returns the interval's real coverage for a number of values.
@@ -104,8 +104,8 @@ pub fn median_interval(values: &[f64]) -> Interval {
     }
 }
 
-/// Returns the median of the ratios a / b, one per round that has both. None without such a round, or if a value of b
-/// is zero.
+/// Returns the median of the ratios a / b with its interval. None without pairs, or if a value of b is zero.
+/// - pairs: (a, b) of each round that has both values.
 pub fn ratio_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
     let meaningful = !ratios.is_empty() && ratios.iter().all(|ratio| ratio.is_finite());

@@ -20,7 +20,7 @@ pub const METADATA: &str = "metadata.json";
 pub const RAW: &str = "raw.jsonl.gz";
 /// Ending of compressed files.
 const GZ: &str = ".gz";
-/// Round number of rows without a timed round: counted system calls.
+/// Round number of rows without a timed round: counted system calls, and values of a whole load in slices.
 pub const UNTIMED: u32 = 0;
 
 /// A line of [`RAW`].

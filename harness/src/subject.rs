@@ -10,10 +10,11 @@ use testbed::twin::USER;
 
 use crate::synthetic::SyntheticPolicy;
 
-/// The subject to which every ratio to "unfiltered" refers.
+/// Name of the subject without a rule: the baseline, unless an experiment names another subject.
 pub const UNFILTERED: &str = "none";
-/// Placeholders in a peer's command line for the queue's number and the folder of programs.
+/// Placeholder for the queue's number in a peer's command line.
 pub const QUEUE_PLACE: &str = "{queue}";
+/// Placeholder for the folder of programs in a peer's command line.
 pub const BUILD_PLACE: &str = "{build}";
 /// Placeholder for the folder of the harness, beside that of programs.
 pub const HARNESS_PLACE: &str = "{harness}";
@@ -28,24 +29,28 @@ const EXPECTED: &str =
 const BACKENDS: [&str; 3] = ["classic", "mnl", "raw"];
 const PROFILES: [&str; 2] = ["paper", "fast"];
 const MOST_QUEUES: u16 = 16;
-/// Location of the programs that exchange messages, below the folder of programs, and the prefixes of their names.
+/// Folder of the programs that exchange messages, below the folder of programs.
 const EXCHANGES: &str = "kernel/bin";
+/// Prefixes of the names of subjects that exchange messages, are rings, or run commands.
 const EXCHANGE_NAMES: [&str; 4] = ["genl", "ipc", RING, WAY];
-/// Prefix of subjects that are ways of a command to the network, and the program that runs the command. Its path begins
-/// in the folder harness, beside the folder of programs.
+/// Prefix of subjects that are ways of a command to the network.
 const WAY: &str = "way";
+/// Program that runs a command in one of these ways, below the folder harness, which is beside the folder of programs.
 const WAYS: &str = "cage/way";
 /// Prefix of rings, whose reader is capture-lab.
 const RING: &str = "ring";
-/// The program whose rings are subjects, the ring types and the page sizes.
+/// The program whose rings are subjects.
 pub const CAPTURE: &str = "capture";
 /// Reader of rings.
 pub const CAPTURE_LAB: &str = "capture-lab";
+/// Types of rings in the names of subjects.
 const RING_BACKENDS: [&str; 4] = ["tpacket3", "recvmmsg", "iouring", "afxdp"];
+/// Page sizes of rings in the names of subjects.
 const RING_PAGES: [&str; 3] = ["4k", "thp", "hugetlb"];
 
-/// Prefix of recorders' names, and the recorders.
+/// Prefix of recorders' names.
 const RECORD: &str = "record-";
+/// Programs that are measured as recorders.
 const RECORDERS: [&str; 4] = [CAPTURE, "tcpdump", "dumpcap", "netsniff-ng"];
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -172,7 +177,7 @@ impl Subject {
         }
     }
 
-    /// Returns a subject with one queue, as the first copy.
+    /// Returns a subject with one queue, the original and no copy. Fails if the name is invalid or one of our own.
     fn named(name: &str, kind: Kind) -> Result<Subject, String> {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(plain) || name.parse::<Subject>().is_ok() {
@@ -256,7 +261,7 @@ impl Subject {
         matches!(self.kind, Kind::Twin { .. } | Kind::Stage { .. })
     }
 
-    /// Returns true if the subject uses the load's rules in rules/queue, which queue every packet.
+    /// Returns true if the subject uses the load's rules in rules/queue, which queue or accept every packet.
     pub fn has_rules_of_load(&self) -> bool {
         matches!(
             self.kind,

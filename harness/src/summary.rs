@@ -62,7 +62,7 @@ impl Values {
     }
 }
 
-/// Samples by load, subject and metric, in the order of their first appearance in round and file.
+/// Samples by load, subject and metric, in the order of the first sample of each group.
 struct Groups(Vec<Values>);
 
 impl Groups {

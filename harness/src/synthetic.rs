@@ -289,7 +289,7 @@ pub fn file_name(policy: SyntheticPolicy) -> String {
     format!("{policy}.nft")
 }
 
-/// Creates a new folder.
+/// Creates a new folder in the system's folder for temporary files.
 pub fn new_folder() -> anyhow::Result<PathBuf> {
     let name = |number: u32| format!("twinwall-policies-{}-{number}", std::process::id());
     for number in 0.. {

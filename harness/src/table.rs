@@ -17,7 +17,7 @@ pub fn absent() -> String {
     "-".into()
 }
 
-/// Formats a value with three or four significant digits; below 0.001 with one.
+/// Formats a value with up to three decimals: 123, 12.3, 1.23, 0.123; below 0.001 with one significant digit.
 pub fn number(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),

@@ -105,7 +105,7 @@ fn in_short(value: &serde_json::Value) -> String {
     }
 }
 
-/// Checks that the run was complete and made from committed sources.
+/// Checks that the run was complete, made from committed sources, and measured in namespaces.
 fn completeness(metadata: &Metadata) -> Vec<String> {
     let checks = [
         (

@@ -141,7 +141,7 @@ fn iperf3_makes_what_it_supports() {
     }
 }
 
-/// Returns the program whose hidden command is the scanner's server.
+/// Returns the file of the harness; its command `load serve` is the scanner's server.
 fn harness() -> PathBuf {
     env!("CARGO_BIN_EXE_harness").into()
 }

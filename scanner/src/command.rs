@@ -287,8 +287,8 @@ fn scan(arguments: &Arguments) -> Result<u8> {
     })
 }
 
-/// Returns the unfinished targets of a scan by connections: `left` (assigned to rings) and those that no ring took.
-/// Returns None if all targets are finished.
+/// Returns the indices for a resume file of a scan by connections: `left` (begun by rings, unfinished), and those of an
+/// earlier resume file that no ring took. Returns None if all targets are finished.
 fn begun(plan: &Plan, left: Vec<u64>) -> Option<Vec<u64>> {
     let (start, mut begun) = plan.stopped();
     begun.extend(left);

@@ -17,7 +17,7 @@ pub struct Counts {
     pub shortages: AtomicU64,
     /// Times that the number in flight was halved after a shortage.
     pub slowdowns: AtomicU64,
-    /// Completions that found the queue full; the kernel stored them.
+    /// Times that the completion queue was found to have overflowed; the kernel stored the completions.
     pub overflows: AtomicU64,
     /// System calls of the engine.
     pub calls: AtomicU64,

@@ -33,7 +33,7 @@ pub struct Deadlines {
 }
 
 impl Deadlines {
-    /// Creates queues of waiting slots, which are empty, for `slots` slots.
+    /// Creates an empty queue for each kind of wait, with room for `slots` slots.
     /// - wait_ns: duration of a wait of each kind.
     pub fn new(slots: usize, wait_ns: [u64; KINDS]) -> Deadlines {
         let none = Link {

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::io;
 
-/// Exit code: the scan was completed. All other codes mean that it was not.
+/// Exit code: the scan was completed, and with --verify the answers match the policy.
 pub const EXIT_DONE: u8 = 0;
 /// Exit code: a system call failed, or with --verify the answers differ from the policy.
 pub const EXIT_FAILED: u8 = 1;

@@ -29,8 +29,9 @@ const STEP: usize = 256;
 /// Maximum number of completions, and of connection attempts, per round.
 const ROUND: usize = 512;
 const FEWEST_IN_FLIGHT: usize = 8;
-/// Pause before a target is retried after a shortage, and the maximum number of retries.
+/// Pause before a target is retried after a shortage.
 const PAUSE_NS: u64 = 100_000_000;
+/// Maximum number of pauses of a target.
 const MOST_SHORTAGES: u8 = 50;
 /// Time after a shortage before the number in flight grows again.
 const RECOVERY_NS: u64 = 1_000_000_000;
@@ -72,7 +73,7 @@ struct Slot {
     /// True if the operation timed out and was cancelled.
     expired: bool,
     family: Option<Family>,
-    /// True if the socket was opened for this target.
+    /// True if the socket was opened for the current attempt.
     fresh: bool,
     /// True if the socket has, or had begun, a connection.
     dirty: bool,

@@ -34,7 +34,7 @@ fn number(file: &str) -> Option<u64> {
     fs::read_to_string(file).ok()?.trim().parse().ok()
 }
 
-/// Returns warnings for stderr.
+/// Returns warnings for stderr: too few local ports, or too little room in the kernel's connection table.
 pub fn hints(targets: u64, in_flight: u64) -> Vec<String> {
     let mut hints = Vec::new();
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();

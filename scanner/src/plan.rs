@@ -57,7 +57,7 @@ impl Plan {
         self.len() == 0
     }
 
-    /// Returns the number of targets still to ask.
+    /// Returns the number of targets of this scan: all, or those that an interrupted scan has left.
     pub fn left(&self) -> u64 {
         self.len() - self.start + self.begun.len() as u64
     }

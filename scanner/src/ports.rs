@@ -31,7 +31,7 @@ impl Ports {
         self.list.len() as u64
     }
 
-    /// Returns the port with a number, from 0.
+    /// Returns the port at a position in the list, from 0.
     ///
     /// # Panics
     /// If there is no such member.

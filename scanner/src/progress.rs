@@ -9,7 +9,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use crate::counts::Sum;
 use crate::state::State;
 
-/// Fits into a line of a narrow terminal; the excess is cut off at the end.
+/// Form of the bar, which fits into a line of a narrow terminal; the excess is cut off at the end.
 const TEMPLATE: &str = "{bar:12} {human_pos}/{human_len} {rate}/s {eta} left {wide_msg}";
 
 pub struct Progress {

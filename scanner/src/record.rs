@@ -110,7 +110,8 @@ impl Outbox {
         }
     }
 
-    /// Passes the current batch to the writer. Called before the ring sleeps, so that results stream.
+    /// Passes the current batch to the writer. Called when the batch is full, and before the ring sleeps, so that
+    /// results stream.
     pub fn flush(&mut self) {
         let has_records = |batch: &Batch| !batch.records.is_empty();
         if !self.batch.as_ref().is_some_and(has_records) {

@@ -26,7 +26,7 @@ use crate::record::{boxes, Batch, Outbox};
 /// Interval between two readings of the counts.
 const WATCH: Duration = Duration::from_millis(100);
 
-/// Probe: what is done with each open port.
+/// Probe: the conversation on each open port, if any.
 #[derive(Clone)]
 pub enum ProbeKind {
     Connect,

@@ -122,7 +122,8 @@ pub enum Protocol {
     Icmpv6,
 }
 
-/// Completes a field, and adds it to its group. Fails if it names an unknown entry.
+/// Completes a field, and adds it to its group. Fails if the table has no such group, or if `alone` is set in another
+/// group than `meta`.
 fn complete(field: &mut Field, groups: &mut [Group]) -> anyhow::Result<()> {
     let text = &field.text;
     let (name, word) = text.rsplit_once(' ').unwrap_or((OF_ONE_WORD, text));

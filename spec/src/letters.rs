@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Non-ASCII letters of host names, according to UTS 46, where a label needs no normalisation.
 //!
-//! A label of these letters is in form C (UAX 15) if its combining classes don't decrease within a run of marks and none of
-//! its pairs composes. Letters that decompose, and marks that compose with a preceding letter, are excluded. Exceptions
-//! are those second halves of a vowel that are starters themselves (Bengali, Tamil and the like), which compose only with
-//! their neighbour.
+//! A label of these letters is in form C (UAX 15) if its combining classes don't decrease within a run of marks and
+//! none of its pairs composes. Letters that decompose, and marks that compose with a preceding letter, are excluded.
+//! Not excluded are second halves of vowels that are starters (class 0; in Bengali, Tamil and similar scripts): `pairs`
+//! lists their compositions.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +87,7 @@ fn is_hangul(letter: char) -> bool {
     ('\u{ac00}'..='\u{d7a3}').contains(&letter)
 }
 
-/// Adds a letter to the last run if it is consecutive.
+/// Adds a letter to the last run if it follows the run's last letter and has its class; otherwise begins a run.
 fn add_letter(runs: &mut Vec<Run>, letter: u32, class: u8) {
     match runs.last_mut() {
         Some(run) if run.last + 1 == letter && run.class == class => run.last = letter,
@@ -99,7 +99,8 @@ fn add_letter(runs: &mut Vec<Run>, letter: u32, class: u8) {
     }
 }
 
-/// Adds a capital to the last run if it has the same distance (one or two code points) and offset.
+/// Adds a capital to the last run if it has the run's distance (one or two code points) and offset; otherwise begins a
+/// run.
 fn add_capital(all: &mut Vec<Capitals>, letter: u32, offset: i64) {
     let step = all.last().map_or(0, |capitals| letter - capitals.last);
     match all.last_mut() {

@@ -41,7 +41,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 pub struct Gone {
     pub name: String,
-    /// Program or option that takes its place, as an order to the user.
+    /// Program or option that replaces it, as an instruction to the user.
     pub instead: String,
 }
 
@@ -173,7 +173,8 @@ fn in_columns(text: &str, values: [&str; 2]) -> String {
 }
 
 impl CommandOption {
-    /// Resolves a number or a name to its number.
+    /// Returns the number of a value: the number itself, the index of a choice's value, or a limit; 0 if only the help
+    /// text shows the value.
     fn resolve(&self, value: &Value, file: &File) -> anyhow::Result<u32> {
         let name = match value {
             Value::Number(number) => return Ok(*number),

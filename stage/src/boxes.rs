@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Splits overlapping elements of a lookup into elements that do not overlap. The kernel accepts no two elements of a
-//! class for one packet; in the firewalls the first matching element counts.
+//! Splits overlapping elements of a lookup into elements that do not overlap. The kernel refuses two elements of a
+//! class that match the same packet; in the firewalls the first matching element counts.
 
 use std::collections::HashSet;
 

@@ -21,7 +21,7 @@ const HOLDING_MAX: usize = 20;
 pub struct Classes {
     /// Texts of all matches of names, without duplicates.
     pub asks: Vec<String>,
-    /// For class 1, 2, …: whether each match of `asks` holds.
+    /// Vectors of the classes, from class 1 on: for each match of `asks`, true if it holds.
     pub vectors: Vec<Vector>,
     /// Index of a match in `asks`, by its text.
     places: HashMap<String, usize>,
@@ -160,7 +160,7 @@ pub fn declarations(source: &Source, tokens: &Tokens, tree: &Tree, names: &Names
 }
 
 /// Finds the classes of a policy. Refuses matches that the firewalls refuse, and too many matches that hold together.
-/// - sets: declarations of the sets, as `declarations` returns them.
+/// - sets: declarations of the sets of names, as `declarations` returns them.
 pub fn find(tokens: &Tokens, names: &Names, sets: &str) -> Result<Classes, Refusal> {
     let mut asks: BTreeMap<&str, &Ask> = BTreeMap::new();
     for ask in names.rules.iter().flat_map(NameRule::all) {

@@ -11,7 +11,7 @@ use crate::marks::Layout;
 /// Data from which the firewall's policy is made.
 pub struct Daemon<'a> {
     pub classes: &'a Classes,
-    /// Declarations of the sets, as `class::declarations` returns them.
+    /// Declarations of the sets of names (`class::declarations`).
     pub sets: &'a str,
     /// Hooks in which packets are queued.
     pub hooks: &'a [&'a str],

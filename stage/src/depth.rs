@@ -77,7 +77,7 @@ impl Graph {
         longest.0
     }
 
-    /// Returns the names of the chains in the longest path from a hook.
+    /// Returns the names of the chains in the longest path from a base chain.
     fn path(&mut self) -> Vec<&str> {
         let bases =
             (0..self.tree.chains.len()).filter(|chain| self.tree.chains[*chain].base.is_some());
@@ -102,7 +102,7 @@ fn rule_of(kernel: &Kernel, name: &str) -> Option<usize> {
 }
 
 /// Refuses a policy whose text for the kernel has a path with too many chains because of the chains that the stage adds.
-/// - text: this text.
+/// - text: text for the kernel.
 pub fn check(kernel: &Kernel, text: &str) -> Result<(), Refusal> {
     let tokens = token::tokens(text);
     let mut graph = Graph::new(&tokens);

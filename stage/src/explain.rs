@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Report on each rule of a split policy: where it is decided, and why.
+//! Report on each rule of a split policy: its form in the kernel, its classes, and its queued packets.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::replace::Edit;
 use crate::source::{Place, Source};
 use crate::tree::Rule;
 
-/// Part of the decision on a rule. The kernel evaluates each rule; it needs the firewall for some.
+/// Kind of the decision on a rule. The kernel evaluates each rule; some rules need data of the firewall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decided {
     /// The kernel decides the rule as it is written.
@@ -20,8 +20,8 @@ pub enum Decided {
     /// The kernel decides by the class of the connection's names, which the firewall finds. Fields that the rule
     /// matches, e.g. `tls sni`.
     ByClass(BTreeSet<String>),
-    /// A test precedes `flow add`, since packets of a flowtable skip the chains: of the class, or of DNS that the firewall
-    /// learns from.
+    /// A test of the class, or of DNS that the firewall learns from, precedes `flow add`, since packets of a flowtable
+    /// skip the chains.
     BeforeFlowtable,
     /// `reject` is replaced by a jump to a chain that resets both ends of connections whose names are known.
     WithReset,
@@ -110,7 +110,7 @@ impl<'a> Report<'a> {
         edits.iter().filter(is_within).cloned().collect()
     }
 
-    /// Returns the part of the decision on a rule without names, and the texts that replace parts of the rule.
+    /// Returns the kind of the decision on a rule without names, and the texts that replace parts of the rule.
     fn without_names(&self, rule: &Rule) -> (Decided, Vec<String>) {
         for (edits, decided) in [
             (&self.flows, Decided::BeforeFlowtable),

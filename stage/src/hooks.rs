@@ -34,7 +34,8 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Returns the line that the kernel's text has in place of a line: one that matches all packets, if there is one.
+    /// Returns the line of the kernel's text that replaces `line`: TRANSPORT, if the hook has this line, since it
+    /// matches all packets of the hook's other lines; otherwise `line`.
     pub fn written<'a>(&self, line: &'a str) -> &'a str {
         match self.lines.contains(TRANSPORT) {
             true => TRANSPORT,

@@ -413,7 +413,8 @@ impl Kernel<'_> {
             .collect()
     }
 
-    /// Returns the edits that remove names from the policy, sorted by position.
+    /// Returns all edits of the policy, sorted by position: of names, flowtables, rejections, sets that learn, and
+    /// early chains.
     fn edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let parts = self.names.sets.iter().flat_map(|set| &set.parts);
@@ -429,7 +430,7 @@ impl Kernel<'_> {
         edits
     }
 
-    /// Returns the whole text.
+    /// Returns the whole text for the kernel.
     pub fn text(&self) -> String {
         let chains = self.chains();
         let (tree, policy) = (self.ways.tree, &self.ways.tokens.text);

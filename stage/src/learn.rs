@@ -122,7 +122,7 @@ fn read(tokens: &Tokens, tree: &Tree, number: usize) -> Result<Learning, Refusal
     }
 }
 
-/// Returns the tables that get the chains, as indexes in `Tree::tables`.
+/// Returns the tables for the chains that queue DNS packets, as indexes in `Tree::tables`.
 fn choose_tables(tree: &Tree, sets: &[Learning]) -> Vec<usize> {
     let of_family = |family: &str| {
         let mut tables = sets.iter().map(|learning| tree.sets[learning.set].table);

@@ -196,8 +196,8 @@ pub struct Split {
     pub mask: u32,
     /// Mask and value of the marks of connections whose packets are no longer queued.
     pub settled: (u32, u32),
-    /// Number of generations after which the bits of a generation are reused. A connection without packets in the
-    /// meantime keeps its class.
+    /// Number of generations that a mark can distinguish; later generations reuse its bits. A connection that sends no
+    /// packet for so long keeps its class.
     pub generations: u32,
 }
 
@@ -328,8 +328,8 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
     })
 }
 
-/// Returns true if a policy matches names or learns addresses from DNS. Refuses a policy with names that can't be
-/// split.
+/// Returns true if a policy matches names or learns addresses from DNS. Refuses matches and sets of names that the
+/// splitter can't parse.
 pub fn asks_for_names(source: &Source) -> Result<bool, Refusal> {
     let tokens = token::tokens(&source.text);
     let names = names::find(&tokens, &tree::read(&tokens));

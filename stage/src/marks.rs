@@ -119,8 +119,8 @@ fn number(text: &str) -> Option<u32> {
     }
 }
 
-/// Returns all bits of the numbers in a text. A prefix or range (`0x10/16`, `1-3`) counts as all bits up to its highest
-/// bit.
+/// Returns the bits that are set in any number in a text. A prefix or range (`0x10/16`, `1-3`) sets all bits up to its
+/// highest bit.
 fn bits_of(text: &str) -> u32 {
     let mut bits = 0;
     for word in text.split([' ', ',', '{', '}', '(', ')']) {

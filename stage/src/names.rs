@@ -129,7 +129,8 @@ pub struct NameSet {
 pub struct Names {
     pub rules: Vec<NameRule>,
     pub sets: Vec<NameSet>,
-    /// Indexes in `Tree::sets`: maps from names, and sets of names with other fields. Lookups contain their elements.
+    /// Indexes in `Tree::sets` of maps from names, and of sets of names with other fields. The kernel's text has no
+    /// such set: each `Lookup` holds a copy of its elements.
     pub keyed: Vec<usize>,
     /// Indexes in `Tree::sets`: sets of addresses that learn from DNS.
     pub learns: Vec<usize>,

@@ -13,7 +13,7 @@ pub type Others = Vec<Range>;
 /// Field of every packet. It is added to each key, so that no key has a single field: the firewalls compare flags in a
 /// key of one field bit by bit.
 const BESIDE: &str = "meta length";
-/// Number of lines before the first rule in the text that `read` has parsed.
+/// Number of lines before the first rule in the text that `read` writes for the parser.
 const LINES_BEFORE: usize = 1;
 
 /// Fields of a key that are not names.

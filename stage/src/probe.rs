@@ -17,7 +17,7 @@ use rust_firewall::packet::{Packet, PacketStatus};
 use rust_firewall::policy::hostname;
 use rust_firewall::policy::{parse, Hook, Policy};
 
-/// For each match, by its index: true if it holds.
+/// Results of the matches, by their index: true if the match holds.
 pub type Vector = Vec<bool>;
 /// Error in a text of the firewalls' language: line and cause.
 pub type Wrong = (usize, String);

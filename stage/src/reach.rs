@@ -67,7 +67,8 @@ impl Ways<'_> {
         sets.any(|set| is_timed(&set.inner)) || self.tree.rules.iter().any(is_changed)
     }
 
-    /// Returns the known matches of a rule, up to the first unknown statement.
+    /// Returns the known matches of a rule, up to the first unknown statement. Leaves out matches that can't select
+    /// packets to be queued (`Match::is_lasting`), and matches of sets that change.
     pub fn own(&self, rule: &Rule) -> Vec<Match> {
         let (mut found, mut at, end) = (Vec::new(), rule.tokens.start, rule.tokens.end);
         while at < end {

@@ -12,7 +12,8 @@ use crate::reach::Ways;
 use crate::replace::Edit;
 use crate::token::{Kind, Tokens};
 
-/// Returns the match of RSTs without data, as kernel and firewalls send them, for a table of a family.
+/// Returns the nft match, in a table of a family, of RSTs of minimum length: without data and options, as kernel and
+/// firewalls send them.
 pub fn resets_of(family: &str) -> &'static str {
     match family {
         "ip" => "tcp flags & rst == rst meta length 40",
@@ -66,8 +67,8 @@ fn is_icmp(word: &str) -> bool {
     word.contains("icmp") || ["1", "58"].contains(&word)
 }
 
-/// Returns true if a rule's matches before its rejection determine the protocol that the rejection's answer implies: those
-/// of a header's fields, and equations of a protocol. A word between braces, or after !=, determines none.
+/// Returns true if a rule's matches before its rejection determine the protocol that the rejection's answer implies.
+/// Only matches of a header's fields and `==` of a protocol do. A word between braces, or after `!=`, determines none.
 fn is_determined(tokens: &Tokens, rule: Range<usize>) -> bool {
     let (fields, values): (&[&str], &[&str]) = match tokens.get(rule.end + 2) {
         "tcp" => (&["tcp"], &["tcp"]),
@@ -119,7 +120,7 @@ fn find(ways: &Ways, is_asked: impl Fn(usize) -> bool) -> Vec<Reject> {
     found
 }
 
-/// Returns true if a table rejects.
+/// Returns true if a rule of a table rejects packets.
 pub fn rejects(ways: &Ways, table: usize) -> bool {
     !find(ways, |own| own == table).is_empty()
 }
@@ -130,7 +131,7 @@ impl Kernel<'_> {
         find(self.ways, |table| tables.contains_key(&table))
     }
 
-    /// Returns true if a table with names rejects.
+    /// Returns true if a rule in a table with names rejects packets.
     pub fn has_rejects(&self) -> bool {
         !self.rejects().is_empty()
     }
@@ -165,7 +166,8 @@ impl Kernel<'_> {
         format!("{reset} ct state related {known} goto stage-refuse")
     }
 
-    /// Returns the edits that replace rejections with jumps to their chains.
+    /// Returns the edits that replace rejections with jumps to their chains, and that insert the matches that
+    /// rejections imply.
     pub fn reject_edits(&self) -> Vec<Edit> {
         let (tokens, rejects) = (self.ways.tokens, self.rejects());
         let mut edits = Vec::new();

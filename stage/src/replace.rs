@@ -160,7 +160,7 @@ impl Replacer<'_> {
         Some(rows.map(row).collect())
     }
 
-    /// Returns the elements for the classes for which some matches hold. None: there are too many.
+    /// Returns the elements for the classes for which all matches of `asks` hold. None: there are too many.
     /// - asks: the matches.
     /// - leads: replaces the verdict or value of each element.
     fn known(&self, lookup: &Lookup, asks: &[&Ask], leads: Option<&str>) -> Option<Vec<Row>> {

@@ -109,7 +109,7 @@ fn is_pattern(path: &Path) -> bool {
     path.to_string_lossy().contains(['*', '?', '['])
 }
 
-/// Checks the folders in which a pattern finds its files: a file can be taken out of them.
+/// Checks the folders in which a pattern finds its files: a user who can write to a folder can remove a file from it.
 fn check_folders(pattern: &Path, check: Check) -> io::Result<()> {
     let Some(folder) = pattern.parent() else {
         return Ok(());

@@ -83,10 +83,10 @@ const OF_PROTOCOLS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Returns the match of a key that has one of some values. nft compares a set of a single value bit by bit: `tcp flags
-/// { syn }` also holds for a packet with SYN and ACK. After a match of protocols, nft refuses matches of another one, or
-/// leaves out its own test of the protocol for later matches: `meta nfproto { ipv4, ipv6 } ip6 hoplimit 64` reads a byte
-/// of IPv4, too. After a match with a mask it does neither.
+/// Returns the match of packets whose key has one of the values. nft compares a set of a single value bit by bit: `tcp
+/// flags { syn }` also holds for a packet with SYN and ACK. After a match of protocols, nft refuses matches of another
+/// one, or leaves out its own test of the protocol for later matches: `meta nfproto { ipv4, ipv6 } ip6 hoplimit 64`
+/// reads a byte of IPv4, too. After a match with a mask it does neither.
 fn one_of(key: &str, values: &[&str]) -> String {
     let mask = OF_PROTOCOLS
         .iter()
@@ -448,7 +448,7 @@ pub fn changes(ways: &Ways, rule: &Rule) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the possible results of a rule whose lookup has found some verdicts.
+/// Returns the possible results of a rule whose lookup may find each of the verdicts `leads`.
 /// - leads: verdicts of the lookup's elements.
 pub fn of_leads(ways: &Ways, number: usize, leads: &[&str]) -> Step {
     let none = BTreeSet::new();

@@ -139,7 +139,7 @@ fn a_test_at_the_end_of_a_rule_is_a_word_of_its_own() {
     assert!(line.contains(" exists "), "{line}");
 }
 
-/// A mark without `meta` begins a match or a statement, so that the match before it ends there.
+/// The word `mark` without `meta` begins a match or a statement, so that the match before it ends there.
 #[test]
 fn a_mark_begins_a_match_or_a_statement() {
     let split = in_forward("tls sni @b icmp type 2 mark set 1").unwrap();
@@ -159,7 +159,7 @@ fn packets_without_ports_are_not_asked_about() {
     );
 }
 
-/// Before all other rules, marks and classes that are not the stage's own are cleared, and then the packets of settled
+/// Before all other rules, marks and classes that the stage has not set are cleared, and then the packets of settled
 /// connections that can't change a name are accepted.
 #[test]
 fn settled_segments_pass_before_all_matches_of_the_policy() {
@@ -444,7 +444,7 @@ fn a_flowtable_takes_what_no_name_means() {
     assert_eq!(line(&split, "flow add"), "flow add @t");
 }
 
-/// A flowtable does not take DNS that sets learn from, also if no rule reads a name.
+/// A flowtable does not take over DNS that sets learn from, even if no rule reads a name.
 #[test]
 fn a_flowtable_takes_no_dns_that_is_learned_from() {
     let flow = |hook: &str, rule: &str| {

@@ -323,7 +323,7 @@ impl<'a> Trials<'a> {
         chains.iter().map(|(table, _)| *table).collect()
     }
 
-    /// Returns the chains of a table, with their rules.
+    /// Returns the trial chains of a table, with their rules.
     pub fn of_table(&self, table: usize) -> Vec<(String, Vec<String>)> {
         let chains = self.chains.borrow();
         let own = chains

@@ -36,8 +36,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 }
 
-/// Runs `run` and returns the number of allocations of this thread meanwhile. Panics if `Counting` is not the program's
-/// allocator.
+/// Runs `run`. Returns its result, and the number of allocations of this thread meanwhile. Panics if `Counting` is not
+/// the program's allocator.
 pub fn counted<T>(run: impl FnOnce() -> T) -> (T, u64) {
     COUNTED.with(|counted| counted.set(Some(0)));
     drop(std::hint::black_box(Box::new(0)));

@@ -197,7 +197,7 @@ impl Firewall {
         Ok(self.idle_test()?())
     }
 
-    /// Returns the test of `is_idle`, for frequent calls.
+    /// Returns a function that tests the same condition as `is_idle`, for frequent calls.
     pub fn idle_test(&self) -> anyhow::Result<impl Fn() -> bool> {
         let (pid, workers) = (self.pid, self.workers()?);
         Ok(move || {
@@ -217,7 +217,8 @@ impl Firewall {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Stops the firewall by SIGTERM: it must exit with 0 and print nothing on stderr. Returns the last ledger.
+    /// Stops the firewall by SIGTERM: it must exit with 0 and print nothing on stderr except the warnings `unfed` and
+    /// `loose`. Returns the last ledger.
     pub fn stop(mut self) -> anyhow::Result<Stats> {
         proc::signal(self.pid, libc::SIGTERM);
         let ended = self.end()?;

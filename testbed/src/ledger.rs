@@ -130,7 +130,7 @@ pub struct Ledger {
     pub undecidable: u64,
     pub undecided: u64,
     pub without_ct_state: u64,
-    /// Packets given back to the kernel with their checksum.
+    /// Packets returned to the kernel with a checksum that it had not written yet.
     pub restated: u64,
     pub replies: Replies,
     /// Numbers of followed connections, by result.
@@ -230,8 +230,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks the same invariants, and that no packet was lost, refused, truncated or malformed, or waits for a
-    /// verdict.
+    /// Checks the invariants of `check_reconciled`, and that no packet was lost, refused, truncated or malformed, or
+    /// waits for a verdict.
     pub fn check_clean(&self) -> anyhow::Result<()> {
         self.check_reconciled()?;
         let odd = self.lost

@@ -141,8 +141,8 @@ pub fn socket_drops(fd: RawFd) -> anyhow::Result<u32> {
     Ok(words[SK_MEMINFO_DROPS])
 }
 
-/// Sends packets with hand-made IP headers. For IPv4 the kernel fills in total length and checksum (raw(7)); for IPv6 it
-/// sends the bytes unchanged.
+/// Sender of packets with hand-made IP headers. For IPv4 the kernel fills in total length and checksum (raw(7)); for
+/// IPv6 it sends the bytes unchanged.
 pub struct RawSender {
     socket: OwnedFd,
     to: SocketAddr,
@@ -186,7 +186,7 @@ impl RawSender {
     }
 }
 
-/// Receives every delivered IPv4 packet of a protocol, even if the part after the IP header is malformed.
+/// Receiver of every delivered IPv4 packet of a protocol, even if the part after the IP header is malformed.
 pub struct RawReceiver {
     socket: OwnedFd,
 }

@@ -15,7 +15,7 @@ fn parse_stat(text: &str) -> Option<Vec<&str>> {
     Some(fields.split_whitespace().collect())
 }
 
-/// Returns user and system time (utime, stime) of a stat line, in clock ticks.
+/// Returns the sum of user and system time (utime, stime) in a stat line, in clock ticks.
 fn parse_ticks(text: &str) -> Option<u64> {
     let fields = parse_stat(text)?;
     let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
@@ -67,14 +67,14 @@ pub fn parent(pid: u32) -> anyhow::Result<u32> {
     Ok(stat_field(format!("/proc/{pid}/stat"), 1)?.parse()?)
 }
 
-/// Returns user and system time of all threads, in clock ticks. Fails if there is no such process.
+/// Returns the sum of user and system time of all threads, in clock ticks. Fails if there is no such process.
 pub fn ticks(pid: u32) -> anyhow::Result<u64> {
     let file = format!("/proc/{pid}/stat");
     parse_ticks(&read(file.clone())?).with_context(|| format!("{file}: not of the known form"))
 }
 
-/// Returns user and system time of all threads, in seconds; the resolution is a clock tick (10 ms). Fails if there is no
-/// such process.
+/// Returns the sum of user and system time of all threads, in seconds; the resolution is a clock tick (10 ms). Fails if
+/// there is no such process.
 pub fn cpu_seconds(pid: u32) -> anyhow::Result<f64> {
     let ticks_per_second = sysconf(SysconfVar::CLK_TCK)?.context("no clock tick")?;
     Ok(ticks(pid)? as f64 / ticks_per_second as f64)

@@ -22,7 +22,7 @@ const TOO_MANY: Duration = Duration::from_millis(50);
 /// Bytes per write to a stream.
 const CHUNK_BYTES: usize = 128 * 1024;
 
-/// A checksum over every byte and its position, independent of how the bytes are split.
+/// Checksum over every byte and its position, independent of how the bytes are split.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Sum(u64);
 

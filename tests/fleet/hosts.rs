@@ -21,7 +21,7 @@ use super::report::{Rest, Run};
 use super::traffic::Traffic;
 
 const PUSH: [&str; 4] = ["--observe", "1", "--confirm", "60"];
-/// Time in which a canary must confirm the policy that cuts it off, or be back.
+/// Time limit in seconds: a canary that does not confirm the policy in this time must revert it.
 const CANARY_SECONDS: u64 = 8;
 /// Number of hosts whose agents end.
 const DEAD: usize = 3;
@@ -144,8 +144,8 @@ fn at_rest(place: &Place) -> anyhow::Result<Rest> {
     })
 }
 
-/// Checks that the last hosts, whose agents have ended, are reported as silent, and that no host is missing. Returns the
-/// number of hosts that `fwctl fleet status` does not know.
+/// Checks that exactly the last DEAD hosts, whose agents have ended, are reported as silent. Returns the number of
+/// hosts that `fwctl fleet status` does not list.
 fn dead_hosts_are_silent(place: &Place) -> anyhow::Result<usize> {
     let count = place.hosts.len();
     wait_for_alive(place, count - DEAD)?;

@@ -54,7 +54,7 @@ impl Held<'_> {
             .sum())
     }
 
-    /// Fails if the kernel has dropped datagrams.
+    /// Fails unless all datagrams still wait in the queue.
     pub fn check(&self, step: &str) -> anyhow::Result<()> {
         let waiting = self.waiting()?;
         ensure!(

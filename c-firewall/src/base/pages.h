@@ -12,8 +12,8 @@
 /// Returns the size of memory for this many bytes, rounded up to whole pages.
 size_t pages_round(size_t bytes);
 
-/// Allocates zeroed memory, which pages_free frees with the same size. Returns NULL if there is no
-/// memory.
+/// Allocates zeroed memory for at least this many bytes, which pages_free frees with the same size.
+/// Returns NULL if there is no memory.
 uint8_t *pages_make(size_t bytes);
 
 /// Frees memory. NULL is allowed.

@@ -27,7 +27,8 @@ struct asked_question {
     uint64_t tag;
     uint64_t end_ns;           // expiry time; 0 means that the entry is unused
     uint32_t client_interface; // interface that the query came from
-    uint32_t server_interface; // interface of the server
+    // Interface to which the query was sent; CONNECTION_INTERFACE_UNKNOWN if unknown.
+    uint32_t server_interface;
 };
 
 /// The pending queries of a worker.

@@ -12,8 +12,8 @@
 /// Binds both ends of a connection to the interfaces of its client's first packet.
 void direction_bind(struct connection *connection, const struct connection_input *input);
 
-/// Binds the server of a connection to the source interface of one of its packets, if the client's
-/// first packet did not show the server's interface.
+/// Binds the server to the source interface of a packet from the server, if the server's interface
+/// is still unknown.
 void direction_bind_server(struct connection *connection, const struct connection_input *input);
 
 /// Returns true if a packet comes from another interface than its sender is bound to.
@@ -24,8 +24,8 @@ bool direction_is_foreign(const struct connection *connection, bool is_low,
 /// Stores the interfaces of a SYN that the server has not answered.
 void direction_bind_pending(struct connection *connection, const struct connection_input *input);
 
-/// Returns true if a packet comes from the interface to which another packet went, and goes to the
-/// interface from which that packet came.
+/// Returns true if a packet's interfaces are those of another packet in reverse. An unknown
+/// interface counts as equal.
 /// - client, server: source and sink interface of the other packet.
 bool direction_answers(uint32_t client, uint32_t server, const struct connection_input *input);
 

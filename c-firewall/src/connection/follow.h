@@ -2,11 +2,11 @@
 // Finds the connection of a packet, and the names that the connection's client has sent so far.
 //
 // Theory of operation: each packet from the queue passes through `follow` once, in the order of the
-// queue, so the folder sees what both ends send. `table` finds the packet's connection by its
-// addresses, protocol and ports; a packet of an unknown connection that may open one gets a slot of
-// the table (`opening` for TCP, `udp` for QUIC and DNS). `tcp` and `udp` then extract the client's
-// bytes and store them in `stream`, which orders them by their position and detects different bytes
-// for the same position. The parsers of names/ read the stream up to its first gap. Their result is
+// queue, so this folder receives the packets of both ends. `table` finds the packet's connection by
+// its addresses, protocol and ports; a packet that may open a connection gets a slot of the table
+// (`opening` for TCP, `udp` for QUIC and DNS). `tcp` and `udp` then extract the client's bytes and
+// store them in `stream`, which orders them by their position and detects different bytes for the
+// same position. The parsers of names/ read the stream up to its first gap. Their result is
 // undecided while bytes are missing; once the names are known, they hold for all later packets of
 // the connection. On a TCP connection with several DNS queries or HTTP requests (`queries`,
 // `requests`) the names are those of the query or request that a packet completes.
@@ -54,14 +54,14 @@ struct connection_cache *connection_cache(struct connections *connections,
 
 /// Records that a policy refused a packet for the names of its connection: while that policy is in
 /// use, all packets of the connection are denied. A packet without a connection is ignored.
-/// - tells: true if the ends of a TCP connection are notified.
+/// - tells: true if both ends of a TCP connection get a RST.
 void connection_deny(struct connections *connections, const struct followed *followed,
                      uint64_t generation, bool tells);
 
-/// Returns true if the ends of a packet's connection can be notified that it is denied.
+/// Returns true if a packet has a TCP connection, whose ends can get a RST when it is denied.
 bool connection_can_reset(const struct connections *connections, const struct followed *followed);
 
-/// Returns true if the ends of a denied packet's connection are notified.
+/// Returns true if both ends of a packet's denied connection get a RST.
 bool connection_is_reset(const struct connections *connections, const struct followed *followed);
 
 /// Stores the sequence number that the receiver of a dropped TCP packet expects next in *expected.

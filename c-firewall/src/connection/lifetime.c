@@ -371,8 +371,9 @@ void lifetime_start_showing(struct connections *connections, uint32_t slot, uint
         connection_table_move_to(&connections->table, slot, CONNECTION_SHOWING, now_ns);
 }
 
-/// Frees memory of another connection than that in `slot`: evicts the oldest connection of the list
-/// Showing, or else settles the oldest of the list Settling. Returns false if there is none.
+/// Frees memory, but not that of the connection in `slot`: evicts the oldest connection of the list
+/// Showing, or else settles the oldest of the list Settling. Returns false if neither list begins
+/// with another connection.
 static bool reclaim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const uint32_t showing = oldest(connections, CONNECTION_SHOWING);
     const uint32_t settling = oldest(connections, CONNECTION_SETTLING);

@@ -73,7 +73,7 @@ struct followed lifetime_deny_evasion(struct connections *connections, uint32_t 
                                       uint64_t now_ns);
 
 /// Records that a policy refused a connection.
-/// - tells: true if the ends of a TCP connection are notified.
+/// - tells: true if both ends of a TCP connection get a RST.
 void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation, bool tells);
 
 /// Records that a connection's names are known. The client's bytes up to the offset `decided` are

@@ -34,10 +34,10 @@ struct listed {
     bool is_udp;
     bool client_low; // true if the client is the lower end (by address and port)
     enum listed_state state;
-    enum names_protocol protocol; // protocol of its client, as far as known
+    enum names_protocol protocol; // protocol in which the client sends names, as far as known
     uint8_t host_length;          // length of host in bytes; 0 = the connection has no host name
     uint8_t host[NAMES_HOST_BYTES];
-    uint64_t age_ns; // time since it was first followed
+    uint64_t age_ns; // time since the connection was first followed
 };
 
 /// A page of the listing.

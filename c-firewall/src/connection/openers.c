@@ -39,7 +39,8 @@ static uint64_t hash_client(const struct openers *openers, const struct packet *
     return siphash_words(&openers->key, words, CONNECTION_END_WORDS);
 }
 
-/// Returns the place of an entry in its bucket: its own, or the one that expires first.
+/// Returns the place for an entry in its bucket: the place that it has, or the place of the entry
+/// that expires first.
 static struct openers_flow *place(struct openers_bucket *bucket, uint64_t tag) {
     struct openers_flow *all = bucket->flows, *first = all;
 
@@ -60,7 +61,7 @@ static const struct openers_flow *find(const struct openers_bucket *buckets, uin
     return NULL;
 }
 
-/// Stores or prolongs an entry without replacing another one. Returns false if it has no place.
+/// Stores or prolongs an entry; replaces only expired entries. Returns false if the bucket is full.
 static bool keep(struct openers_bucket *buckets, uint32_t count, uint64_t tag, uint64_t now_ns) {
     struct openers_bucket *bucket = &buckets[tag % count];
     struct openers_flow *flow = place(bucket, tag);

@@ -2,17 +2,18 @@
 // UDP flows with port 53, by the end that opened them: only an end that opened a flow sends queries
 // in it.
 //
-// Theory of operation: the server is the end with port 53, the client the other one, whichever
+// Theory of operation: the server is the end with port 53, the client the other end, whichever
 // opened the flow. A server that opens a flow to a UDP service chooses bytes that the service
 // repeats, and the reply to port 53 reads as a query. So a flow is stored with its client's first
-// packet, and with each later one for at least as long as conntrack keeps it. A server's packet of
-// no such flow opens a reversed one, which is kept as long after the last packet of either end. A
-// client that was forgotten has a reversed flow after the server's next packet: then nothing is
-// learned. In a full bucket of clients the oldest entry is replaced. No reversed flow is: one
-// without a place is stored by its client's address and port alone, so that many flows to one
-// service don't affect other clients. If these have no place either, no client in the bucket opens
-// a flow. Hashes have a random key, so a sender can't choose a bucket. A packet with port 53 at
-// both ends is one of a client and one of a server.
+// packet. Each later packet prolongs it, for at least as long as conntrack keeps it. A server's
+// packet that belongs to no such flow opens a reversed flow, which is kept as long after the last
+// packet of either end. A client that was forgotten has a reversed flow after the server's next
+// packet: then nothing is learned. In a full bucket of clients the oldest entry is replaced. A
+// reversed flow is never replaced. If a new reversed flow has no place, only its client's address
+// and port are stored, so that many flows to one service don't affect other clients. If these have
+// no place either, no client in the bucket opens a flow. Hashes have a random key, so a sender
+// can't choose a bucket. A packet with port 53 at both ends counts as a client's and as a server's
+// packet.
 #ifndef CONNECTION_OPENERS_H
 #define CONNECTION_OPENERS_H
 
@@ -24,7 +25,7 @@
 #include "packet/packet.h"
 
 enum {
-    // Sizes of the tables in buckets.
+    // Numbers of buckets in the tables `clients`, `reversed` and `ends`.
     OPENERS_CLIENT_BUCKETS = 2048,
     OPENERS_REVERSED_BUCKETS = 1024,
     OPENERS_END_BUCKETS = 256,
@@ -34,15 +35,16 @@ enum {
 /// A flow, or a client's address and port.
 struct openers_flow {
     uint64_t tag;
-    uint64_t end_ns;           // expiry time; 0 means that the entry is unused
-    uint32_t client_interface; // interfaces of a client's last packet
+    uint64_t end_ns; // expiry time; 0 means that the entry is unused
+    // Source and sink interface of the client's last packet, in the table `clients` only.
+    uint32_t client_interface;
     uint32_t server_interface;
 };
 
 /// Entries of a table whose hashes are equal in their lowest bits.
 struct openers_bucket {
     struct openers_flow flows[OPENERS_BUCKET_FLOWS];
-    uint64_t full_ns; // time until which an entry may be missing that had no place
+    uint64_t full_ns; // time until which an entry may be missing because the bucket was full
 };
 
 /// The flows of a worker.
@@ -57,7 +59,7 @@ struct openers {
 /// Makes empty tables in zeroed memory.
 void openers_make(struct openers *openers);
 
-/// Returns true if the client of a packet opened its flow. False before `note`.
+/// Returns true if a client's packet belongs to a flow that the client opened. False before `note`.
 bool openers_is_clients(const struct openers *openers, const struct packet *packet,
                         const struct connection_input *input);
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 enum {
-    OPTION_MULTIPATH = 30, // Multipath TCP (RFC 8684)
+    OPTION_MULTIPATH = 30, // kind of the option Multipath TCP (RFC 8684)
 };
 
 /// Returns true if the options contain an option of the given kind. An option with an invalid

@@ -9,7 +9,7 @@
 #include "names/dns.h"
 
 enum {
-    LENGTH_BYTES = 2, // bytes of a message's length field
+    LENGTH_BYTES = 2, // length of a message's length field in bytes
     // Number of kept bytes above which acknowledged queries are dropped.
     TRIM_BYTES = STREAM_BYTES_MAX / 2,
 };

@@ -23,7 +23,8 @@
 /// policy did not read all requests.
 bool requests_go_on(const struct connection *connection);
 
-/// Reads the beginning of a stream of requests. The first request decides the current packet.
+/// Reads the first bytes of a stream of requests. The first request decides the current packet. If
+/// the policy reads no requests, the later requests are lost.
 struct followed requests_begin(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 

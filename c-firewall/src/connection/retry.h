@@ -15,7 +15,7 @@
 #include "connection/segment.h"
 #include "connection/types.h"
 
-/// Returns true if a server may request another ClientHello than the one with these names.
+/// Returns true if a server may request a second ClientHello after a ClientHello with these names.
 bool retry_can(const struct names *names);
 
 /// Compares a server's first bytes with the start of a HelloRetryRequest: a difference shows that

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Lists connections by their client's address, so that a client with many connections does not
-// evict those of others.
+// evict the connections of other clients.
 //
 // Theory of operation: addresses are mapped to shares by a hash with a random key; all clients of a
 // share count as one client. The index of a share is called its place. An IPv6 client is a network

@@ -42,7 +42,7 @@ static uint8_t *chunk_memory(const struct stream *stream, struct connection_pool
     return connection_pool_block(pool, stream->blocks[chunk->block]) + chunk->start;
 }
 
-/// Returns true if the stored bytes from an offset on differ from `bytes`.
+/// Returns true if `bytes` differ from the stored bytes at `offset`.
 static bool differs_at(const struct stream *stream, struct connection_pool *pool, uint32_t offset,
                        const uint8_t *bytes, uint32_t length) {
     for (uint32_t done = 0; done < length;) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Bytes of a client, assembled from pieces in any order. Different bytes for the same position are
-// reported, because the server may have accepted the ones that are not stored.
+// reported, because the server may have accepted the bytes that are not stored.
 #ifndef CONNECTION_STREAM_H
 #define CONNECTION_STREAM_H
 
@@ -19,7 +19,7 @@ enum stream_put {
     STREAM_CONFLICT, // different bytes are already stored for a part of the piece
     // The stream would have more than CONNECTION_SPANS_MAX pieces with gaps between them.
     STREAM_GAPS,
-    STREAM_POOL, // the pool has no free block; the caller may try again
+    STREAM_POOL, // the pool has no free block; the caller may free memory and try again
 };
 
 /// Makes an empty stream.

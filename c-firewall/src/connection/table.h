@@ -24,7 +24,8 @@ void connection_table_free(struct connection_table *table);
 /// is the lower end (by address and port).
 bool connection_table_key(const struct packet *packet, struct connection_key *key);
 
-/// Returns an end of a packet with addresses and ports in words: its address and port.
+/// Returns an end (source or destination) of a packet with addresses and ports: port, IP version,
+/// protocol and address.
 void connection_table_end(const struct packet *packet, bool is_source,
                           uint64_t words[CONNECTION_END_WORDS]);
 
@@ -32,7 +33,7 @@ void connection_table_end(const struct packet *packet, bool is_source,
 uint64_t connection_table_hash(const struct connection_table *table,
                                const struct connection_key *key);
 
-/// Returns the bucket of a key.
+/// Returns the index of the bucket for a key's hash.
 uint32_t connection_table_bucket(const struct connection_table *table, uint64_t hash);
 
 /// Returns the connection in a slot; for CONNECTION_SLOT_NONE, the spare connection.
@@ -61,8 +62,8 @@ void connection_table_move_to(struct connection_table *table, uint32_t slot,
 /// Removes a connection from the table.
 void connection_table_remove(struct connection_table *table, uint32_t slot);
 
-/// Records that the bytes of a connection with this key are forgotten, because its server may still
-/// have them.
+/// Records that the bytes of the connection with this hash are forgotten. Its server may still have
+/// them.
 void connection_table_bury(struct connection_table *table, uint64_t hash, uint64_t now_ns);
 
 /// Stores the age in seconds of the record at an index of `graves` in *age. Returns false if there

@@ -88,7 +88,7 @@ enum connection_list {
     CONNECTION_DATAGRAMS, // UDP with final names
     // One of the ends has closed the connection, or the connection is denied or unreadable.
     CONNECTION_CLOSING,
-    CONNECTION_SILENT, // both ends have opened it, and the client has sent no data yet
+    CONNECTION_SILENT, // both ends have opened the connection, and the client has sent no data yet
     CONNECTION_LIST_COUNT,
 };
 
@@ -193,15 +193,16 @@ struct requests {
 /// A connection.
 struct connection {
     struct connection_key key;
-    // Bucket of the key; slot of the next connection in the bucket or, for a free slot, of the next
-    // free slot; slots of the previous and the next connection in the list.
+    // Bucket of the key.
     uint32_t bucket;
+    // Slot of the next connection in the bucket; for a free slot, the next free slot.
     uint32_t chained;
+    // Slots of the older and the newer connection in the list.
     uint32_t older;
     uint32_t newer;
-    // Index of the client's share (see struct connection_share); slots of the previous and the next
-    // connection in the share.
+    // Index of the client's share (see struct connection_share).
     uint32_t share;
+    // Slots of the older and the newer connection in the share.
     uint32_t share_older;
     uint32_t share_newer;
     enum connection_list list;
@@ -233,7 +234,7 @@ struct connection {
     // True if the server has sent a SYN without ACK while the client's SYN was not answered.
     bool crossed;
     bool pending;          // true if another SYN came that the server has not answered yet
-    bool pending_low;      // true if that SYN came from the lower end
+    bool pending_low;      // true if the pending SYN came from the lower end
     uint32_t pending_base; // sequence number of the first byte after the pending SYN
     // Source interface of the pending SYN; the next line has its sink interface.
     uint32_t pending_client_interface;
@@ -241,7 +242,7 @@ struct connection {
     uint64_t opened_ns; // time when the connection was first followed
     uint64_t since_ns;  // time when the connection entered its list, or was used last
     uint64_t denied;    // generation of the policy that refused the connection; 0 means none
-    bool is_reset;      // with denied: true if both ends are notified that the connection is denied
+    bool is_reset;      // true if both ends of the denied connection get a RST
     struct connection_cache cache;
     struct stream stream;
     struct names_quic_keys keys;
@@ -254,8 +255,9 @@ struct connection {
     // TCP: progress of the parsers in the message that is being read: the client's first message,
     // then its second ClientHello or the next request.
     struct names_progress progress;
-    struct requests requests;       // HTTP: state of the requests' parser now
-    struct requests requests_begun; // HTTP: state of the reader at the start of the stream
+    struct requests requests; // HTTP: state of the requests' parser now
+    // HTTP: state of the requests' parser at the start of the stream.
+    struct requests requests_begun;
 };
 
 /// List of connections in order of time: slots of the oldest and the newest connection, and their
@@ -287,7 +289,8 @@ struct connection_table {
     struct siphash_key key; // hash key; an upgrade hands it over with the graves
     uint32_t mask;          // number of buckets - 1; the number is a power of 2
     uint32_t *buckets;      // slot of each bucket's first connection, plus 1; 0 means none
-    uint32_t *id_buckets;   // buckets by QUIC connection id, in the same form
+    // Slot of the first connection in each bucket of QUIC connection ids, plus 1; 0 means none.
+    uint32_t *id_buckets;
     // Records of recently forgotten connections, one per bucket, at the buckets of their keys.
     struct connection_grave *graves;
     // Lists of connections by the hash of their client's address; as many as there are buckets.

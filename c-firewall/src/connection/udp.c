@@ -98,8 +98,8 @@ static void set_keys(struct connections *connections, uint32_t slot,
     at(connections, slot)->keys = *keys;
 }
 
-/// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys; if
-/// they are for another QUIC version (RFC 9368), keys for the packet's version from the
+/// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys or, if
+/// they are for another QUIC version (RFC 9368), keys derived for the packet's version from the
 /// connection's id. Then tries keys from the packet's own connection id, which a client uses after
 /// Retry.
 /// - is_others: true if the packet's connection id belongs to another connection.
@@ -299,7 +299,7 @@ static uint32_t first_packet(const struct datagram *datagram, bool segmented) {
     return segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
 }
 
-/// Returns the possible start of the packet after the one with a given header.
+/// Returns the possible start of the packet after the packet with a given header.
 static uint32_t packet_behind(const struct datagram *datagram, bool segmented,
                               const struct names_quic_header *header) {
     return segmented ? next_packet(datagram->data, datagram->captured, header->start + 1)

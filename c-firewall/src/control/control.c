@@ -20,7 +20,7 @@
 
 enum {
     NS_PER_MS = 1000 * 1000,
-    // Time without accepting clients after the system had no more file descriptors, in
+    // Time without accepting clients after the system had no more file descriptors or memory, in
     // milliseconds.
     PAUSE_MS = 1000,
 };
@@ -30,8 +30,9 @@ struct control {
     struct control_self self;
     struct control_actions actions;
     struct control_proof proof;
-    uint64_t connections; // number of clients accepted so far, which numbers their connections
-    uint64_t paused_ms;   // time until which no client is accepted (monotonic, in milliseconds)
+    // Number of clients accepted so far; it becomes the number of the newest client's connection.
+    uint64_t connections;
+    uint64_t paused_ms; // time until which no client is accepted (monotonic, in milliseconds)
     size_t count;
     struct control_client clients[CONTROL_CLIENTS_MAX];
 };

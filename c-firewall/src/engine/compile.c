@@ -46,7 +46,7 @@ static int refuse(const struct build *build, const struct policy_place *place, c
     return -EINVAL;
 }
 
-/// Replaces an interface's name by its index: an empty range, or a failure if it must exist.
+/// Replaces an interface's name by its index. If it is missing, fails or stores an empty range.
 static int resolve_interface(const struct build *build, const struct policy_place *place,
                              struct policy_range *range) {
     char name[IFNAME_BYTES + 1] = {0};
@@ -166,7 +166,7 @@ static int run_set(struct build *build, const struct policy_match *match, struct
     return add_wide(build, field, mask, &none);
 }
 
-/// Compiles a match or map with a set.
+/// Stores the set and the key of a match or map in op; adds the set, unless it is a named set.
 static int compile_set(struct build *build, const struct policy_match *match,
                        struct compile_op *op) {
     enum policy_type types[POLICY_KEY_FIELDS_MAX] = {0};
@@ -184,7 +184,7 @@ static int compile_set(struct build *build, const struct policy_match *match,
     return add_set(build, &match->elements, types, NULL, 0);
 }
 
-/// Returns the values for which a comparison (for `!=`: `==`) holds; an empty range for none.
+/// Returns the values for which a comparison holds (`!=` as `==`); an empty range for none.
 static struct policy_range fold(const struct policy_match *match, policy_value highest) {
     const policy_value value = match->range.low;
 

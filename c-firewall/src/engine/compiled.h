@@ -30,7 +30,7 @@ enum {
 /// Parameters of a limit, in the terms of nft_limit.c.
 struct flow_limit {
     uint64_t nsecs; // length of the limit's unit in nanoseconds
-    uint64_t rate;  // rate per unit
+    uint64_t rate;  // maximum number of packets or bytes per unit of time
     int64_t size;   // size of the bucket in nanoseconds (tokens_max)
     int64_t cost;   // cost of a packet in nanoseconds; unused for limits of bytes
     bool of_bytes;
@@ -54,8 +54,8 @@ enum compile_kind {
     COMPILE_LIMIT,    // limit: limits[index]
     COMPILE_QUOTA,    // quota: quotas[index]
     COMPILE_LOG,      // log statement: logs[index]
-    COMPILE_MARK,     // sets the mark to (mark & mask) ^ low
-    COMPILE_MARK_MAP, // sets the mark to a value of the map sets[index]
+    COMPILE_MARK,     // sets the packet's mark to (mark & mask) ^ low
+    COMPILE_MARK_MAP, // sets the packet's mark to a value of the map sets[index]
     COMPILE_VERDICT,  // verdict; code: enum policy_verdict; index: target chain of jump and goto
     COMPILE_REJECT,   // reject; code: enum policy_reject_kind; index: code of the ICMP error
     COMPILE_VMAP,     // verdict of the map sets[index]
@@ -106,9 +106,10 @@ struct compile_learning {
 };
 
 struct compile_rule {
-    uint32_t first; // index of its first statement in ops
+    uint32_t first; // index in ops of the rule's first statement
     uint32_t count;
-    // Conditions on a packet that are checked before the first statement: DEPENDENCY_NEEDS_*.
+    // Conditions on a packet that are checked before the first statement (DEPENDENCY_NEEDS_*), and
+    // the flag DEPENDENCY_READS_NAMES.
     uint32_t needs;
 };
 
@@ -177,7 +178,8 @@ struct compiled {
     // Addresses that the sets in learning have learned; NULL if addresses can't be learned.
     struct learned *learned;
     uint32_t always_count;
-    uint32_t *always; // numbers of the rules that are in no index, ascending within a chain
+    // Numbers of the rules that are in no index of a finder, ascending within each finder.
+    uint32_t *always;
     struct compile_bases hooks[POLICY_HOOK_COUNT][COMPILE_FAMILIES];
     uint32_t base_count;
     uint32_t *bases; // numbers of the base chains

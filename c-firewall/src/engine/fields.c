@@ -24,7 +24,7 @@ static const uint64_t icmp_fields =
 static const uint64_t icmpv6_fields =
     FIELDS_BIT(POLICY_ICMPV6_TYPE_FIELD) | FIELDS_BIT(POLICY_ICMPV6_CODE_FIELD);
 
-/// Returns the bits of the fields that packets of this family never have.
+/// Returns the bits of the ICMP fields that packets of this family never have.
 static uint64_t other_icmp(uint8_t nfproto) {
     return nfproto == FIELDS_IPV4 ? icmpv6_fields : icmp_fields;
 }

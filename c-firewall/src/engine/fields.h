@@ -19,11 +19,13 @@ enum {
 
 /// Values of a packet's fields. Fields of up to 32 bits are narrow, others wide. A field is
 /// present, absent from the packet (in no mask), beyond the captured bytes (the packet has it or
-/// may have it), or an unknown name.
+/// may have it), or unknown (a name, or a mark with several possible values).
 struct fields {
     uint64_t present; // bit n is set if field n has a value
     uint64_t beyond;  // bit n is set if field n lies beyond the captured bytes
-    uint64_t unknown; // bit n is set if field n is not known yet, or unreadable
+    // Bit n is set if field n is a name that is not known yet or is unreadable, or a mark with
+    // several possible values.
+    uint64_t unknown;
     uint32_t narrow[POLICY_FIELD_COUNT];
     policy_value wide[FIELDS_WIDE_COUNT]; // values of wide fields, by fields_wide_slot
 };
@@ -40,7 +42,7 @@ static inline bool fields_is_present(const struct fields *fields, enum policy_fi
 static_assert(POLICY_FIELDS_OF_NAMES == FIELDS_BIT(POLICY_FIELD_COUNT) - FIELDS_BIT(POLICY_TLS_SNI),
               "the names are the last fields");
 
-/// Returns true if a field is a name.
+/// Returns true if a field belongs to the names: a field of tls, http or dns.
 static inline bool fields_is_name(enum policy_field field) { return field >= POLICY_TLS_SNI; }
 
 /// Returns the index of a wide field (more than 32 bits) in the array `wide` of struct fields.

@@ -41,7 +41,7 @@ void frame_enter_newly(struct walk *walk, uint32_t chain) {
                               walk->way);
 }
 
-/// Skips the rules of a list up to and including this one.
+/// Skips the rules of a list up to and including `rule`.
 static void skip(struct frame_list *list, uint32_t rule) {
     const uint32_t *from = list->at, *to = list->end;
 

@@ -43,8 +43,8 @@ struct frame_fork {
     bool is_goto;
     bool aside;    // true if, after the rule, the packet may be accepted on another way
     uint32_t next; // index of the next possible target of the rule's verdict map; 0 = none
-    // Marks on the ways that continue after the rule, apart from the way through the end of the
-    // other chain, and on those on which the rule holds.
+    // marks: marks on the ways that continue after the rule, apart from the way through the end of
+    // the other chain. held: marks on the ways on which the rule holds.
     mark_set marks, held;
 };
 
@@ -79,10 +79,12 @@ void frame_enter_newly(struct walk *walk, uint32_t chain);
 /// Removes and returns the next rule of the current chain, or FRAME_NO_RULE.
 uint32_t frame_next_rule(struct frame *frame);
 
-/// Returns to the chain of a rule that led to another one, after that rule.
+/// Continues after a rule that led to another chain: enters the rule's chain again, and skips its
+/// rules up to this rule.
 void frame_go_back(struct walk *walk, const struct frame_waiting *waiting);
 
-/// Returns to the rule after the last jump. Returns false if there was no jump.
+/// Continues after the rule of the last jump that has not ended. Returns false if there is no such
+/// jump.
 bool frame_leave(struct walk *walk);
 
 /// Stores the place to return to. There is room: parse refuses paths of more than POLICY_WAY_MAX

@@ -15,7 +15,7 @@ struct plan {
     const struct compile_chain *chain;
     uint64_t fields; // bits of the fields by which rules may be found
     bool *taken;     // for each rule, true if it is in an index
-    bool *tested;    // for each rule, true if it tests the current field
+    bool *tested;    // for each rule, true if `ranges` has ranges of the rule
     // For each rule, true if candidates_make left it out, because it has too many intervals.
     bool *left_out;
     uint32_t range_count;
@@ -36,9 +36,9 @@ static const struct policy_elements *few_elements(const struct plan *plan,
     return elements->count <= CANDIDATES_INTERVALS_MAX ? elements : NULL;
 }
 
-/// Returns true if a match can hold only for a few values of its field. Excluded are the mark,
-/// because rules change it; interfaces, because their ranges are names at this point; and ALPN
-/// protocols, because they are bits.
+/// Returns true if an index can contain a match: it holds only in a few ranges of its field's
+/// values. Excluded are the mark, because rules change it; interfaces, because their ranges are
+/// names at this point; and ALPN protocols, because they are bits.
 static bool is_indexable(const struct plan *plan, const struct compile_op *op,
                          const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];

@@ -10,9 +10,8 @@
 #include "policy/policy.h"
 
 enum {
-    // Number of slots of the cache. Indexes that are equal modulo INTERFACE_SLOTS use the same
-    // slot, and
-    // replace each other.
+    // Number of slots of the cache. Indexes that are equal modulo INTERFACE_SLOTS use the same slot
+    // and replace each other.
     INTERFACE_SLOTS = 64,
 };
 

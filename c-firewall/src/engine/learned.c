@@ -15,7 +15,7 @@ enum {
 /// Entry of a bucket: an address that a set has learned. All fields are atomic.
 struct entry {
     uint64_t words[WORDS]; // identity of the set, then the address, upper half first
-    uint64_t end_ns;       // time at which it expires; 0 = free entry
+    uint64_t end_ns;       // time at which the address expires; 0 = free entry
 };
 
 /// Bucket of the hash table: addresses with the same hash. All fields are atomic.

@@ -6,8 +6,8 @@
 // Sets are identified by a hash of their text, so that a set with the same text after a reload
 // retains its addresses. Readers take no lock (the table is a seqlock): the number of a bucket is
 // odd while one of its addresses is being exchanged, and a reader that finds it odd or changed
-// reads again. Writers take a lock, and so does a reader after too many attempts, so that it never
-// waits for a writer that the kernel has suspended.
+// reads again. Writers take a lock, and so does a reader after too many attempts, so that it does
+// not spin while the kernel has suspended a writer.
 #ifndef ENGINE_LEARNED_H
 #define ENGINE_LEARNED_H
 
@@ -23,7 +23,7 @@ struct learned;
 struct learned_address {
     uint64_t set;
     policy_value address;
-    uint64_t end_ns; // time at which it expires
+    uint64_t end_ns; // time at which the address expires
 };
 
 /// Creates an empty table with room for this many addresses, and one owner. Returns NULL if there

@@ -44,13 +44,13 @@ enum lookup_kind {
 struct lookup {
     enum lookup_kind kind;
     struct lookup_table table; // for LOOKUP_EXACT
-    struct lookup_hash hash;   // for WIDE_EXACT
+    struct lookup_hash hash;   // for LOOKUP_WIDE_EXACT
     // Number of intervals, for the kinds LOOKUP_INTERVALS and LOOKUP_WIDE_INTERVALS.
     uint32_t count;
     struct lookup_interval *intervals;
     struct lookup_wide_interval *wide_intervals;
-    // Index of a lookup's intervals by their first value. The intervals that begin at values with
-    // (value - base) >> bucket_shift = n have the indexes buckets[n] to buckets[n + 1] - 1.
+    // Index of a lookup's intervals by their first value. Bucket n has the first values with (value
+    // - base) >> bucket_shift = n; its intervals are buckets[n] to buckets[n + 1] - 1.
     policy_value base; // lowest value of all intervals
     uint32_t bucket_shift;
     uint32_t bucket_count;

@@ -55,9 +55,8 @@ void lookup_table_free(struct lookup_table *table);
 uint32_t lookup_table_find(const struct lookup_table *table, uint32_t value);
 
 /// Creates a hash table.
-/// - rows: in: count rows of words + 1 numbers each, as in struct lookup_hash; owned by *hash from
-/// now
-///   on, freed on failure. Of rows with equal keys, the first row applies.
+/// - rows: in: count rows of words + 1 numbers each, as in struct lookup_hash; *hash owns them from
+///   now on; they are freed on failure. Of rows with equal keys, the first row applies.
 /// - Returns 0, or -ENOMEM with *hash zeroed.
 int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, uint32_t count);
 void lookup_hash_free(struct lookup_hash *hash);

@@ -27,13 +27,13 @@ struct mark_values {
     uint32_t values[MARKS_VALUES_MAX];
 };
 
-/// Returns the set that contains a value.
+/// Returns the set that contains only this value. Assigns a bit to a new value.
 mark_set marks_one(struct mark_values *values, uint32_t value);
 
 /// Returns the set of several values.
 mark_set marks_all(struct mark_values *values, const uint32_t *several, uint32_t count);
 
-/// Returns a mark of a set that is not empty.
+/// Returns the set that contains only the first mark of a set; MARKS_NONE for an empty set.
 static inline mark_set marks_first(mark_set set) { return set & -set; }
 
 /// Returns true if a set contains a single mark, whose value is known.

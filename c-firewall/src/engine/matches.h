@@ -47,7 +47,7 @@ static inline enum match matches_wide(const struct compiled *compiled, const str
 enum match matches_find(const struct compiled *compiled, const struct fields *fields,
                         const struct compile_op *op, uint32_t *element);
 
-/// Evaluates a match in a set.
+/// Evaluates a match with the values of sets[op->index].
 enum match matches_set(const struct compiled *compiled, const struct fields *fields,
                        const struct compile_op *op);
 
@@ -76,9 +76,9 @@ static inline enum decide_why matches_why_not(enum match found) {
 /// Returns the bits of the fields that a match or map reads.
 uint64_t matches_looks_at(const struct compiled *compiled, const struct compile_op *op);
 
-/// Stores in step the values for which a match or map did not hold, or the first field that is
-/// missing, beyond the copy or unknown, as step->why says, or that has several values. Does nothing
-/// for other statements.
+/// Stores in step the values of the fields that a match or map reads. If a field has no value for
+/// the reason step->why, or has several values, stores only the first such field. Does nothing for
+/// other statements.
 void matches_note_values(const struct compiled *compiled, const struct fields *fields,
                          const struct compile_op *op, struct decide_step *step);
 

@@ -41,7 +41,8 @@ struct named named_follow(struct connections *connections, const struct compiled
 bool named_next(struct connections *connections, const struct compiled *compiled,
                 uint64_t generation, struct named *named);
 
-/// Adds the names of a packet to the policy's input.
+/// Adds the names of a packet's connection to the input of a decision, or the fact that the policy
+/// has refused the connection.
 /// - names: names that the client has sent.
 void named_tell(const struct named *named, const struct names *names, struct decide_input *input);
 

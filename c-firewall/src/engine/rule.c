@@ -15,8 +15,8 @@ static bool is_open(const struct ways *ways, struct rule_read read) {
     return (!read.beyond || ways->truncated_open) && (!read.names || ways->unknown_open);
 }
 
-/// Shows the marks on the current ways to statements: the mark if there is one, and the packet's
-/// otherwise.
+/// Stores the mark on the current ways in the fields that statements read. If the ways have no
+/// single known mark, stores the packet's mark, and makes the field unknown.
 static void show_marks(struct ways *ways) {
     struct fields *fields = &ways->walk->fields;
     uint32_t value = ways->walk->outcome->mark;
@@ -172,9 +172,9 @@ walk_each(struct ways *ways, const struct compile_op *op, uint32_t number, struc
     return DECIDE_HELD;
 }
 
-/// Returns whether a rule holds that has read unknown values with which no packet may pass, before
-/// a statement with an effect. It does not hold if the statement is a map of names that certainly
-/// has no element for the packet.
+/// Returns the result of a rule at a statement with an effect, after unknown values with which no
+/// packet may pass: RULE_HOLDS_NO if the statement is a map of names that certainly has no element
+/// for the packet, otherwise RULE_HOLDS_CLOSED.
 static enum rule_holds closed(struct ways *ways, const struct compile_op *op, uint32_t number) {
     const enum decide_why why = statement_look_up(ways->walk, op);
 

@@ -29,8 +29,8 @@ struct rule_read {
 /// State of a walk along several ways.
 struct ways {
     struct walk *walk;
-    // Whether a packet may pass where a rule reads a field beyond the captured bytes, or an unknown
-    // name.
+    // True if a packet may pass although a rule reads a field beyond the captured bytes
+    // (truncated_open), or an unknown name (unknown_open).
     bool truncated_open;
     bool unknown_open;
     bool waits;    // true if the names may still arrive
@@ -40,14 +40,16 @@ struct ways {
     bool aside; // true until the current chain ends, if the packet may be accepted on another way
     struct mark_values *values; // values of the bits of all sets of marks
     mark_set marks;             // marks on the current ways
-    // Marks on the ways that the base chain accepts, and on those that reach its end before the
-    // last one.
+    // accepted: marks on the ways that the base chain accepts. returned: marks on the ways that
+    // reach the end of the base chain before the last way.
     mark_set accepted, returned;
-    // Marks on the ways that may continue past the current rule, and on those on which it certainly
-    // does not hold.
+    // past: marks on the ways that may continue past the current rule. fails: marks on the ways on
+    // which the current rule certainly does not hold.
     mark_set past, fails;
     struct rule_read read; // unknown values that the rules so far have read
-    // First statement of the current rule whose result is unknown, and the reason.
+    // Statement that decided the current rule's result: it did not hold, or is the first with an
+    // unknown result. Number of statements if all held; 0 if the packet does not meet the rule's
+    // conditions. why: reason.
     uint32_t statement;
     enum decide_why why;
 };
@@ -55,7 +57,7 @@ struct ways {
 /// Returns true if the current effects would happen on some ways only.
 bool rule_is_aside(const struct ways *ways);
 
-/// Sets the marks on the current ways, but not the packet's.
+/// Sets the marks on the current ways. The packet's mark in the outcome stays unchanged.
 void rule_set_marks(struct ways *ways, mark_set marks);
 
 /// Returns the marks for which a statement is executed at once: all, or the first one if the
@@ -64,7 +66,7 @@ mark_set rule_together(const struct ways *ways, const struct compile_op *op, mar
 
 /// Returns whether a rule holds from a statement on; executes its effects. Afterwards the marks are
 /// those of the ways on which it may hold, if there are any.
-/// - read: out: unknown values that decide it.
+/// - read: out: unknown values that decide whether the rule holds.
 enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule, uint32_t from,
                               struct rule_read *read);
 

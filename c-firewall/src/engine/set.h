@@ -35,11 +35,11 @@ struct set {
     uint32_t *always; // elements that candidates left out, as indexes into ranged
     // True if elements can be nested: then the element that comes first in ranged is found.
     bool nested;
-    // Values of a map, one per element; else NULL.
+    // Marks of a map to marks or targets of a verdict map, one per element; otherwise NULL.
     uint32_t *marks;
     struct set_target *targets;
     uint32_t possible_count;
-    // Different values of a map of marks, up to one more than `marks` distinguishes.
+    // Different marks of a map to marks, at most MARKS_VALUES_MAX + 1 of them.
     uint32_t *possible;
     uint32_t lead_count;
     struct set_target *leads; // all different targets of a verdict map

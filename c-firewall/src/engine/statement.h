@@ -17,7 +17,7 @@ enum decide_why statement_meets(const struct walk *walk, uint32_t needs);
 
 /// Executes a statement.
 /// - target: out: target of a verdict; unchanged by other statements.
-/// - Returns DECIDE_HELD if the rule continues after it.
+/// - Returns DECIDE_HELD if the statement holds, otherwise the reason.
 enum decide_why statement_walk(struct walk *walk, const struct compile_op *op,
                                struct set_target *target);
 

@@ -32,8 +32,8 @@ static void count(struct teach_output *output, enum teach_result result) {
     output->results[result]++;
 }
 
-/// Fills in the payload of a packet with ports. Returns false if not all of it was captured, or if
-/// a checksum that the kernel has not verified is wrong.
+/// Fills in the payload of a packet with ports. Returns false if its length is invalid, if not all
+/// of it was captured, or if a checksum that the kernel has not verified is wrong.
 static bool data_of(const struct packet *packet, const struct connection_input *how,
                     struct names_cursor *data) {
     const bool is_tcp = packet->protocol == IPPROTO_TCP;
@@ -102,8 +102,8 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
     }
 }
 
-/// Returns true if the client of a packet opened its connection. A TCP connection has borders only
-/// then.
+/// Returns true if the DNS client of a packet opened the packet's connection. Always true for TCP,
+/// because other TCP connections have no borders, and if the kernel has checked it (is_directed).
 static bool is_clients(const struct asked *asked, const struct packet *packet,
                        const struct connection_input *how) {
     const bool is_known = packet->protocol == IPPROTO_TCP || how->is_directed;
@@ -159,8 +159,8 @@ static bool learn_stream(struct asked *asked, const struct compiled *compiled,
     return true;
 }
 
-/// Reads a server's bytes from a sequence number on, at which a message begins. Returns true if the
-/// packet contains all of the messages that begin in it.
+/// Reads a server's segment from the stored sequence number at which the next message begins.
+/// Returns true if the segment contains all of the messages that begin in it.
 static bool learn_answers(struct asked *asked, const struct compiled *compiled,
                           const struct packet *packet, uint32_t sequence, struct names_cursor data,
                           const struct connection_input *how, struct teach_output *output) {
@@ -186,7 +186,7 @@ static bool learn_answers(struct asked *asked, const struct compiled *compiled,
     return learn_stream(asked, compiled, packet, data, how, output);
 }
 
-/// Reads a TCP segment. Returns false if it is a server's and unreadable.
+/// Reads a TCP segment. Returns false if the segment or a message in it is unreadable.
 static bool learn_segment(struct asked *asked, const struct compiled *compiled,
                           const struct packet *packet, struct names_cursor data,
                           const struct connection_input *how, struct teach_output *output) {

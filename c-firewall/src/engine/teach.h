@@ -27,19 +27,19 @@ enum {
 enum teach_result {
     TEACH_LEARNED,    // addresses were added
     TEACH_EMPTY,      // the answer has no address
-    TEACH_OTHER,      // no set learns its name
-    TEACH_UNASKED,    // no stored query matches it
-    TEACH_UNREADABLE, // it is malformed, or its packet does not contain all of it
+    TEACH_OTHER,      // no set learns the name in the answer
+    TEACH_UNASKED,    // no stored query matches the answer
+    TEACH_UNREADABLE, // the answer is malformed, or its packet does not contain all of it
     TEACH_RESULT_COUNT,
 };
 
 /// Output for a packet: the numbers of its DNS answers by result, and the function that is called
 /// with learned addresses.
 struct teach_output {
-    // The results of the packet's answers are added, by enum teach_result.
+    // Numbers of answers by enum teach_result; the packet's answers are added.
     uint64_t results[TEACH_RESULT_COUNT];
-    // Called with each set that learns from an answer, the addresses, and the time until which they
-    // must be in it; NULL = none.
+    // Called for each set that learns from an answer: with the set, the addresses, and the time (in
+    // nanoseconds) until which the set must have them; NULL = none.
     void (*listener)(void *context, const struct compile_kernel_set *set,
                      const policy_value *addresses, uint32_t count, uint64_t end_ns);
     void *context; // first argument of listener

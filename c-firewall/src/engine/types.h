@@ -60,7 +60,7 @@ struct decide_input {
     // True if the policy has refused the packet's connection: the packet is dropped without
     // evaluating rules.
     bool refused;
-    uint64_t now_ns; // time by a monotonic clock
+    uint64_t now_ns; // time of the decision by a monotonic clock
 };
 
 enum {
@@ -104,23 +104,26 @@ enum decide_why {
     DECIDE_DIFFERS,
     DECIDE_MISSING, // a match or map did not hold: the packet does not have a field
     DECIDE_BEYOND,  // a field is beyond the captured bytes: it is unknown whether the rule holds
-    DECIDE_UNKNOWN, // a name is not known yet, or unreadable: it is unknown whether the rule holds
-    DECIDE_LIMIT,   // a limit did not hold
-    DECIDE_QUOTA,   // a quota did not hold
+    // A name is not known yet or is unreadable, or the mark has several possible values: it is
+    // unknown whether the rule holds.
+    DECIDE_UNKNOWN,
+    DECIDE_LIMIT,     // a limit did not hold
+    DECIDE_QUOTA,     // a quota did not hold
     DECIDE_NO_ANSWER, // the packet does not meet the rule's conditions (dependency.h)
 };
 
 /// Evaluation of one rule.
 struct decide_step {
-    // Position of the rule. Its field statement is the index of the statement that did not hold, or
-    // the number of statements if why is DECIDE_HELD.
+    // Position of the rule. Its field statement is the index of the statement that did not hold or
+    // whose result is unknown, or the number of statements if why is DECIDE_HELD.
     struct compile_place place;
     uint32_t depth; // number of jumps and gotos on the way to the rule
     enum decide_why why;
     // True if it depends on an unknown value whether the rule holds, or whether the packet reaches
     // it.
     bool may;
-    // Field that is missing, not copied or unknown, for MISSING, BEYOND and UNKNOWN.
+    // Field that is missing (MISSING), not copied (BEYOND) or unknown (UNKNOWN), or that has
+    // several possible values (DIFFERS with values_count 0).
     enum policy_field missing;
     uint32_t values_count; // number of values, for DIFFERS; 0 if the field missing has several
     policy_value values[POLICY_KEY_FIELDS_MAX];

@@ -50,8 +50,8 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
     return why;
 }
 
-/// Sets outcome.read_names if a rule has reached a statement that reads names, and names are known.
-/// - statement: last statement that was evaluated.
+/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
+/// - statement: last evaluated statement.
 __attribute__((cold, noinline)) static void
 note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statement) {
     const struct compile_op *ops = statement_ops(walk, rule);

@@ -22,7 +22,8 @@ static void end_open(struct ways *ways, struct rule_read read, bool open) {
     outcome->by = by_names ? DECIDE_BY_UNDECIDED : DECIDE_BY_FAIL;
 }
 
-/// Resets the outcome of the previous way.
+/// Resets the verdict, the rejection and the flags of unknown values that the previous way has
+/// left.
 static void clear_end(struct ways *ways) {
     struct decide_outcome *outcome = ways->walk->outcome;
 
@@ -32,8 +33,8 @@ static void clear_end(struct ways *ways) {
     outcome->undecided = false;
 }
 
-/// Returns the target of a rule that holds; Continue for a verdict map whose key is unknown or
-/// has several marks.
+/// Returns the target of a rule that holds; Continue for a rule without a verdict, and for a
+/// verdict map whose key is unknown or has several marks.
 static struct set_target target(struct ways *ways, const struct compile_rule *rule) {
     const struct compile_op *op = &statement_ops(ways->walk, rule)[rule->count - 1];
     struct set_target target = NOWHERE;
@@ -86,7 +87,7 @@ static mark_set marks_to(struct ways *ways, const struct compile_rule *rule, mar
     return leading;
 }
 
-/// Records that a way reaches the end of the current chain before the others do. Returns true if
+/// Records that a way reaches the end of the current chain before the other ways. Returns true if
 /// the packet may be accepted from there on: a rule follows, or the policy of the base chain
 /// accepts.
 static bool note_return(struct ways *ways) {
@@ -118,7 +119,7 @@ static void note_accept(struct ways *ways) {
 }
 
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
-/// - fork: its next target and its marks.
+/// - fork: next target and marks of the rule.
 static bool note_lead(struct ways *ways, uint32_t rule, struct set_target lead,
                       struct frame_fork fork) {
     switch (lead.verdict) {
@@ -172,8 +173,9 @@ static void note_leads(struct ways *ways, uint32_t number, const struct compile_
     }
 }
 
-/// Returns to the chain of a rule that led to another chain.
-/// - came: true if a way reaches the end of that other chain.
+/// Returns to the chain of a rule that led to another chain. Records the remaining targets of the
+/// rule's verdict map.
+/// - came: true if a way reaches the end of the other chain.
 static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
     struct frame_fork fork = waiting.fork;
     const bool passes = came && fork.is_goto && note_return(ways);
@@ -187,7 +189,7 @@ static void resume(struct ways *ways, struct frame_waiting waiting, bool came) {
         note_leads(ways, waiting.rule, &ways->walk->compiled->rules[waiting.rule], fork);
 }
 
-/// Records that ways have reached the end of the base chain.
+/// Records the base chain's policy as the result of the ways with these marks.
 static void note_policy(struct ways *ways, mark_set marks) {
     clear_end(ways);
     if (frame_end_by_policy(ways->walk, ways->base) == POLICY_ACCEPT) {
@@ -196,8 +198,8 @@ static void note_policy(struct ways *ways, mark_set marks) {
     }
 }
 
-/// Ends a way within the current chain, and continues with another one. Returns false if there is
-/// none.
+/// Ends a way within the current chain, and continues with another way. Returns false if there is
+/// no other way.
 static bool end_way(struct ways *ways) {
     while (ways->walk->depth > 0) {
         const struct frame_waiting waiting = ways->walk->stack[--ways->walk->depth];

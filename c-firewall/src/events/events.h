@@ -47,7 +47,7 @@ void events_policy(struct events *events, uint32_t generation, const struct poli
 /// - Returns 0, or -errno with failure filled in.
 int events_start(struct events *events, struct failure *failure);
 
-/// Reopens the file of --events; retains the old one if that fails.
+/// Reopens the file of --events; retains the old file if that fails.
 void events_rotate(struct events *events);
 
 /// Starts sending events to a client, after the answer {"ok":true}.
@@ -68,8 +68,8 @@ void events_drain(struct events *events);
 /// if there is one. The sink stays open.
 void events_stop(struct events *events);
 
-/// Closes and frees what events_open has created; NULL is allowed. The thread and the workers must
-/// have ended.
+/// Closes and frees events that events_open has created; NULL is allowed. The thread and the
+/// workers must have ended.
 void events_close(struct events *events);
 
 #endif

@@ -54,7 +54,7 @@ static void end_last_line(int folder, const char *name, int fd) {
 }
 
 /// Opens or creates a file with the rights of the firewall's user. Does not follow a link that
-/// others could have created.
+/// other users could have created.
 /// - Returns the descriptor or -errno.
 static int open_file(const char *path) {
     const int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;

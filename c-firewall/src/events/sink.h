@@ -34,7 +34,7 @@ struct events_lines {
 
 struct events_sink {
     enum events_sink_kind kind;
-    const char *path; // path of a file or a socket, for messages
+    const char *path; // path of the file or socket; for stdout and clients, a name for messages
     int fd;           // descriptor; -1 = not open: the next attempt is at retry_ns
     // The following fields are guarded by the lock.
     size_t room; // size of each buffer of lines
@@ -45,7 +45,7 @@ struct events_sink {
     struct events_lines writing;
     size_t written; // number of bytes in writing that have been written
     bool blocked;   // true if the sink has accepted only a part of the lines
-    bool troubled;  // true if the sink accepts no lines, which has been reported
+    bool troubled;  // true if the sink accepts no lines, and this has been reported
     // Number of lost lines when the sink was last without trouble. A higher number means new
     // losses.
     uint64_t lost_then;

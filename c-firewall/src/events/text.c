@@ -303,7 +303,7 @@ static void fill_names(struct event_line *line, struct objects *objects,
     }
 }
 
-/// Returns the beginning of a line: the members that precede those of its event type.
+/// Returns the beginning of a line: the members before the members of its event type.
 static struct event_line begin_line(const struct event_text *text, const struct packet *packet,
                                     struct objects *objects, const char *name) {
     const uint64_t flow = events_headers_flow_id(packet);

@@ -69,7 +69,8 @@ static void put_address(FILE *out, const uint8_t *bytes, bool is_ipv4, bool has_
         fprintf(out, ":%u", port);
 }
 
-/// Prints the protocol with the fields of its header.
+/// Prints a packet's protocol with its TCP flags or ICMP type, and a note if the packet is a
+/// fragment.
 static void put_protocol(FILE *out, const struct packet *packet) {
     putc(' ', out);
     put(out, print_value(POLICY_INET_PROTO, packet->protocol));
@@ -115,7 +116,8 @@ const struct policy_key *describe_key_of(const struct policy_statement *statemen
     return NULL;
 }
 
-/// Prints a name from a packet, in quotes, with `?` for unprintable characters.
+/// Prints a name from a packet, in quotes, with `?` for quotes, backslashes and unprintable
+/// characters.
 static void put_quoted(FILE *out, const uint8_t *name, size_t length) {
     putc('"', out);
     for (size_t i = 0; i < length; i++) {
@@ -126,8 +128,8 @@ static void put_quoted(FILE *out, const uint8_t *name, size_t length) {
     putc('"', out);
 }
 
-/// Prints the protocols that a client offers, in the syntax of a set, with `?` for unprintable
-/// characters.
+/// Prints the protocols that a client offers, in the syntax of a set, with `?` for quotes,
+/// backslashes and unprintable characters.
 static void put_protocols(FILE *out, const struct names *names) {
     const uint8_t *at = names->alpn, *end = at + names->alpn_length;
     const char *before = "";

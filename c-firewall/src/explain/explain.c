@@ -362,8 +362,8 @@ static int connections_make(struct explain *explain, struct failure *failure) {
     return result;
 }
 
-/// Creates the table of learned addresses for both engines, if the policy learns. Returns 0, or
-/// -errno with failure filled in.
+/// Creates the table of learned addresses for both engines, and the table of pending DNS queries,
+/// if the policy learns. Returns 0, or -errno with failure filled in.
 static int learned_of(struct explain *explain, struct failure *failure) {
     struct compiled *daemon = explain->daemon.compiled;
 

@@ -28,7 +28,7 @@ uint32_t indexes_add(const char *name, void *context);
 uint32_t indexes_iif(const struct indexes *indexes, const char *name);
 
 /// Returns the index number of the interface by which a packet leaves; 0 = none.
-/// - iif: name of the interface at which it arrived, which may be the same.
+/// - iif: name of the interface at which the packet arrived; may be the same name.
 uint32_t indexes_oif(const struct indexes *indexes, const char *name, const char *iif);
 
 /// Returns the interface name for an index number; "" = none.

@@ -50,8 +50,7 @@ static void put_place(FILE *out, const struct explain *explain, struct compile_p
     string_end(&string, out);
 }
 
-/// Prints the name of a chain as a JSON string.
-/// - before: text before the name.
+/// Prints a JSON string: `before`, then the name of a chain.
 static void put_chain(FILE *out, const struct explain *explain, struct compile_place place,
                       const char *before) {
     struct string string;

@@ -10,7 +10,8 @@
 
 enum {
     STEP = 2, // number of columns per level of indentation
-    // Number of levels by which a chain is indented more than the rule that led to the chain.
+    // Number of levels by which a chain is indented more than the chain from which a rule led to
+    // it.
     STEPS_OF_A_JUMP = 2,
 };
 

@@ -34,8 +34,8 @@ void trace_free(struct trace *trace);
 
 /// Returns the nearest miss: of the rules that did not match and could have given another verdict,
 /// the rule with the most statements that held; of equal rules the first. A rule could have given
-/// another verdict if it accepts, drops or rejects and the packet has a different verdict, or if it
-/// leads to another chain.
+/// another verdict if it accepts, drops or rejects and the packet has a different verdict, if it
+/// leads to another chain, or if it has a verdict map.
 /// - Returns NULL if there is no such rule.
 const struct trace_item *trace_nearest_miss(const struct trace *trace, const struct policy *policy,
                                             enum verdict verdict);

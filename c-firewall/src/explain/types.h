@@ -37,7 +37,7 @@ struct explain_engine {
 struct explain {
     struct options options; // options as given, with copy_bytes as large as the policy needs
     struct policy policy;
-    enum policy_hook hook; // hook of packets without a comment
+    enum policy_hook hook; // hook of packets whose metadata has no hook
     struct indexes indexes;
     struct options_facts facts;   // metadata of the current packet
     struct explain_engine daemon; // engine as in the daemon

@@ -103,7 +103,7 @@ static int spawn(const struct options *options, const int *queue_fds, const uint
     return -error;
 }
 
-/// Waits for a message or the end of the guard. Returns false if neither came within
+/// Waits for a message from the guard, or for the guard's end. Returns false if neither came within
 /// `milliseconds`.
 static bool wait_for(const struct guard *guard, int milliseconds) {
     struct pollfd readable = {.fd = guard->fd, .events = POLLIN};

@@ -35,10 +35,10 @@ enum {
     // First message of a guard that has started. A guard that can't start sends a struct failure
     // instead.
     GUARD_READY = 'r',
-    // Commands to the guard, one byte each.
+    // Command to the guard: end. Each command is one byte.
     GUARD_BYE = 'b',
-    GUARD_HOLD = 'h', // pause: answer no packets, notice only a closed socket
-    GUARD_GO_ON = 'g',
+    GUARD_HOLD = 'h',  // command to the guard: answer no packets, and notice only a closed socket
+    GUARD_GO_ON = 'g', // command to the guard: watch the queues
 };
 
 /// Connection of the firewall to its guard.

@@ -275,7 +275,7 @@ static void set_level(const char *name) {
             log_set_level((enum log_level)level);
 }
 
-/// Parses the arguments of guard_start. Returns 0, or -errno with failure filled in.
+/// Parses the arguments that guard_start passes. Returns 0, or -errno with failure filled in.
 static int parse_arguments(int argc, char **argv, struct guarding *guarding,
                            struct failure *failure) {
     int result = 0;

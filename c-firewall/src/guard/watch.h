@@ -33,7 +33,7 @@ struct guard_watch_look {
 struct guard_watch {
     // Latest readings since the firewall last answered packets, the oldest first.
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
-    uint32_t count; // number of checks
+    uint32_t count; // number of readings in looks
     bool has_head;
     uint32_t head; // ID of the first message in the queue's socket at the last reading
     uint32_t own;  // number of packets that the guard answered

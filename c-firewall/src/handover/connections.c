@@ -17,7 +17,7 @@ enum {
 #define KEY_WORDS 2
 
 /// Writes the connections, list by list. Connections for which there is no room are recorded as
-/// forgotten.
+/// forgotten, if their servers may continue them.
 /// - room: number of bytes that may be written.
 /// - counts: out: number of written connections, and number of connections that were left out.
 /// - Returns 0 or -errno.

@@ -21,7 +21,7 @@
 // packets wait.
 #define HANDOVER_CONNECTIONS_BYTES_MAX (UINT64_C(128) << 20)
 
-/// Numbers of transferred connections.
+/// Numbers of connections that were transferred, and that were left out.
 struct handover_connections_taken {
     uint64_t taken;
     // Connections that were left out because the memory or the new table had no room.

@@ -46,7 +46,7 @@ uint64_t handover_give_due_ns(const struct handover_giving *giving);
 /// - fds: descriptors of the options, indexed by enum handover_fd; -1 = the option is not set.
 /// - ready: out: true if the new firewall has sent "commit".
 /// - Returns 0, or -errno with failure filled in: the new firewall has closed the connection, is
-///   late or sent another line.
+///   late, or has sent a line other than "commit".
 int handover_give_go_on(const struct state *state, struct handover_giving *giving,
                         const int fds[HANDOVER_FD_COUNT], bool *ready, struct failure *failure);
 
@@ -59,7 +59,7 @@ bool handover_give_commit(struct state *state, struct handover_giving *giving);
 /// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
 void handover_give_stay(const struct failure *failure);
 
-/// Frees what handover_give_prepare created. NULL is allowed.
+/// Frees a transfer that handover_give_prepare has begun. NULL is allowed.
 void handover_give_end(struct handover_giving *giving);
 
 #endif

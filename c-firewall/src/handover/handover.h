@@ -89,7 +89,8 @@ struct handover {
     // True if the old policy has sets that learn addresses; after handover_take_commit, true if
     // both policies have such sets.
     bool learns;
-    // Numbers of learned addresses that were transferred, and that were left out.
+    // Numbers of learned addresses: transferred, left out, and of sets that the new policy does not
+    // have.
     struct handover_learned_taken learned;
     // Name of the invalid part because of which all learned addresses were refused; NULL if they
     // were accepted.

@@ -17,7 +17,8 @@
 // Maximum size of all transferred addresses, in bytes: more than --learned allows.
 #define HANDOVER_LEARNED_BYTES_MAX (UINT64_C(64) << 20)
 
-/// Numbers of learned addresses that were transferred, and that were left out.
+/// Numbers of learned addresses: transferred, left out, and of sets that the new policy does not
+/// have.
 struct handover_learned_taken {
     uint64_t taken;
     uint64_t left_out; // addresses that were left out because there was no room
@@ -31,7 +32,7 @@ int handover_learned_write(struct handover_memory *memory, const struct compiled
                            uint64_t now_ns);
 
 /// Parses learned addresses into the sets of a policy, which are empty. If there is no room,
-/// addresses are evicted as for new DNS replies.
+/// addresses are evicted as for new DNS answers.
 /// - taken: out: numbers of addresses.
 /// - Returns NULL, or the name of the invalid part; then the sets are empty.
 const char *handover_learned_parse(const uint8_t *bytes, size_t length,

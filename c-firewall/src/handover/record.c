@@ -238,7 +238,7 @@ static bool decode_key(struct handover_reading *reading, const struct connection
 
 /// Checks the list and the age of a connection. Returns true if the list does not come before the
 /// previous connection's list, the age does not increase within a list, and the list may contain
-/// the protocol.
+/// connections of the protocol.
 static bool decode_list(struct handover_reading *reading, uint64_t list, uint64_t age_ns,
                         bool is_udp) {
     uint32_t place = 0;

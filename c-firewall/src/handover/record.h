@@ -53,7 +53,7 @@ struct handover_reading {
     uint64_t age_ns;
 };
 
-/// Starts reading.
+/// Starts to read serialized connections or addresses.
 struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length);
 
 /// Appends a number of the given size in bytes.

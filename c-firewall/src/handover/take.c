@@ -37,7 +37,8 @@ static int fail_memory(struct failure *failure) {
     return -ENOMEM;
 }
 
-/// Connects to the old process. Returns the descriptor, or -errno with failure filled in.
+/// Returns the inherited connection to the old process, if there is one. Otherwise connects to
+/// `path`. Returns the descriptor, or -errno with failure filled in.
 static int connect_to(const char *path, struct failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     int fd = handover_channel_inherited();
@@ -65,7 +66,7 @@ static int connect_to(const char *path, struct failure *failure) {
 }
 
 /// Stores a received descriptor in the field for its name. A descriptor with an unknown name, or a
-/// second one with the same name, is closed.
+/// second descriptor with the same name, is closed.
 static void place_fd(struct handover *taken, const char *name, int fd) {
     int *place = NULL;
     char queue[NAME_BYTES];

@@ -12,18 +12,19 @@
 /// Requests the upgrade from the process at options->take_over, and receives its state and
 /// descriptors. The old process continues to filter.
 /// - taken: initialised by handover_init.
-/// - Returns 0, or -errno with failure filled in: nothing answers, no firewall answers, or its
-///   queues differ from the options.
+/// - Returns 0, or -errno with failure filled in: no firewall answers, the old process refuses, or
+///   its queues differ from the options.
 int handover_take(const struct options *options, struct handover *taken, struct failure *failure);
 
-/// Pairs the rules of the new policy with those of the old policy, and allocates their states.
+/// Pairs the rules of the new policy with those of the old policy, and allocates memory for the old
+/// policy's states.
 /// - Returns 0, or -errno with failure filled in.
 int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
                           struct failure *failure);
 
 /// Sends "commit" when everything but the workers is ready, and stores the old process's states,
 /// connections and addresses. Packets wait until the workers run.
-/// - Returns 0, or -errno with failure filled in if the old process fails.
+/// - Returns 0, or -errno with failure filled in if the old process sends no valid states in time.
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure);
 
 /// Receives the old process's sums (totals of log and counter statements, handover/counted), and

@@ -34,7 +34,7 @@ struct message {
     uint32_t length;
 };
 
-/// Resource record after its name.
+/// Resource record without its name.
 struct record {
     bool is_internet;
     uint16_t kind;

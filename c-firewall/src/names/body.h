@@ -2,9 +2,9 @@
 // Body of an HTTP/1 request: its length, and the start of the next request. Formats: RFC 9112,
 // sections 6 and 7.1 (body, chunks), RFC 9110, section 7.8 (Upgrade).
 //
-// Theory of operation: servers differ in how they treat a body that violates the RFCs, and some
-// servers read no body after a request that usually has none. The start of the next request after
-// such a body is therefore unknown.
+// Theory of operation: servers treat a body that violates the RFCs differently, and some servers
+// read no body after a request that usually has none. The start of the next request after such a
+// body is therefore unknown.
 #ifndef NAMES_BODY_H
 #define NAMES_BODY_H
 

@@ -12,8 +12,8 @@ enum {
     BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - NAMES_HELLO_HEADER_BYTES,
     RANDOM_BYTES = 32,
     SESSION_BYTES_MAX = 32,
-    // TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC
-    // 8446, section 4.2.1).
+    // Number of TLS 1.2. Without the extension supported_versions no server negotiates a higher
+    // version (RFC 8446, section 4.2.1).
     VERSION_1_2 = 0x0303,
     HOST_NAME = 0, // NameType of a host name in the extension server_name
 

@@ -46,7 +46,7 @@ static bool is_blank(uint8_t byte) {
 /// Returns true if some server skips a byte that precedes a request.
 static bool is_leading(uint8_t byte) { return is_blank(byte) || byte == '\n'; }
 
-/// Returns true if every server skips a byte that precedes a request.
+/// Returns true for CR and LF, which every server skips before a request.
 static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
 
 /// Returns true if a byte may surround a field's value (RFC 9110, section 5.6.3).

@@ -2,11 +2,11 @@
 // Parser of an HTTP/1 request: its method and host. Formats: RFC 9112, sections 2.2, 3 and 5 (the
 // message), RFC 9110, sections 4.2, 5.6.2 and 7.2 (authority, token, Host).
 //
-// Theory of operation: servers may accept requests that violate the RFCs, and differ in what they
-// accept. Therefore a request that violates the RFCs is unreadable. Only bytes that no server would
-// read as an HTTP request count as another protocol. If only few servers accept the first line, the
-// following lines decide: a line with Host makes the names unreadable; the end of the header
-// without Host means another protocol.
+// Theory of operation: servers may accept requests that violate the RFCs, and not all servers
+// accept the same requests. Therefore a request that violates the RFCs is unreadable. Only bytes
+// that no server would read as an HTTP request count as another protocol. If only few servers
+// accept the first line, the following lines decide: a line with Host makes the names unreadable;
+// the end of the header without Host means another protocol.
 #ifndef NAMES_HTTP_H
 #define NAMES_HTTP_H
 

@@ -11,7 +11,8 @@
 #include "names/types.h"
 
 enum {
-    // Size of a record's header and of the header of a handshake message in it, in bytes.
+    // Total size of a record's header and the header of a handshake message in the record, in
+    // bytes.
     NAMES_RECORD_HEAD_BYTES = 9,
 };
 

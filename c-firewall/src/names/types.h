@@ -24,7 +24,7 @@ enum names_state {
     NAMES_UNREADABLE, // the names stay unreadable: --fail unknown decides
 };
 
-/// Protocol of the client.
+/// Protocol in which the client sends names.
 enum names_protocol {
     NAMES_OTHER, // none of the protocols below
     NAMES_TLS,   // TLS over TCP (RFC 8446)

@@ -114,7 +114,7 @@ static enum options_profile profile_of(const struct values *values) {
                                                                             : OPTIONS_FAST;
 }
 
-/// Checks that no option is given that needs --policy.
+/// Checks that no option that needs --policy is given without --policy.
 static int check_policy(const struct values *values, const struct options *options) {
     static const enum arguments_option of_policy[] = {
         OPTION_MALFORMED,   OPTION_CONNTRACK,    OPTION_UNDECIDED,

@@ -20,15 +20,16 @@
 #define OPTIONS_PROGRAM "c-firewall"
 #define OPTIONS_VERSION "0.1.0"
 
-/// Size of the receive buffer with --profile paper, in bytes: one slot, for one netlink message.
-/// Memory is allocated only for the pages that are used.
+/// Size of the receive slot with --profile paper, in bytes. There is one slot, for one netlink
+/// message. Memory is allocated only for the pages that are used.
 #define OPTIONS_PAPER_SLOT_BYTES (UINT64_C(1) << 32)
 
 /// Action that a valid command line requests.
 enum options_action {
     OPTIONS_ACTION_RUN,
-    OPTIONS_ACTION_CHECK,   // command `check`; options.policy and options.print are set
-    OPTIONS_ACTION_EXPLAIN, // command `explain`; options.policy and options.explain are set
+    OPTIONS_ACTION_CHECK, // command `check`; options.policy and options.print are set
+    // Command `explain`; policy, explain, json and the options of the decision are set.
+    OPTIONS_ACTION_EXPLAIN,
     OPTIONS_ACTION_HELP,    // request to print options_help
     OPTIONS_ACTION_VERSION, // request to print "c-firewall 0.1.0"
 };

@@ -53,7 +53,8 @@ struct options {
     bool copy_bytes_asked;
     uint32_t queue_length;
     bool gso;
-    // Time to look for further packets, in microseconds. Ignored in the profile paper.
+    // Time for which a worker checks for further packets before it sleeps, in microseconds
+    // (--spin). Ignored in the profile paper.
     uint32_t spin_us;
     uint32_t coalesce_us;
     const char *policy;           // path of the policy; NULL = none

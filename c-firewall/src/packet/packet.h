@@ -46,7 +46,7 @@ enum packet_extension {
 };
 
 /// Fields of a packet. If parsing ends with an error, the fields parsed so far stay filled in, and
-/// the others are 0.
+/// the other fields are 0.
 struct packet {
     const uint8_t *bytes; // captured bytes, from the IP header on; borrowed
     uint32_t captured;    // number of captured bytes

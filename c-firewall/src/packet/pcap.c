@@ -302,8 +302,8 @@ static bool parse_options(const struct pcap *pcap, size_t end, struct pcap_inter
     return result == 0;
 }
 
-/// Finds the first comment of a packet that begins with PCAP_COMMENT_BEGIN. Returns true if the
-/// options are valid.
+/// Finds the first comment that begins with PCAP_COMMENT_BEGIN in a packet's options. Returns true
+/// if the options are valid.
 /// - at: offset at which the packet's options begin.
 /// - end: offset at which they end.
 static bool find_comment(const struct pcap *pcap, size_t at, size_t end, struct frame *frame) {

@@ -38,13 +38,13 @@ struct pcap {
     FILE *file;
     bool swapped; // true if the capture's numbers are not in the host's byte order
     bool is_ng;
-    uint64_t at; // number of bytes read
+    uint64_t at; // number of the file's bytes read so far
     uint8_t *block;
     size_t block_room;
     struct pcap_interface *interfaces;
     uint32_t interface_count;
     uint64_t last_ns; // time of the last frame with a time, in nanoseconds since 1970
-    uint64_t frames;  // number of frames read so far, including skipped ones
+    uint64_t frames;  // number of frames read so far, including skipped frames
     uint64_t skipped; // number of frames that are not IP
 };
 

@@ -16,8 +16,8 @@ enum {
     // and after the last packet.
     VERDICT_RUNS_MAX = 2 * VERDICT_PACKETS_MAX + 1,
     // Maximum total length in bytes of packets that the kernel gets back in one datagram; a longer
-    // packet has a datagram of its own. Most datagrams then stay below a page; for larger
-    // ones kernels may map memory (netlink_alloc_large_skb).
+    // packet has a datagram of its own. Most datagrams then stay below a page; for larger datagrams
+    // kernels may map memory (netlink_alloc_large_skb).
     VERDICT_RESTATED_TOGETHER = 3072,
 };
 
@@ -106,8 +106,8 @@ void verdict_batch_overrun(struct verdict_batch *batch);
 void verdict_batch_skip(struct verdict_batch *batch);
 
 /// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the
-/// ID is the next one (a 32-bit counter that wraps). Otherwise adds a run, after a run for the gap
-/// before it.
+/// ID follows the run's last ID (a 32-bit counter that wraps). Otherwise adds a run, after a run
+/// for the gap before it.
 /// - argument: mark (host order) for VERDICT_MARK, queue number for VERDICT_REQUEUE, else ignored.
 /// - Fails with -ENOBUFS if there is no room for two runs; the batch stays unchanged.
 int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
@@ -130,7 +130,7 @@ bool verdict_batch_unsent(const struct verdict_batch *batch);
 /// the kernel gets back share a datagram up to VERDICT_RESTATED_TOGETHER.
 size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most);
 
-/// Makes the next unsent run drop its packet, which does not fit into a message to the kernel.
+/// Changes the next unsent run to a drop: its packet does not fit into a message to the kernel.
 void verdict_batch_withhold(struct verdict_batch *batch);
 
 #endif

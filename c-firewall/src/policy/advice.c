@@ -243,7 +243,7 @@ static void tell_file(const struct policy *policy, const struct policy_listed_fi
     tell(text);
 }
 
-/// Reports the number of names read from a file of names.
+/// Reports the numbers of lines, names, skipped names and left-out lines of a file of names.
 static void report_file(const struct policy *policy, const struct policy_listed_file *file,
                         void (*tell)(const char *text)) {
     const char *name = file_of(policy, file->file);

@@ -6,12 +6,13 @@
 
 #include "policy/policy.h"
 
-/// Reports the number of names read from each file of names, one line per file.
+/// Reports the numbers of lines, names, skipped names and left-out lines of each file of names, one
+/// line per file.
 void advice_report(const struct policy *policy, void (*tell)(const char *text));
 
-/// Warns, one line each, about rules that most likely have less effect than intended: rules by name
+/// Warns, one line each, about parts that most likely have less effect than intended: rules by name
 /// after a rule that accepts established connections, `reject with tcp reset` of TLS names, and
-/// files of names with few usable lines.
+/// files of names without names or with many unused lines.
 void advice_advise(const struct policy *policy, void (*tell)(const char *text));
 
 #endif

@@ -48,8 +48,8 @@ struct hostnames {
     struct siphash_key key;
     // Number of slots: a power of 2, at least twice the number of names; 0 without names.
     size_t slot_count;
-    // Slots of one word each, followed by the filter. A slot holds the upper half of the name's
-    // hash in its upper half, and the end of the name's record in its lower half; 0 = empty slot.
+    // Hash table of one-word slots, followed by the filter. Upper half of a slot: upper half of the
+    // name's hash. Lower half: end of the name's record. 0 = empty slot.
     uint8_t *table;
     unsigned __int128 depths; // bit n is set if there is a wildcard of n labels (policy/forest)
 };

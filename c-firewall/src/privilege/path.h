@@ -7,8 +7,8 @@
 /// Opens the folder of a file, for openat and similar calls. Follows a link only in a folder that
 /// is owned by root or by this process's user, and that only the owner may write to.
 /// - name: out: the last component of path, which need not exist.
-/// - Returns a descriptor (O_PATH) or -errno: -ELOOP for a link that others could have created,
-///   -EISDIR for a path that ends with a slash.
+/// - Returns a descriptor (O_PATH) or -errno: -ELOOP for a link that other users could have
+///   created, -EISDIR for a path that ends with a slash.
 int privilege_path_folder(const char *path, const char **name);
 
 #endif

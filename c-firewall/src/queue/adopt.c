@@ -168,10 +168,10 @@ static int send_once_more(struct queue *queue, struct verdict_batch *batch,
     return result;
 }
 
-/// Calls queue_receive once, sends the packets through the queue again, and adds the counts to
-/// `received`.
-/// - Returns 1 if more packets may wait, 0 if the acknowledgement of the last request was received
-///   or the socket is empty, or -errno with queue->failed_call set.
+/// Calls queue_receive once, sends the received packets through the queue again, and adds the
+/// counts to `received`.
+/// - Returns 1 if another call is needed, 0 if the acknowledgement of the last request was received
+///   or the socket was empty, or -errno with queue->failed_call set.
 static int requeue(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     struct queue_received got;

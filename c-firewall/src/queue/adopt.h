@@ -40,7 +40,7 @@ int queue_adopt(struct queue *queue, const struct queue_settings *settings,
                 const struct queue_handover *handover, struct failure *failure);
 
 /// Prepares the queue for its adoption by another process. Then the caller must not receive from
-/// the queue until queue_resume. It may also release the queue.
+/// the queue until queue_resume. The caller may also release the queue.
 void queue_give(struct queue *queue);
 
 /// Configures a queue that another process may have configured; does nothing for other queues. Must

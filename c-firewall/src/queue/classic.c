@@ -41,8 +41,8 @@ static void keep_pending(struct queue *queue, const struct nfgenmsg *message) {
 }
 
 /// Callback of the library. Stores the fields of a message in queue->filling; classic_parse adds
-/// those for which the library has no function. If a message arrives during configuration, stores
-/// the whole message in the first slot instead.
+/// the fields for which the library has no function. If a message arrives during configuration,
+/// stores the whole message in the first slot instead.
 static int on_packet(struct nfq_q_handle *handle, struct nfgenmsg *message, struct nfq_data *data,
                      void *context) {
     struct queue *queue = context;

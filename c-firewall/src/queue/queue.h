@@ -28,7 +28,7 @@ int queue_prepare(struct queue *queue, const struct queue_settings *settings,
 int queue_probe(const struct queue_settings *settings, uint32_t *flags, struct failure *failure);
 
 /// Sets the receive buffer to the size in the settings. If the kernel gives a smaller buffer, fails
-/// or logs a warning, by settings.receive_buffer_required.
+/// if settings.receive_buffer_required is set, and otherwise logs a warning.
 /// - Returns 0, or -errno with failure filled in.
 int queue_set_buffer(struct queue *queue, struct failure *failure);
 

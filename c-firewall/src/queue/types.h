@@ -67,7 +67,7 @@ struct queue_packet {
     // True if the message did not fit into its receive slot: only id, ethertype and hook are known.
     bool truncated;
     bool spoiled;     // true if the message is malformed: at most id, ethertype and hook are known
-    bool nameless;    // true if the ID is also unknown; spoiled is then set, too
+    bool nameless;    // true if even the packet's ID is unknown; `spoiled` is then true
     uint32_t mark;    // mark of the packet; 0 = none
     uint32_t indev;   // index of the interface at which the packet arrived; 0 = none
     uint32_t outdev;  // index of the interface by which the packet leaves; 0 = none
@@ -103,9 +103,11 @@ struct queue_received {
     uint32_t nameless; // number of malformed messages that have no ID
     // Number of acknowledgements, and of messages that are neither packets nor errors.
     uint32_t ignored;
-    uint32_t vacant;   // number of gap verdicts for which the kernel had no packet
-    uint32_t refused;  // number of verdicts that the kernel refused
-    uint32_t overruns; // 1 if the call reported lost packets (ENOBUFS), else 0
+    uint32_t vacant;  // number of gap verdicts for which the kernel had no packet
+    uint32_t refused; // number of verdicts and requests that the kernel refused
+    // Number of reports of lost packets (ENOBUFS) by the call, and before the first call by the
+    // configuration.
+    uint32_t overruns;
 };
 
 /// Configuration requests. The kernel acknowledges each request except QUEUE_UNBIND: that

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Rules of the kernel that send packets to this firewall's queues, and their effect while no
 // process owns the queue. `fwctl queue-rules` reads them, as a child process that may take
-// QUEUE_RULES_MS_MAX; therefore this is done before any queue is open.
+// QUEUE_RULES_MS_MAX; therefore the rules are read before any queue is open.
 #ifndef STATE_QUEUE_RULES_H
 #define STATE_QUEUE_RULES_H
 

@@ -43,8 +43,8 @@ static int check(const struct state *state, const struct requirement *requiremen
     return -EINVAL;
 }
 
-/// Loads the next policy while the old one decides. Returns 0, or -errno with failure filled in and
-/// *next zeroed.
+/// Loads the next policy while the old policy decides. Returns 0, or -errno with failure filled in
+/// and *next zeroed.
 static int load_next(const struct state *state, struct loaded *next, struct failure *failure) {
     int result;
 

@@ -16,16 +16,16 @@ struct reverse_path {
     char names[REVERSE_PATH_NAMES_MAX][IF_NAMESIZE];
 };
 
-/// Finds the interfaces with an IPv4 route whose rp_filter is off or loose. The higher value of the
-/// interface's and that of `all` is in effect (Documentation/networking/ip-sysctl.rst). Finds none
-/// if there is only one interface, because all addresses are reachable through it.
+/// Finds the interfaces with an IPv4 route whose rp_filter is off or loose. The higher of the
+/// interface's value and the value of `all` is in effect (Documentation/networking/ip-sysctl.rst).
+/// Finds none if there is only one interface, because all addresses are reachable through it.
 /// - routes: text of /proc/net/route.
 /// - filter: returns the value of an interface, or of `all`; -1 if it can't be read.
 void reverse_path_find(struct reverse_path *found, const char *routes,
                        int (*filter)(const char *name));
 
-/// Finds these interfaces in this network namespace by reverse_path_find. Returns 0, or -errno if
-/// the routes can't be read.
+/// Finds the interfaces of this network namespace that reverse_path_find reports. Returns 0, or
+/// -errno if the routes can't be read.
 int reverse_path_read(struct reverse_path *found);
 
 /// Logs a warning that names the interfaces with a filter that is off or loose, if there are any.

@@ -44,10 +44,11 @@ struct snapshot_rule {
 struct snapshot {
     uint64_t time_ms;
     uint64_t started_ms;
-    uint64_t uptime_ms;      // time since the start in milliseconds, by a clock that is never set
-    uint64_t loaded_ms;      // UNIX time at which the policy was loaded, in milliseconds
-    uint32_t generation;     // generation of the policy; the first policy has 1
-    const char *policy_file; // file of the policy; NULL = no policy: then its other fields are 0
+    uint64_t uptime_ms;  // time since the start in milliseconds, by a clock that is never set
+    uint64_t loaded_ms;  // UNIX time at which the policy was loaded, in milliseconds
+    uint32_t generation; // generation of the policy; the first policy has 1
+    // File of the policy; NULL = no policy: then the policy's other fields are 0.
+    const char *policy_file;
     uint32_t chain_count;
     uint32_t rule_count;
     struct requirement requirement;
@@ -55,7 +56,7 @@ struct snapshot {
     uint64_t learned; // number of addresses that the policy's sets have learned and still contain
     uint32_t ledger_count;
     struct ledger *ledgers; // ledgers, one per queue
-    uint64_t *stalled;      // numbers of packets that the guard answered, one per queue
+    uint64_t *stalled;      // number of packets that the guard answered, for each queue
     // All rule_count rules in the policy's order, if they were requested; else NULL.
     struct snapshot_rule *rules;
     char *reload_error; // failure of the last reload; NULL if it succeeded
@@ -69,7 +70,7 @@ struct snapshot {
 /// - Returns 0 or -ENOMEM with *snapshot zeroed.
 int snapshot_take(struct state *state, bool with_rules, struct snapshot *snapshot);
 
-/// Frees what a snapshot owns. A zeroed snapshot is allowed.
+/// Frees a snapshot's memory. A zeroed snapshot is allowed.
 void snapshot_free(struct snapshot *snapshot);
 
 #endif

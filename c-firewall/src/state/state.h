@@ -43,7 +43,7 @@ struct state {
 int state_load(struct state *state, struct options *options, struct failure *failure);
 
 /// Opens the queues, or takes them over. Adjusts the options to the kernel.
-/// - taken: what the old process has handed over for each queue; NULL = the queues are opened.
+/// - taken: queues that the old process has handed over; NULL = the queues are opened.
 /// - Returns 0, or -errno with failure filled in.
 int state_open(struct state *state, struct worker_handover *taken, struct failure *failure);
 

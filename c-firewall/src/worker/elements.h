@@ -32,7 +32,8 @@ enum {
 /// Result of adding a learned address to the kernel's set.
 enum elements_result {
     ELEMENTS_ADDED,
-    // The kernel refused the element: the set does not exist or is full, or a right is missing.
+    // The element was not added: the set does not exist or is full, a right is missing, or this
+    // second had too many transactions.
     ELEMENTS_FAILED,
     ELEMENTS_RESULT_COUNT
 };
@@ -76,10 +77,10 @@ bool elements_is_in_time(uint64_t *batches, uint64_t now_ns);
 /// (MARGIN_PART).
 uint64_t elements_timeout_of(uint64_t wanted_ms);
 
-/// Adds addresses to the kernel's set. Leaves out addresses that the set keeps for wanted_ms
-/// anyway. Does not block: the kernel's answer is in the socket when the batch is sent. Returns 0
-/// or -errno (-EBUSY after too many transactions in this second).
-/// - short_count: out: number of addresses that were not left out.
+/// Adds addresses to the kernel's set, except those that the set keeps for at least wanted_ms more.
+/// Does not block: the kernel has answered when the batch is sent. Returns 0 or -errno (-EBUSY if
+/// this second had too many transactions).
+/// - short_count: out: number of addresses to add.
 int elements_add(const struct elements *elements, const struct compile_kernel_set *set,
                  const policy_value *addresses, uint32_t count, uint64_t wanted_ms, uint64_t now_ns,
                  uint32_t *short_count);

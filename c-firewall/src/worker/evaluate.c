@@ -239,10 +239,11 @@ static bool follow_names(const struct evaluation *evaluation, const struct queue
 struct lesson {
     const struct evaluation *evaluation;
     struct stats *stats;
-    bool is_added; // false if the kernel's set refused an address of the packet
+    bool is_added; // false if an address of the packet was not added to the kernel's set
 };
 
-/// Adds learned addresses to the kernel's set until a time, and counts the result.
+/// Adds learned addresses to the kernel's set, and counts the result.
+/// - end_ns: time at which the addresses may expire.
 static void add_elements(void *context, const struct compile_kernel_set *set,
                          const policy_value *addresses, uint32_t count, uint64_t end_ns) {
     struct lesson *lesson = context;
@@ -259,7 +260,7 @@ static void add_elements(void *context, const struct compile_kernel_set *set,
 }
 
 /// Learns from an accepted DNS packet, if the policy learns: stores the question of a query, or the
-/// addresses of an answer. Returns false if the kernel's set refused an address (--stage).
+/// addresses of an answer. Returns false if an address was not added to the kernel's set (--stage).
 static bool learn(const struct evaluation *evaluation, struct stats *stats,
                   const struct queue_packet *packet, const struct packet *parsed) {
     const struct evaluation_source *source = evaluation->source;
@@ -286,8 +287,8 @@ static bool learns(const struct evaluation *evaluation) {
 }
 
 /// Learns addresses from a packet that the kernel's rules have accepted (--stage). Accepts the
-/// packet with its mark unchanged. Drops it if the kernel's set refused an address: otherwise a
-/// client would get an address that is not in the set.
+/// packet with its mark unchanged. Drops it if an address was not added to the kernel's set:
+/// otherwise a client would get an address that is not in the set.
 static void learn_only(const struct evaluation *evaluation, struct stats *stats,
                        const struct queue_packet *packet, const struct packet *parsed,
                        struct decide_outcome *outcome) {

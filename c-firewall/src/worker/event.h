@@ -58,7 +58,7 @@ struct event {
     uint32_t ct_state;
     uint32_t ct_mark;
     struct decide_outcome outcome;
-    struct names names;   // names that the packet's client has sent
+    struct names names;   // names that the client of the packet's connection has sent
     struct packet packet; // parsed headers without the packet's bytes; event_packet returns both
     uint32_t captured;    // number of valid bytes in bytes
     uint8_t bytes[EVENT_PACKET_BYTES];

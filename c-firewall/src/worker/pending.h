@@ -19,8 +19,8 @@ enum connection_checksum pending_state(uint32_t skb_info);
 /// Stores the packet's correct checksum and its place in *restated, if the kernel must get the
 /// packet back with them: names may depend on its bytes, and the kernel has not written its
 /// checksum yet. Returns false otherwise. GSO packets are left out: they are longer than a segment,
-/// and the kernel refuses another offset in them (net: drop bad gso csum_start and offset in
-/// virtio_net_hdr, Linux 6.11).
+/// and the kernel refuses a different checksum offset in them (net: drop bad gso csum_start and
+/// offset in virtio_net_hdr, Linux 6.11).
 bool pending_restated(const struct connections *connections, const struct followed *followed,
                       const struct queue_packet *packet, const struct packet *parsed,
                       struct verdict_restated *restated);

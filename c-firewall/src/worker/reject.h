@@ -23,8 +23,8 @@ enum {
 /// Result of sending a reply.
 enum reject_result {
     REJECT_SENT,
-    // No reply must be sent: the packet is a RST, an ICMP error or a later fragment, its header is
-    // cut off, or one of its addresses is not unicast.
+    // No reply must be sent, for example because the packet is a RST, an ICMP error or a later
+    // fragment, its header is cut off, or one of its addresses is not unicast.
     REJECT_NOT_DUE,
     REJECT_FAILED, // the kernel refused to send the reply
     REJECT_RESULT_COUNT

@@ -69,8 +69,8 @@ static int receive(struct worker *worker, struct queue_received *received) {
     return 0;
 }
 
-/// Applies the worker's settings to a queue that another process may have configured. Queues
-/// waiting packets again if they were copied with other settings. Does nothing for other queues.
+/// Configures a queue that another process may have configured before. Sends waiting packets
+/// through the queue again if they were copied with other settings. Does nothing for other queues.
 static int resume(struct worker *worker) {
     struct queue_received received = {0};
     const int result = queue_resume(&worker->queue, &worker->batch, &received);

@@ -70,7 +70,7 @@ struct stats_reading {
 struct ledger {
     uint16_t number; // number of the queue; meaningless in a sum
     struct stats stats;
-    // True if the kernel's counters of the queue could be read. Otherwise the fields after this one
+    // True if the kernel's counters of the queue could be read. Otherwise the fields after `known`
     // are 0, except stalled and difference.
     bool known;
     // Number of packets that the kernel offered: its id_sequence, extended to 64 bits.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Choice of how to wait for packets when the queue's socket is empty. It has no side effects, and
-// depends only on a clock and the number of messages. The worker executes the result.
+// Choice of a worker's next action when the queue's socket is empty: receive again, yield, sleep or
+// poll. It has no side effects, and depends only on a clock and the number of messages. The worker
+// executes the result.
 //
 // Theory of operation: if the receiver sleeps in poll, the sender must wake it for every packet or
 // two. During a flood the worker instead sleeps for a short fixed time while packets gather, like
@@ -31,7 +32,8 @@ enum wait_action {
     WAIT_POLL,  // sleep in poll without a timeout, then call wait_woken and receive again
 };
 
-/// State of a worker for choosing how to wait. All times are in nanoseconds of CLOCK_MONOTONIC.
+/// State of a worker from which its next action is chosen. All times are in nanoseconds of
+/// CLOCK_MONOTONIC.
 struct wait {
     uint32_t batch;           // maximum number of messages of a receive call
     uint64_t spin_ns;         // maximum spin budget (--spin), in nanoseconds

@@ -113,7 +113,8 @@ fn what_is_wrong_is_one_line() {
     }
 }
 
-/// Sends frames at the speed of one sender until the tool has ended. Returns its output and the number of frames sent.
+/// Runs `capture-lab bench`, and sends frames at the speed of one sender until it has ended. Returns its output and the
+/// number of frames sent.
 fn bench(words: &str) -> (String, u64) {
     let place = Place::new();
     for namespace in [&place.here, &place.there] {
@@ -198,7 +199,7 @@ fn a_delay_that_is_too_long_loses_packets() {
     assert!((0.0..1.0).contains(&foretold), "{said}");
 }
 
-/// Misses are counted by each processor, or one line states the reason and the model is printed.
+/// Checks that TLB misses are counted for each processor, or that a line states the reason and the model is printed.
 #[test]
 fn misses_are_counted_or_modelled() {
     let place = Place::new();

@@ -233,7 +233,8 @@ pub fn ledger(said: &str) -> Ledger {
     }
 }
 
-/// Builds a frame of `bytes` bytes with a number, after `head` in place of the protocol.
+/// Builds a frame of `bytes` bytes: MAC addresses, `head` (EtherType, possibly after a tag), number (32 bits,
+/// big-endian), filler.
 fn frame(head: &[u8], number: u32, bytes: usize) -> Vec<u8> {
     let mut frame = vec![0x02, 0, 0, 0, 0, 1, 0x02, 0, 0, 0, 0, 2];
     frame.extend_from_slice(head);
@@ -306,14 +307,15 @@ pub fn fields(file: impl AsRef<Path>, field: &str) -> Vec<String> {
     said.lines().map(str::to_owned).collect()
 }
 
-/// Returns the numbers of our frames, which follow the Ethernet header.
+/// Returns the number of each of our frames. The number follows the Ethernet header.
 pub fn numbers(file: impl AsRef<Path>) -> Vec<u32> {
     let data = fields(file, "data.data");
     let number = |text: &String| u32::from_str_radix(&text[..8], 16).unwrap();
     data.iter().map(number).collect()
 }
 
-/// Returns the packets recorded as missing, and the counts of statistics blocks: (received, dropped).
+/// Returns the number of packets recorded as missing, and the counts (received, dropped) of the last statistics block,
+/// if there is one.
 pub fn gaps(file: impl AsRef<Path>) -> (u64, Option<(u64, u64)>) {
     let mut bytes = Vec::new();
     std::fs::File::open(file)

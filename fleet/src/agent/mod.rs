@@ -34,7 +34,7 @@ const LEDGER_LOOKS: u32 = 5;
 pub struct Settings {
     pub host: String,
     pub channel: String,
-    /// Folder for bundles.
+    /// Staging folder, for the bundle that was fetched last.
     pub staging: PathBuf,
     /// Unix socket of the host's service that runs as root (twinwall-fleet-local).
     pub local: PathBuf,
@@ -55,12 +55,13 @@ pub struct Agent {
     written: Option<Report>,
     /// Time at which root's service was last asked for the ledger; None: never.
     ledger_read: Option<Instant>,
-    /// Values in the store of the latest rotation of keys, and of the latest refused pointer (the signed message that
-    /// names a policy). Root's service need not be asked about them again.
+    /// Latest handled rotation of keys, as it is stored. Root's service need not be asked about it again.
     rotation: Vec<u8>,
+    /// Latest refused pointer (the signed message that names a policy), as it is stored.
     refused: Vec<u8>,
-    /// Value in the store of the latest handled question (a signed request to try a policy), and the end of its trial.
+    /// Latest handled question (a signed request to try a policy), as it is stored.
     question: Vec<u8>,
+    /// End of the trial that the latest question requests, while it runs.
     trial_ends: Option<Instant>,
 }
 
@@ -127,7 +128,7 @@ impl Agent {
         self.report.error = Some(failure.text.clone());
     }
 
-    /// Writes the report if it has changed.
+    /// Writes the report to the store if it has changed.
     fn tell(&mut self) -> Result<()> {
         if self.written.as_ref() == Some(&self.report) {
             return Ok(());
@@ -150,8 +151,8 @@ impl Agent {
         }
     }
 
-    /// Returns a bundle: from the staging folder, otherwise from the store. Stores a bundle of the store in the staging
-    /// folder.
+    /// Returns a bundle: from the staging folder, otherwise from the store. A bundle from the store replaces all files
+    /// in the staging folder.
     /// - url: address of the bundle, if it is too large for etcd.
     fn bundle(&mut self, digest: &str, url: Option<&str>) -> Result<Vec<u8>> {
         let path = self.settings.staging.join(digest);
@@ -217,8 +218,8 @@ impl Agent {
         has_changed
     }
 
-    /// Waits for the observation time of the pending policy. Then has it confirmed, or reverted if the store can't be
-    /// reached.
+    /// Waits until the observation time of the pending policy is over. Then requests its confirmation, or its revert if
+    /// the store can't be reached.
     fn settle(&mut self, pointer: &Pointer) -> Result<()> {
         let generation = pointer.generation;
         let begun = Instant::now();
@@ -261,7 +262,8 @@ impl Agent {
         trial.is_some_and(|one| one.question == question && one.digest == digest)
     }
 
-    /// Has a policy tried on the host's traffic, before it is applied. Waits for the end of the trial.
+    /// Requests the trial of a pointer's policy on the host's traffic, if the pointer requires a trial. Waits for its
+    /// end.
     fn try_first(&mut self, pointer: &Pointer, signed: &Signed, bundle: &[u8]) -> Result<()> {
         if pointer.try_seconds == 0 {
             return Ok(());
@@ -278,8 +280,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Handles the question in the store (a signed request to try a policy), if it is new: has root's service try the
-    /// policy.
+    /// Handles the question in the store (a signed request to try a policy), if it is new and valid: requests the trial
+    /// from root's service.
     fn take_question(&mut self, value: Vec<u8>) -> Result<()> {
         if value.is_empty() || value == self.question {
             return Ok(());

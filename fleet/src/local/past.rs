@@ -19,7 +19,7 @@ use crate::clock::unix_seconds;
 use crate::failure::{at, request, system, Result};
 use crate::report::{Flip, Trial};
 
-/// Folder of the record that the unit twinwall-record keeps.
+/// Folder in which the unit twinwall-record records packets.
 pub const RECORD: &str = "/run/twinwall-record";
 /// Maximum number of bytes that are read of the record (the capture files of the unit twinwall-record), newest files
 /// first.

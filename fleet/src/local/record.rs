@@ -36,11 +36,11 @@ pub struct Record {
     pub digest: String,
     pub phase: Phase,
     pub why: Option<String>,
-    /// Number of times that this generation was applied.
+    /// Number of times that `generation` was applied.
     pub attempts: u32,
     /// Generation that was confirmed last.
     pub confirmed: u64,
-    /// Time at which the policy was applied (ms since 1970).
+    /// Time at which `generation` was applied, or its application has begun (ms since 1970).
     pub applied_ms: u64,
     /// Seconds for which the policy is observed before it may be confirmed.
     pub observe_seconds: u32,

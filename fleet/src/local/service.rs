@@ -28,7 +28,7 @@ pub struct Host {
     pub channel: String,
     /// Path of the file with the public keys that this host trusts.
     pub keys: PathBuf,
-    /// Folder of the service.
+    /// State folder of the service.
     pub folder: PathBuf,
     /// State folder of `fwctl apply`.
     pub apply: PathBuf,
@@ -284,7 +284,8 @@ impl Host {
         self.begin_trial(folder, one, &bundle)
     }
 
-    /// Fails unless the trial that a pointer requires is over, and has dropped no more than the pointer allows.
+    /// Fails unless the trial that a pointer requires is over, and has dropped no more than the pointer allows. If the
+    /// trial has failed or dropped more, records the generation as reverted.
     fn expect_tried(&self, folder: &mut Folder, pointer: &Pointer) -> Result<()> {
         if pointer.try_seconds == 0 {
             return Ok(());

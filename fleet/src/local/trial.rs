@@ -93,8 +93,8 @@ fn without_drops(value: &mut Value) {
     }
 }
 
-/// Returns a rule's statements for a trial: accept replaces drop, reject and queue. Returns true in the second field if
-/// the rule has a drop or reject statement.
+/// Returns a rule's statements for a trial: a counter and accept replace drop and reject, accept replaces queue.
+/// Returns true in the second field if the rule has a drop or reject statement.
 fn statements(rule: &Value) -> (Vec<Value>, bool) {
     let mut drops = false;
     let mut kept = Vec::new();
@@ -122,8 +122,8 @@ fn statements(rule: &Value) -> (Vec<Value>, bool) {
     (kept, drops)
 }
 
-/// Returns a rule for each base chain whose policy is drop. It counts the packets that the policy would drop, and comes
-/// after the chain's other rules.
+/// Returns a rule for each base chain of type filter with `policy drop`. It counts the packets that reach the chain's
+/// end, and comes after the chain's other rules.
 /// - tables: family and name of the copied tables, in the order of their numbers.
 /// - copy: as in [`shadow`].
 fn policies<'a>(
@@ -289,7 +289,7 @@ fn counts(table: &Value) -> Vec<Flip> {
     all.filter_map(count).collect()
 }
 
-/// Ends a trial, and reads the packets that the policy would have dropped.
+/// Ends a trial, and reads the counts of packets that the policy would newly drop or pass.
 /// - into: out: the outcome.
 pub fn end(into: &mut Trial) -> Result<()> {
     let (mut old, mut new) = (0, 0);

@@ -43,7 +43,7 @@ fn name_of(uid: u32) -> String {
     user.map_or(uid.to_string(), |user| user.name)
 }
 
-/// Returns the user of the process, and the user of the login if it is another one.
+/// Returns the user of the process, and the user of the login if the two differ.
 fn who() -> String {
     let login = std::fs::read_to_string("/proc/self/loginuid").ok();
     let login = login.and_then(|text| text.trim().parse().ok());

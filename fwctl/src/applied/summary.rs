@@ -119,7 +119,7 @@ pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
 }
 
 /// Returns true if the kernel holds the policy in the state, and a firewall reads names for it. None if nothing is
-/// applied.
+/// applied, or the state or the kernel's rules can't be read.
 pub fn is_held(folder: &Path, firewall: &HostFirewall) -> Option<bool> {
     let state: State = apply::store::read(folder).ok()??;
     let generation = state.waiting().or(state.applied())?;

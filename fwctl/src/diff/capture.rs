@@ -61,7 +61,7 @@ impl Opened {
     }
 }
 
-/// Properties of a comparison with a capture.
+/// Parameters of a comparison with a capture: the packets that count, and whether the capture is complete.
 pub struct Capture {
     /// Only packets of this last number of seconds count. None: all packets count.
     pub last_seconds: Option<u32>,
@@ -99,7 +99,8 @@ impl Capture {
         now.saturating_sub(u64::from(seconds) * 1_000_000_000)
     }
 
-    /// Decides all packets by the present policy and by the new policy.
+    /// Decides packets by the present policy and by the new policy, and adds them to `flips`. Returns the counts of the
+    /// remaining input.
     pub fn compare(
         &self,
         options: &Options,

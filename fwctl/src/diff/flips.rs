@@ -14,7 +14,7 @@ use crate::units::{count, thousands};
 
 /// Maximum number of listed flows: a flood of invented addresses has an unlimited number.
 pub const FLOWS_MAX: usize = 65536;
-/// Number of flows with the same change that the text shows.
+/// Maximum number of flows that the text shows for one change.
 const FLOWS_SHOWN: usize = 20;
 
 /// One direction of a connection, as far as a packet shows it.
@@ -98,14 +98,14 @@ struct Seen {
     timed: bool,
 }
 
-/// Counts of skipped and unreadable input.
+/// Counts of input that is skipped, unreadable or not compared, and the time of the first compared packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
     /// Frames that are not IP.
     pub skipped: u64,
     /// Packets whose comment by `fwctl record` is invalid. Their metadata come from the command line's options.
     pub damaged: u64,
-    /// Packets of connections that the capture does not have from their first packet on.
+    /// Packets of connections that the capture does not have from their first packet on, without a gap.
     pub nameless: u64,
     /// Time of the first compared packet, nanoseconds since 1970.
     pub first_ns: Option<u64>,

@@ -19,7 +19,7 @@ use crate::failure::{tell, Exit, Failure};
 use crate::running;
 use crate::tail;
 
-/// Fails if the new policy reads data that the queues don't deliver, as a reload would.
+/// Fails, as a reload would, if the new policy reads data that the queues don't deliver.
 fn check(status: &Status, options: &Options, new: &Engine) -> Result<(), Failure> {
     let given = status.policy.as_ref().map(|policy| &policy.requirement);
     // Bytes that the firewall's policy reads are copied, whatever the option's default is.

@@ -23,7 +23,7 @@ use capture::Capture;
 use engine::{Engine, Interfaces};
 use flips::{Flips, Left};
 
-/// Returns the options of the firewall's `explain` that supply what a capture lacks.
+/// Returns the options of the firewall's `explain` that supply the metadata that a capture lacks.
 fn lacking(lacks: &Lacks) -> Vec<OsString> {
     let given = [
         ("hook", &lacks.hook),

@@ -16,7 +16,7 @@ use crate::units::{count, thousands};
 /// Time between the two readings.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns the number of packets that met the rules for these queues. None if one of the rules has no counter.
+/// Returns the number of packets that matched the rules for these queues. None if one of the rules has no counter.
 fn met(queue_rules: &[QueueRule], queues: &[u16]) -> Option<u64> {
     let ours = |rule: &&QueueRule| {
         let mut queues = queues.iter();

@@ -18,7 +18,7 @@ fn is_off(name: &str) -> bool {
     unit::property(&shown, "UnitFileState") == Some("disabled")
 }
 
-/// Returns true if the file has queue rules, itself or in a file that it includes.
+/// Returns true if the text of nftables.conf has a queue rule, or includes a file whose path contains "twinwall".
 fn feeds(conf: &str) -> bool {
     let lines = conf.lines().map(str::trim);
     let mut lines = lines.filter(|line| !line.starts_with('#'));

@@ -117,7 +117,8 @@ fn replace_in_nft(rule: &QueueRule, listed: &str, queues: Queues, bypass: bool) 
     }
 }
 
-/// Returns the same command for iptables: the rule's number follows its chain.
+/// Returns an iptables command that replaces a rule by one with other queues or another bypass. The rule's number
+/// follows its chain.
 fn replace_in_iptables(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
     let (tool, text) = rule.text.split_once(": ").unwrap_or_default();
     let words: Vec<&str> = text.split(' ').collect();

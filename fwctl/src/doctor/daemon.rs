@@ -254,7 +254,7 @@ fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Returns the command that upgrades to the program that the kernel names, if its name needs no quotes.
+/// Returns the command that upgrades to the file of a process's program; without the file's path if it needs quotes.
 fn upgrade_to(pid: i32) -> String {
     let link = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let link = link.to_string_lossy();

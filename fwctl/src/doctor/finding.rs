@@ -11,7 +11,7 @@ use crate::units::count;
 pub enum Severity {
     /// Packets are lost, accepted or dropped against the intention.
     Error,
-    /// This will happen sooner or later.
+    /// Packets will be lost, accepted or dropped against the intention, sooner or later.
     Warning,
     /// Useful information; not counted as a finding.
     Note,

@@ -15,7 +15,7 @@ const STAGE: [&str; 3] = [
     "stage-learn-forward",
 ];
 
-/// Returns true if packets of forwarded connections are queued for their names.
+/// Returns true if a table belongs to a split policy that queues packets of forwarded connections for their names.
 fn is_split(table: &Table) -> bool {
     let mut chains = table.chains.iter();
     chains.any(|chain| STAGE.contains(&chain.name.as_str()))

@@ -131,7 +131,7 @@ fn ours<'a>(patient: &Patient, queue_rules: &'a [QueueRule]) -> Vec<&'a QueueRul
     queue_rules.iter().filter(leads).collect()
 }
 
-/// Returns the range of all queues.
+/// Returns the range of the queues under examination.
 fn all_queues(patient: &Patient) -> Queues {
     let first = patient.queues.first().copied().unwrap_or(0);
     Queues(first, patient.queues.last().copied().unwrap_or(first))

@@ -39,9 +39,9 @@ use finding::Findings;
 
 /// Host under examination.
 pub struct Patient {
-    /// None if no firewall answered.
+    /// Status of the running firewall; None if none answered.
     status: Option<Status>,
-    /// Process that answered, from the kernel.
+    /// Credentials of the process that answered, as the kernel reports them.
     writer: Option<UnixCredentials>,
     /// Options of the running firewall.
     options: Option<Options>,
@@ -62,7 +62,7 @@ impl Patient {
         self.open(OptionsSituation::Overload) == Some(true)
     }
 
-    /// None: no firewall answered.
+    /// Returns true if --fail crash=open is in effect, so that packets pass after a crash. None: no firewall answered.
     fn crash_open(&self) -> Option<bool> {
         self.open(OptionsSituation::Crash)
     }
@@ -112,7 +112,7 @@ fn queues_of(given: &str) -> Result<Vec<u16>, Failure> {
     }
 }
 
-/// Requests the status. Also returns the process that answered, from the kernel.
+/// Requests the status. Also returns the credentials of the process that answered, as the kernel reports them.
 fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let status = client.status()?;

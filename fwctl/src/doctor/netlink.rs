@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{recv, send, setsockopt, sockopt, MsgFlags};
 
-/// linux/netfilter/nfnetlink_queue.h
+/// Message type, attributes, commands and flags (linux/netfilter/nfnetlink_queue.h).
 const MSG_CONFIG: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | 2;
 const CFG_CMD: u16 = 1;
 const CFG_MASK: u16 = 4;
@@ -17,7 +17,7 @@ pub const FLAG_FAIL_OPEN: u32 = 1 << 0;
 pub const FLAG_CONNTRACK: u32 = 1 << 1;
 pub const FLAG_GSO: u32 = 1 << 2;
 pub const FLAG_UID_GID: u32 = 1 << 3;
-/// linux/netfilter/nf_tables.h
+/// Message type that requests the generation of the rules (linux/netfilter/nf_tables.h).
 const MSG_GETGEN: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | 16;
 
 /// Size of struct nlmsghdr and struct nfgenmsg.
@@ -79,7 +79,7 @@ impl Netfilter {
         self.ask(request)
     }
 
-    /// Binds an unused queue, searching from the highest number down.
+    /// Binds an unused queue among the 65 highest numbers. Fails with EBUSY if all are in use.
     pub fn bind_any(&self) -> Result<u16, Errno> {
         for queue in (u16::MAX - 64..=u16::MAX).rev() {
             match self.command(queue, CMD_BIND) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Parses rules in the format of `nft --json list ruleset`. iptables-save prints the matches in tables of iptables,
-//! which nft can't express.
+//! Parses rules in the format of `nft --json list ruleset`. nft can't express some matches in tables of iptables:
+//! iptables-save prints these tables.
 
 use serde_json::Value;
 
@@ -96,7 +96,8 @@ fn is_xt(object: &Value) -> bool {
     statements.is_some_and(|all| all.iter().any(|statement| statement.get("xt").is_some()))
 }
 
-/// Parses the output of nft. Returns true as well if it lists rules that it can't express, and iptables-save can.
+/// Parses the output of nft. Returns the tables, and true if a rule has a match that only iptables-save can express.
+/// None if the output is invalid.
 pub fn parse(printed: &str) -> Option<(Vec<Table>, bool)> {
     let value: Value = serde_json::from_str(printed).ok()?;
     let mut tables: Vec<Table> = Vec::new();

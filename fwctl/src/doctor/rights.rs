@@ -14,7 +14,7 @@ use crate::answer::Status;
 use crate::running;
 use crate::upgrade::unit;
 
-/// linux/capability.h
+/// Numbers of capabilities (linux/capability.h).
 const CAP_NET_ADMIN: u32 = 12;
 const CAP_NET_RAW: u32 = 13;
 /// The offset of the permitted set in the xattr security.capability (struct vfs_cap_data).
@@ -32,7 +32,7 @@ pub fn has_net_admin() -> bool {
     effective() & 1 << CAP_NET_ADMIN != 0
 }
 
-/// Returns the capabilities that a file grants to its user.
+/// Returns the capabilities (bits 0 to 31) that a file grants to a process that executes it.
 fn given(path: &Path) -> u32 {
     let mut value = [0; 64];
     let read = rustix::fs::getxattr(path, "security.capability", &mut value[..]);
@@ -107,7 +107,7 @@ fn has_raw_socket(pid: i32) -> Option<bool> {
     }))
 }
 
-/// Returns true if the policy's file rejects.
+/// Returns true if the policy in the running firewall's policy file rejects packets.
 fn rejects(patient: &Patient, status: &Status) -> bool {
     running::read(status, patient.writer).is_ok_and(|read| {
         let of = |ipv6| requirement::of(&read.policy, ipv6).reject;
@@ -115,7 +115,7 @@ fn rejects(patient: &Patient, status: &Status) -> bool {
     })
 }
 
-/// Returns the way to start the running firewall anew with CAP_NET_RAW.
+/// Returns a command that starts the running firewall anew with CAP_NET_RAW.
 fn restart(pid: i32) -> String {
     let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();

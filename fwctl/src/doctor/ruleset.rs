@@ -16,7 +16,7 @@ pub enum Target {
     /// Jumps to a chain and returns.
     Jump(String),
     Goto(String),
-    /// Leaves the chain for the packets that match.
+    /// Ends the chain for matching packets, by drop, reject or return.
     End,
     /// Adds the connection to a flowtable.
     Flow,
@@ -26,10 +26,10 @@ pub enum Target {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     pub text: String,
-    /// True if it matches only some packets.
+    /// True if the rule matches only some packets.
     pub conditional: bool,
     pub target: Target,
-    /// Packets that met it; None without a counter.
+    /// Number of packets that matched the rule; None without a counter.
     pub packets: Option<u64>,
 }
 
@@ -66,7 +66,7 @@ pub struct QueueRule {
     pub first: u16,
     pub last: u16,
     pub bypass: bool,
-    /// Packets that met it; None without a counter.
+    /// Number of packets that matched the rule; None without a counter.
     pub packets: Option<u64>,
     /// Rule before it that accepts all packets.
     pub blocked: Option<String>,

@@ -7,7 +7,7 @@ use rust_firewall::state::reverse_path;
 use super::finding::Findings;
 use super::Patient;
 
-/// Returns the command that makes the filter strict.
+/// Returns the command that makes the reverse-path filter of these interfaces strict.
 fn cure(interfaces: &[String]) -> String {
     let all = ["all".to_owned()];
     let words = all.iter().chain(interfaces).map(|name| {

@@ -75,7 +75,7 @@ impl Source {
         Ok(Source::Trace(trace))
     }
 
-    /// Adds the drops since the last call; returns within LOOK.
+    /// Adds drops that the source has reported since the last call; waits for about LOOK at most.
     fn read(&mut self, drops: &mut Drops) -> Result<(), Failure> {
         match self {
             Source::Monitor(monitor) => {

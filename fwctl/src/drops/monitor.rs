@@ -188,7 +188,7 @@ impl Monitor {
         })
     }
 
-    /// Waits for the next drops, for at most `at_most`, and passes each to `told`.
+    /// Waits for the monitor's next message, for at most `at_most`, and passes the drop in it to `told`.
     pub fn wait(&mut self, at_most: Duration, mut told: impl FnMut(Drop)) -> Result<(), Errno> {
         let patience = TimeVal::new(
             at_most.as_secs() as i64,
@@ -225,7 +225,7 @@ fn open(groups: u32) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Sends a request; returns the replies before its acknowledgement.
+/// Sends a request; returns the last reply before its acknowledgement, empty without a reply.
 fn ask(fd: &OwnedFd, mut request: Vec<u8>) -> Result<Vec<u8>, Errno> {
     let length = (request.len() as u32).to_ne_bytes();
     request[..length.len()].copy_from_slice(&length);

@@ -275,7 +275,7 @@ fn percent(text: &str) -> Result<usize, String> {
     read.ok_or_else(|| "expected 1 to 100".to_owned())
 }
 
-/// Parses a share of hosts, in thousandths.
+/// Parses a share of hosts as a percentage: "12.5%". Returns thousandths.
 fn share(text: &str) -> Result<u16, String> {
     let read: Option<f64> = text.strip_suffix('%').and_then(|text| text.parse().ok());
     match read.map(|percent| percent * 10.0) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fleet status`: counts the hosts by their progress, and lists the others with the reason.
+//! `fleet status`: counts the hosts by their progress. Lists hosts that have not confirmed or have a red ledger, with
+//! the reason.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -31,7 +32,7 @@ const HEAD: [&str; 8] = [
 /// Channel as etcd describes it.
 struct Channel {
     name: String,
-    /// None: nothing was pushed.
+    /// Pointer to the policy that the hosts must have; None: nothing was pushed.
     pointer: Option<Pointer>,
     hosts: Vec<Host>,
 }

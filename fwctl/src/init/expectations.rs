@@ -8,7 +8,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::arguments::{Ports, Protocol};
 use super::wish::{Host, Wish};
 
-/// Addresses of hosts without special rights. An expectation has these addresses for ends without an address.
+/// Addresses of hosts without special rights. Crate `expect` also uses them for sources without an address.
 const OTHERS: [&str; 2] = ["198.18.0.1", "2001:2::1"];
 const OTHER_SERVER: &str = "198.18.0.2";
 
@@ -49,7 +49,7 @@ fn open(text: &mut String, ports: &Ports) {
     }
 }
 
-/// Writes the expectation that packets to one of the ports that are not open are dropped.
+/// Writes the expectation that packets to the highest TCP port that is not open are dropped.
 fn closed(text: &mut String, wish: &Wish, host: &Host) {
     let is_open = |port: u16| {
         let port = Ports::one(Protocol::Tcp, port);

@@ -31,7 +31,7 @@ pub struct Session {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub session: Option<Session>,
-    /// True if SSH_CONNECTION names another connection than the session that was found.
+    /// True if SSH_CONNECTION names a connection other than that of `session`, or `session` is None.
     pub is_claim_false: bool,
 }
 
@@ -148,8 +148,8 @@ mod tests {
         }
     }
 
-    /// Returns the sockets of a server at port 2222, of a session by the process 20, of a tunnel of that session, and
-    /// of others.
+    /// Returns the sockets of an SSH server at port 2222, of a session (process 20) with a tunnel, and of other
+    /// processes.
     fn sockets() -> Vec<Socket> {
         vec![
             socket("0.0.0.0:2222", "0.0.0.0:0", owner(10, 0, "sshd")),

@@ -56,7 +56,8 @@ fn refused(name: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Creates a new file, readable only by its owner: it can't be a link that another user created.
+/// Creates a new file, readable only by its owner: it can't be a link that another user created. Returns stdout for
+/// `-`.
 fn create(path: &Path) -> io::Result<File> {
     if path == Path::new("-") {
         return Ok(io::stdout().as_fd().try_clone_to_owned()?.into());

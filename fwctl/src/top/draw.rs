@@ -21,11 +21,12 @@ const TALKERS_PART: u16 = 5;
 const TALKERS_FROM_LINES: u16 = 20;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Widths of the queue columns, and their sum with the gaps.
+/// Widths of the queue columns.
 const QUEUE_COLUMNS: [u16; 7] = [5, 6, 7, 5, 5, 6, 5];
+/// Sum of the widths of the queue columns and of the gaps between them.
 const QUEUES_WIDTH: u16 = 5 + 6 + 7 + 5 + 5 + 6 + 5 + 6;
 
-/// State of the display besides the view.
+/// Order, scrolling, pause and error of the display; the data is in the view.
 #[derive(Clone, Copy, Debug)]
 pub struct Mode<'a> {
     pub sort: Sort,

@@ -157,7 +157,7 @@ fn watch(
     Ok(())
 }
 
-/// Shows the firewall until a key or a signal ends it.
+/// Shows the firewall's state until a key or a signal ends the display.
 pub fn run(socket: &Path, interval: Duration, talkers: &Talkers) -> Result<Exit, Failure> {
     let fail = |error: io::Error| {
         let words = words(&error);

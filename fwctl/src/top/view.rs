@@ -72,7 +72,7 @@ pub struct RuleRate {
     pub rule: String,
     pub chain: String,
     pub text: String,
-    /// Packets; None without a counter or log.
+    /// Packets of the rule's first counter, otherwise of its first log; None without both.
     pub packets: Option<u64>,
     pub rate: f64,
     #[serde(skip)]
@@ -267,7 +267,7 @@ impl Watch {
         rules.collect()
     }
 
-    /// Stores the packets in the firewall's events of an interval.
+    /// Adds the packets of an interval, and removes the oldest intervals until one interval or at most LATELY_S remain.
     fn hear(&mut self, talk: Talk, interval_s: f64) {
         self.talks.push_back((interval_s, talk));
         let mut seconds: f64 = self.talks.iter().map(|(interval_s, _)| interval_s).sum();

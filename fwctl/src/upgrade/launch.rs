@@ -119,8 +119,8 @@ fn detach() -> io::Result<()> {
     command.stdin(Stdio::inherit()).spawn().map(drop)
 }
 
-/// Executes the orders from stdin, a socket. Sends there its process id, and the reason of a failure; the executed program
-/// does not inherit the socket.
+/// Executes the orders from stdin, a socket. Sends its process id, and the reason of a failure, over the same socket,
+/// which the executed program does not inherit.
 pub fn run(orphan: Option<i32>, is_to_detach: bool) -> Result<Exit, Failure> {
     let failed = |error: io::Error| {
         let words = words(&error);

@@ -44,7 +44,7 @@ use started::{OldOutput, Output, Started};
 use surroundings::Surroundings;
 use unit::Unit;
 
-/// This program, to start itself as the process that becomes the new firewall.
+/// Path by which this program starts itself, as the process that becomes the new firewall.
 const SELF: &str = "/proc/self/exe";
 
 fn refused(text: impl std::fmt::Display) -> Failure {
@@ -94,7 +94,8 @@ fn read(arguments: &[String]) -> Result<Options, Failure> {
     }
 }
 
-/// Returns the new firewall's rights if its arguments come from root: the user that they name, or the old firewall's user.
+/// Returns the new firewall's rights if its arguments come from root: its user is the user that the arguments name,
+/// otherwise the old firewall's user.
 fn named_rights(peer: &Peer, options: &Options) -> Rights {
     let named = options.user.as_deref();
     match named.and_then(|name| user::find(Some(name)).ok()) {

@@ -26,7 +26,7 @@ pub struct Orders {
     /// argv[0] of the firewall.
     pub name: PathBuf,
     pub arguments: Vec<String>,
-    /// All environment variables besides PATH.
+    /// Environment of the new firewall, without the variables that `launch` adds.
     pub environment: Vec<(String, String)>,
     /// Control socket and process of the old firewall, to be connected to before giving up the rights; None if the new
     /// firewall connects by itself.

@@ -22,8 +22,9 @@ use crate::failure::{words, Exit, Failure};
 /// The process of a firewall.
 pub struct Peer {
     pub pid: i32,
-    /// User and group at the time of the reply.
+    /// User at the time of the reply.
     pub uid: u32,
+    /// Group at the time of the reply.
     pub gid: u32,
     /// Status reply of the firewall.
     pub status: Status,

@@ -21,7 +21,7 @@ use super::program::Program;
 use super::started::{last_error, Output, Started};
 use crate::failure::{words, Exit, Failure};
 
-/// Time limit, for a policy that takes long to compile.
+/// Time limit of a rehearsal; long, because a policy may take long to compile.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(5);
 /// Largest number of bytes of a request that are read.

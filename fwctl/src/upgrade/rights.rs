@@ -76,7 +76,7 @@ impl Rights {
         set_no_new_privs().map_err(told)
     }
 
-    /// Permanently gives up all other rights.
+    /// Permanently gives up all rights except these.
     pub fn apply(&self) -> Result<(), String> {
         let kept = self.capabilities.iter().map(|name| name.parse());
         let kept: Result<CapsHashSet, CapsError> = kept.collect();

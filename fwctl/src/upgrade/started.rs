@@ -27,7 +27,7 @@ const ERROR_BYTES_MAX: u64 = 1 << 20;
 
 /// Destination of the new firewall's output.
 pub enum Output {
-    /// stderr is read here.
+    /// A pipe, from which this process reads stderr; stdout is discarded.
     Here,
     /// This process's output.
     Own,
@@ -92,7 +92,7 @@ pub fn last_error(text: &str) -> Option<&str> {
 pub struct Started {
     pub pid: i32,
     process: OwnedFd,
-    /// None if init has adopted the process.
+    /// Child process; None if init has adopted it.
     pub child: Option<Child>,
     output: Option<OldOutput>,
 }
@@ -174,7 +174,8 @@ impl Started {
         })
     }
 
-    /// Describes the end of the process, if it has ended, by the exit codes of cli/help.txt.
+    /// Describes the end of the process by its exit code (cli/help.txt has the meanings) or signal. None: it still
+    /// runs.
     pub fn ended(&mut self) -> Option<String> {
         if !peer::has_ended(self.process.as_fd()) {
             return None;

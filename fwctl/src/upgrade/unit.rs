@@ -29,7 +29,7 @@ use crate::arguments::Arguments;
 use crate::failure::{words, Exit, Failure};
 use crate::reload;
 
-/// Folder in which `upgrade` listens, by the unit's name.
+/// Folder of the sockets at which `upgrade` listens; each has the name of its unit.
 const FOLDER: &str = "/run/twinwall-upgrade";
 /// Variables of a unit's process that the new firewall gets as well.
 const PASSED_ON: [&str; 3] = ["NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID"];
@@ -72,7 +72,8 @@ pub fn property<'a>(shown: &'a str, name: &str) -> Option<&'a str> {
     lines.find_map(|line| line.strip_prefix(name)?.strip_prefix('='))
 }
 
-/// Returns a part of a command in systemctl's format: "{ path=/a ; argv[]=/a --b ; ignore_errors=no ; ... }".
+/// Returns the text between `begin` and `end` in a command in systemctl's format: "{ path=/a ; argv[]=/a --b ;
+/// ignore_errors=no ; ... }".
 fn part<'a>(command: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     let (_, rest) = command.split_once(begin)?;
     rest.split_once(end).map(|(part, _)| part)
@@ -138,7 +139,7 @@ impl Unit {
         property(&shown, "ControlPID") == Some(&pid.to_string())
     }
 
-    /// Makes the program take over in the unit. Fails with the error reported there.
+    /// Makes the program take over in the unit. Fails with the error that fwctl in the unit reports.
     pub fn take_over(&self, old: &Peer, program: &Program, socket: &Path) -> Result<Peer, Failure> {
         let stage = Stage::new(&self.name, old.uid)
             .map_err(|error| refused(format_args!("{FOLDER}/{}: {}", self.name, words(&error))))?;
@@ -178,7 +179,7 @@ impl Unit {
         }
     }
 
-    /// Sends the program to fwctl that the unit's ExecReload has started. Returns its response.
+    /// Sends the program to the fwctl process that the unit's ExecReload has started. Returns that process's response.
     fn give(&self, stage: &Stage, systemctl: &mut Child, program: &Program) -> Option<String> {
         let environment = match self.watchdog_us {
             0 => Vec::new(),

@@ -52,11 +52,11 @@ struct Workload {
 enum Kind {
     /// Closed or open ports over loopback.
     Loopback,
-    /// Over veth; every packet is dropped.
+    /// Silent hosts over veth: all TCP packets are dropped.
     Silent,
-    /// Over veth, including SYN scans.
+    /// Closed or open ports over veth; SYN scans run, too.
     Veth,
-    /// Reads SSH version lines over loopback, on one CPU.
+    /// SSH servers over loopback: the scanners read version lines, on one CPU.
     Ssh,
 }
 
@@ -161,7 +161,8 @@ impl Workload {
         subjects
     }
 
-    /// Returns other scanners that are on PATH, with their default options except for the time-out.
+    /// Returns the other scanners for the workload, also if they are not on PATH. Their options are the defaults, apart
+    /// from time-outs, retries, rates and batch sizes.
     fn peers(&self) -> Vec<Subject> {
         let nmap = |kind: &str| {
             let line = format!("nmap {kind} -n -Pn -p {{port}} -oG - --max-retries 0 --min-rate 100000 {{targets}}");

@@ -222,8 +222,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Checks that the times of rounds are present exactly if some load has rounds, and the times of slices exactly if some
-    /// load has slices.
+    /// Checks that the times of rounds are present exactly if some load has rounds, and that the section `[slices]` is
+    /// absent if no load has slices.
     fn check_times(&self, text: &Text) -> Result<(), Refusal> {
         let times = [
             ("rounds", text.rounds),
@@ -251,8 +251,8 @@ impl Experiment {
         }
     }
 
-    /// Checks that in an experiment of exchanges all loads are exchanges, and in other experiments none is; likewise for
-    /// captures.
+    /// Checks that an experiment of exchanges has only exchanges as loads, an experiment of captures only frames, and
+    /// any other neither. Checks that the subjects fit the loads.
     fn check_kind(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
         let exchange = self.kind == ExperimentKind::Exchange;
         let plan = workload.get_ref();

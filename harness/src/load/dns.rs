@@ -88,7 +88,7 @@ impl Traffic for Queries {
     }
 }
 
-/// Responds to each query with a copy of itself.
+/// Responds to each query with its bytes and the response bit.
 fn answer(socket: &UdpSocket, arrivals: &Arrivals) {
     let mut message = [0; MESSAGE_BYTES];
     while !arrivals.over() {

@@ -17,7 +17,7 @@ const BATCH: usize = 32;
 const BATCHES: usize = 32;
 /// Header bytes of Ethernet, IPv4 and UDP.
 const HEADER_BYTES: usize = 14 + 20 + 8;
-/// Lag above which a sender does not catch up: that would be a burst.
+/// Lag above which a sender does not catch up: catching up would be a burst.
 const BEHIND_MOST: Duration = Duration::from_millis(10);
 
 /// `harness load frames`

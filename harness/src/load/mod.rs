@@ -84,7 +84,7 @@ impl Aim {
 pub struct Burst {
     pub sent: u64,
     pub arrived: u64,
-    /// Seconds from the first sent to the last arrived; 0 if nothing arrived.
+    /// Seconds from the start of sending to the last arrival; 0 if nothing arrived.
     pub seconds: f64,
     /// Latency of each request, in nanoseconds.
     pub latencies: Option<Histogram<u64>>,

@@ -42,7 +42,8 @@ fn touch(memory: &mut [u64], over: &dyn Fn() -> bool) -> Result<f64> {
     Ok((clock()? - before).as_nanos() as f64 / touches as f64)
 }
 
-/// Accesses memory on the server's CPU: first alone, until both threads wait at the barrier, then until `ended` is set.
+/// Accesses memory on the server's CPU: for ALONE before it waits at the barrier, then until `ended` is set. Returns
+/// the CPU time of an access in each part.
 pub fn neighbour(ended: &AtomicBool, alone: &Barrier) -> Result<Touches> {
     let bound = bind_server();
     let mut memory = vec![1_u64; BYTES / size_of::<u64>()];

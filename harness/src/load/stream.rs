@@ -16,7 +16,7 @@ use crate::runner::Place;
 
 /// Bytes of one read: no more than a write has by default.
 const READ_BYTES: usize = 128 << 10;
-/// Set to 0, so that the connection keeps its congestion window between two slices.
+/// File that is set to 0, so that the connection keeps its congestion window between two slices.
 const SLOW_START: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";
 
 pub struct Stream {

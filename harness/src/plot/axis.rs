@@ -7,8 +7,9 @@ use super::scene::{Anchor, Scene, Text};
 
 pub const TICK_SIZE: f64 = 13.0;
 pub const LABEL_SIZE: f64 = 13.5;
-/// Approximate pixels between two tick labels of a linear axis, and its minimum and maximum number of steps.
+/// Approximate pixels between two tick labels of a linear axis.
 const STEP_PIXELS: f64 = 50.0;
+/// Minimum and maximum number of steps of a linear axis.
 const STEPS: (f64, f64) = (2.0, 7.0);
 /// Number of decades from which a logarithmic axis has tick labels only at powers of ten.
 const FEW_DECADES: f64 = 2.2;
@@ -109,8 +110,8 @@ impl Axis {
         Axis::for_medians(values, values, range)
     }
 
-    /// Returns an axis for scattered values, from zero or logarithmic. The axis is logarithmic if the medians differ
-    /// too much, or if some value is so far above the medians that they would coincide.
+    /// Returns an axis for scattered values. It is logarithmic if the largest value is more than WIDE times the
+    /// smallest median and all values are above 0; otherwise it starts at zero.
     pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
         let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
@@ -218,7 +219,7 @@ impl Axis {
         scene.line((self.from, bottom), (self.to, bottom), 1.2, AXIS);
     }
 
-    /// Draws the axis as the horizontal axis of the area between `top` and `bottom`.
+    /// Draws the horizontal axis at `bottom`, with tick labels and `label` below it, and grid lines up to `top`.
     pub fn draw_below(&self, scene: &mut Scene, (top, bottom): (f64, f64), label: &str) {
         self.draw_upright(scene, (top, bottom));
         for tick in &self.ticks {
@@ -238,7 +239,7 @@ impl Axis {
         }
     }
 
-    /// Draws the axis as the vertical axis of the area between `left` and `right`.
+    /// Draws the vertical axis at `left`, with tick labels and `label` on its left side, and grid lines up to `right`.
     pub fn draw_left(&self, scene: &mut Scene, (left, right): (f64, f64), label: &str) {
         let mut widest: f64 = 0.0;
         self.draw_grid(scene, (left, right));

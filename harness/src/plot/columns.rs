@@ -35,7 +35,7 @@ pub struct Column<'a> {
     pub values: Vec<Value<'a>>,
 }
 
-/// Content of a column for one subject.
+/// Measured values of one subject that a column shows.
 pub struct Value<'a> {
     pub summary: Option<&'a Summary>,
     pub rounds: Vec<f64>,

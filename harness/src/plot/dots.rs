@@ -29,8 +29,9 @@ const GAP: f64 = 22.0;
 const BELOW: f64 = 52.0;
 /// Height of the row with the reference lines' names.
 const KEY: f64 = 24.0;
-/// Offsets within a row: the median is above its middle, the rounds are below.
+/// Distance of the median above the middle of its row.
 const MEDIAN_UP: f64 = 4.5;
+/// Distance of the rounds below the middle of their row.
 const ROUNDS_DOWN: f64 = 10.0;
 const ROUND_RADIUS: f64 = 2.7;
 const ROUND_ALPHA: f64 = 0.5;

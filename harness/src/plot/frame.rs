@@ -13,8 +13,9 @@ use crate::table::number;
 pub const MARGIN: f64 = 16.0;
 /// Distance of a figure's content from the top.
 pub const TOP: f64 = 76.0;
-/// Height of a one-line note with the machine's name at the bottom, and of each further line.
+/// Height of the lines at the bottom of a figure: a note of one line, and the machine's name.
 pub const BOTTOM: f64 = 50.0;
+/// Height of each further line of a note.
 pub const NOTE_LINE: f64 = 17.0;
 const TITLE_SIZE: f64 = 19.0;
 const SUBTITLE_SIZE: f64 = 13.0;
@@ -77,8 +78,8 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the number and duration of a load's runs. None in the virtual machine, where loads are not timed and have their
-/// own rounds: the intervals show their number.
+/// Returns the number and duration of a load's runs, or the duration of its slices. None in the virtual machine, where
+/// loads are not timed and have their own rounds: the intervals show their number.
 fn rounds(metadata: &Metadata, cell: &CellName) -> Option<String> {
     if cell.path == "vm" {
         return None;
@@ -192,7 +193,7 @@ pub fn legend_height(entries: &[Entry]) -> f64 {
     entries.iter().map(entry_height).sum()
 }
 
-/// Draws a legend downwards from its top left corner.
+/// Draws a legend with its top left corner at (`left`, `top`).
 pub fn draw_legend(scene: &mut Scene, (left, top): (f64, f64), entries: &[Entry]) {
     let mut y = top;
     for entry in entries {

@@ -92,8 +92,8 @@ fn plans(data: &Data) -> Vec<Plan> {
     }
 }
 
-/// Plans a figure from the experiment. Figures of dots or losses combine all sizes; the other kinds have one figure per
-/// size, and the first has the plain name.
+/// Plans a figure from the experiment. Figures of dots, growth or losses combine all sizes; the other kinds have one
+/// figure per size, and the first has the plain name.
 fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
     let (workload, path) = (figure.workload.to_string(), figure.path.to_string());
     let wanted = |cell: &&CellName| {
@@ -130,7 +130,8 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
         .collect()
 }
 
-/// Plans all figures that the data allow: one of each kind per workload and path.
+/// Plans all figures that the data allow, per workload and path: dots, series and percentiles, and growth for each kind
+/// of policy.
 fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
     let (single, growths) = Growth::divide(cells);
     let mut plans: Vec<Plan> = growths

@@ -15,7 +15,7 @@ const BY_QUEUES_HEIGHT: f64 = 190.0;
 const LEFT: f64 = 82.0;
 /// Height below an area, for the tick labels and title of its horizontal axis.
 const BELOW: f64 = 52.0;
-/// Height above an area of the lower row, for its name.
+/// Height for the name above each area of the lower row.
 const NAME: f64 = 24.0;
 const NAME_SIZE: f64 = 13.0;
 const GAP: f64 = 14.0;
@@ -223,7 +223,7 @@ impl<'a> Figure<'a> {
         }
     }
 
-    /// Draws each subject without a number of queues as a horizontal line through the whole area.
+    /// Draws each subject of `without_queues` as a horizontal line through the whole area.
     fn draw_levels(&self, scene: &mut Scene, cell: &CellName, edges: (f64, f64), y: &Axis) {
         for subject in self.without_queues() {
             if let Some(summary) = self.data.summary(cell, subject, self.metric) {

@@ -186,8 +186,9 @@ impl Scene {
     }
 }
 
-/// Replaces each circle by a shorter element: a stroke without length and with a round end. Their common attributes are in a
-/// group. Circles are most of a figure of rounds; an element of its own each, so that overlapping ones stay darker.
+/// Replaces each circle by a shorter element: a stroke without length and with a round end. Their common attributes are
+/// in a group. Most shapes of a figure of rounds are circles. Each circle remains an element, so that overlaps are
+/// darker.
 fn dots(svg: &str) -> String {
     let mut out = String::with_capacity(svg.len());
     let mut group = None;

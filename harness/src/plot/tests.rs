@@ -230,8 +230,8 @@ fn sizes_and_queues_make_a_figure_of_their_own() {
     assert_eq!(names[1..], sizes);
 }
 
-/// Returns an artificial result whose floods were filtered by policies of three sizes; the values of `accept` fall with the
-/// size.
+/// Returns an artificial result with floods that were filtered by policies of three sizes. The delivered rate of
+/// `accept` falls with the size.
 fn grown(name: &str, figures: Value) -> Folder {
     let mut made = twins();
     made.figures = figures;

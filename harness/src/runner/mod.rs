@@ -86,7 +86,7 @@ pub enum Workload {
 }
 
 impl Workload {
-    /// Returns true if the subjects are rings or recorders.
+    /// Returns true if the subjects are rings of capture, or recorders.
     pub fn is_frames(self) -> bool {
         use Workload::{Frames, FramesDelayed, FramesNeighbour, FramesRing};
         let frames = [Frames, FramesDelayed, FramesRing, FramesNeighbour];

@@ -23,7 +23,8 @@ const EXIT_INTERRUPTED: i32 = 4;
 
 /// Targets over loopback: all but the network's own address and its broadcast address.
 const LOOPBACK: [&str; 3] = ["127.0.0.0/8", "--exclude", "127.0.0.0,127.255.255.255"];
-/// Targets for any other server address: a network that the server's namespace treats as local.
+/// Targets for a server that is not on loopback. The client routes this network to the server's namespace, where all
+/// its addresses are local.
 const BEHIND: &str = "10.128.0.0/9";
 
 /// Limits of a namespace that would otherwise dominate the measurement: the server's backlog, and the client's ports.
@@ -36,7 +37,7 @@ const LIMITS: [(&str, &str); 3] = [
 pub struct Scanner {
     program: PathBuf,
     version: String,
-    /// This program, whose hidden command `load` is the server.
+    /// File of this program; its command `load serve` is the server.
     harness: PathBuf,
 }
 
@@ -71,7 +72,8 @@ impl Scanner {
     }
 }
 
-/// Notifies the server that the scanner has ended, and returns its report, which is its last line.
+/// Notifies the server that the scanner has ended. Returns the server's report, parsed from its last line, and its
+/// output.
 fn end(mut server: Child, deadline: Instant) -> anyhow::Result<(ProbeServer, String)> {
     server.tell("ended")?;
     let stdout = server.wait(deadline)?.check("load server")?.stdout;
@@ -179,7 +181,7 @@ fn lead(place: &Place, way: Ipv4Addr) -> anyhow::Result<()> {
     place.server.feed("ip", &ip, &local)
 }
 
-/// Fails unless the program ended by itself or by SIGINT.
+/// Fails unless the scan was completed, or SIGINT ended it.
 fn finished(ended: Ended) -> anyhow::Result<Ended> {
     match ended.status.code() {
         Some(EXIT_INTERRUPTED) => Ok(ended),
@@ -241,7 +243,8 @@ impl Summary {
         ]
     }
 
-    /// Returns deviations in words: targets that are not open, and open connections that the server has not accepted.
+    /// Returns deviations in words: targets that are not open, open connections that the server has not accepted, and
+    /// the scanner's lack of ports or memory.
     fn incidents(&self, accepted: u64) -> Vec<String> {
         let States {
             open,

@@ -50,7 +50,7 @@ pub fn round(bytes: usize) -> usize {
     bytes.next_multiple_of(page)
 }
 
-/// Allocates memory.
+/// Allocates zeroed memory for at least this many bytes. Panics if there is no memory.
 pub fn make(bytes: usize) -> Pages {
     let memory = MmapMut::map_anon(round(bytes)).expect("the kernel gives memory");
     // An error is ignored: without huge pages the memory is only slower.

@@ -29,8 +29,9 @@ struct Question {
     tag: u64,
     /// Expiry time; 0 means that the entry is unused.
     end_ns: u64,
-    /// Interface that the query came from, and the interface to which it was sent.
+    /// Interface that the query came from.
     client_interface: u32,
+    /// Interface to which the query was sent; INTERFACE_UNKNOWN if unknown.
     server_interface: u32,
 }
 

@@ -5,8 +5,9 @@
 use crate::packet::{self, Packet, LENGTH_MAX};
 
 const UDP: u8 = libc::IPPROTO_UDP as u8;
-/// Offset of the checksum in a TCP header, and in a UDP header.
+/// Offset of the checksum in a TCP header.
 const TCP_PLACE: usize = 16;
+/// Offset of the checksum in a UDP header.
 const UDP_PLACE: usize = 6;
 /// Offset of the length in a UDP header.
 const UDP_LENGTH: usize = 4;
@@ -72,8 +73,8 @@ fn covered(packet: &Packet) -> Option<usize> {
     (size <= bytes.len()).then_some(size)
 }
 
-/// Returns the offset of a packet's checksum from the IP header on, and its correct value. UDP without a checksum stays
-/// so. Returns None if the packet was cut.
+/// Returns the offset of a packet's checksum from the IP header on, and its correct value. For UDP without a checksum
+/// the value is 0. Returns None if the packet was cut.
 /// - packet: TCP or UDP with its layer 4 header, not a fragment.
 pub fn correct(packet: &Packet) -> Option<(u32, u16)> {
     let start = packet.l4_offset as usize;

@@ -16,8 +16,7 @@ pub fn bind(connection: &mut Connection, input: &ConnectionInput) {
     connection.server_interface = input.sink_interface;
 }
 
-/// Binds the server of a connection to the source interface of one of its packets, if the client's first packet did not
-/// show the server's interface.
+/// Binds the server to the source interface of a packet from the server, if the server's interface is still unknown.
 pub fn bind_server(connection: &mut Connection, input: &ConnectionInput) {
     if connection.server_interface == INTERFACE_UNKNOWN {
         connection.server_interface = input.source_interface;
@@ -40,8 +39,7 @@ pub fn bind_pending(connection: &mut Connection, input: &ConnectionInput) {
     connection.pending_server_interface = input.sink_interface;
 }
 
-/// Returns true if a packet comes from the interface to which another packet went, and goes to the interface from which
-/// that packet came.
+/// Returns true if a packet's interfaces are those of another packet in reverse. An unknown interface counts as equal.
 /// - client, server: source and sink interface of the other packet.
 pub fn answers(client: u32, server: u32, input: &ConnectionInput) -> bool {
     !differs(server, input.source_interface) && !differs(client, input.sink_interface)

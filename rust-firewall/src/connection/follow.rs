@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Finds the connection of a packet, and the names that the connection's client has sent so far.
 //!
-//! Theory of operation: each packet from the queue passes through `follow` once, in the order of the queue, so the
-//! folder sees what both ends send. `table` finds the packet's connection by its addresses, protocol and ports; a
-//! packet of an unknown connection that may open one gets a slot of the table (`opening` for TCP, `udp` for QUIC and
-//! DNS). `tcp` and `udp` then extract the client's bytes and store them in `stream`, which orders them by their
-//! position and detects different bytes for the same position. The parsers of names/ read the stream up to its first
-//! gap. Their result is undecided while bytes are missing; once the names are known, they hold for all later packets of
-//! the connection. On a TCP connection with several DNS queries or HTTP requests (`queries`, `requests`) the names are
+//! Theory of operation: each packet from the queue passes through `follow` once, in the order of the queue, so this
+//! folder receives the packets of both ends. `table` finds the packet's connection by its addresses, protocol and
+//! ports; a packet that may open a connection gets a slot of the table (`opening` for TCP, `udp` for QUIC and DNS).
+//! `tcp` and `udp` then extract the client's bytes and store them in `stream`, which orders them by their position and
+//! detects different bytes for the same position. The parsers of names/ read the stream up to its first gap. Their
+//! result is undecided while bytes are missing; once the names are known, they hold for all later packets of the
+//! connection. On a TCP connection with several DNS queries or HTTP requests (`queries`, `requests`) the names are
 //! those of the query or request that a packet completes.
 //!
 //! The memory is allocated at the start and bounded: slots in `table`, blocks of bytes in `pool`. `lifetime` moves a
@@ -117,20 +117,20 @@ pub fn cache<'a>(
 
 /// Records that a policy refused a packet for the names of its connection: while that policy is in use, all packets of
 /// the connection are denied. A packet without a connection is ignored.
-/// - tells: true if the ends of a TCP connection are notified.
+/// - tells: true if both ends of a TCP connection get a RST.
 pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64, tells: bool) {
     if followed.slot != SLOT_NONE {
         lifetime::deny(connections, followed.slot, generation, tells);
     }
 }
 
-/// Returns true if the ends of a packet's connection can be notified that it is denied.
+/// Returns true if a packet has a TCP connection, whose ends can get a RST when it is denied.
 pub fn can_reset(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| !connection.is_udp)
 }
 
-/// Returns true if the ends of a denied packet's connection are notified.
+/// Returns true if both ends of a packet's denied connection get a RST.
 pub fn is_reset(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| connection.is_reset)

@@ -405,7 +405,7 @@ pub fn deny_evasion(connections: &mut Connections, slot: u32, now_ns: u64) -> Fo
 }
 
 /// Records that a policy refused a connection.
-/// - tells: true if the ends of a TCP connection are notified.
+/// - tells: true if both ends of a TCP connection get a RST.
 pub fn deny(connections: &mut Connections, slot: u32, generation: u64, tells: bool) {
     let connection = table::at(&mut connections.table, slot);
     connection.is_reset = tells && !connection.is_udp;
@@ -448,8 +448,8 @@ pub fn start_showing(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Frees memory of another connection than that in `slot`: evicts the oldest connection of the list Showing, or else
-/// settles the oldest of the list Settling. Returns false if there is none.
+/// Frees memory, but not that of the connection in `slot`: evicts the oldest connection of the list Showing, or else
+/// settles the oldest of the list Settling. Returns false if neither list begins with another connection.
 fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
     let showing = oldest(connections, ConnectionList::Showing);
     let settling = oldest(connections, ConnectionList::Settling);

@@ -36,12 +36,12 @@ pub struct Listed {
     /// True if the client is the lower end (by address and port).
     pub client_low: bool,
     pub state: ListedState,
-    /// Protocol of its client, as far as known.
+    /// Protocol in which the client sends names, as far as known.
     pub protocol: NamesProtocol,
     /// Length of `host` in bytes; 0 = the connection has no host name.
     pub host_length: u8,
     pub host: [u8; HOST_BYTES],
-    /// Time since it was first followed.
+    /// Time since the connection was first followed.
     pub age_ns: u64,
 }
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! UDP flows with port 53, by the end that opened them: only an end that opened a flow sends queries in it.
 //!
-//! Theory of operation: the server is the end with port 53, the client the other one, whichever opened the flow. A
+//! Theory of operation: the server is the end with port 53, the client the other end, whichever opened the flow. A
 //! server that opens a flow to a UDP service chooses bytes that the service repeats, and the reply to port 53 reads as
-//! a query. So a flow is stored with its client's first packet, and with each later one for at least as long as
-//! conntrack keeps it. A server's packet of no such flow opens a reversed one, which is kept as long after the last
-//! packet of either end. A client that was forgotten has a reversed flow after the server's next packet: then nothing
-//! is learned. In a full bucket of clients the oldest entry is replaced. No reversed flow is: one without a place is
-//! stored by its client's address and port alone, so that many flows to one service don't affect other clients. If
-//! these have no place either, no client in the bucket opens a flow. Hashes have a random key, so a sender can't choose
-//! a bucket. A packet with port 53 at both ends is one of a client and one of a server.
+//! a query. So a flow is stored with its client's first packet. Each later packet prolongs it, for at least as long as
+//! conntrack keeps it. A server's packet that belongs to no such flow opens a reversed flow, which is kept as long
+//! after the last packet of either end. A client that was forgotten has a reversed flow after the server's next packet:
+//! then nothing is learned. In a full bucket of clients the oldest entry is replaced. A reversed flow is never
+//! replaced. If a new reversed flow has no place, only its client's address and port are stored, so that many flows to
+//! one service don't affect other clients. If these have no place either, no client in the bucket opens a flow. Hashes
+//! have a random key, so a sender can't choose a bucket. A packet with port 53 at both ends counts as a client's and as
+//! a server's packet.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
@@ -19,7 +20,7 @@ use crate::packet::Packet;
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Sizes of the tables in buckets.
+/// Numbers of buckets in the tables `clients`, `reversed` and `ends`.
 const CLIENT_BUCKETS: usize = 2048;
 const REVERSED_BUCKETS: usize = 1024;
 const END_BUCKETS: usize = 256;
@@ -35,7 +36,7 @@ struct Flow {
     tag: u64,
     /// Expiry time; 0 means that the entry is unused.
     end_ns: u64,
-    /// Interfaces of a client's last packet.
+    /// Source and sink interface of the client's last packet, in the table `clients` only.
     client_interface: u32,
     server_interface: u32,
 }
@@ -44,7 +45,7 @@ struct Flow {
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     flows: [Flow; BUCKET_FLOWS],
-    /// Time until which an entry may be missing that had no place.
+    /// Time until which an entry may be missing because the bucket was full.
     full_ns: u64,
 }
 
@@ -84,7 +85,7 @@ fn hash_client(openers: &Openers, packet: &Packet, is_servers: bool) -> u64 {
     siphash::words(&openers.key, &table::end(packet, !is_servers))
 }
 
-/// Returns the place of an entry in its bucket: its own, or the one that expires first.
+/// Returns the place for an entry in its bucket: the place that it has, or the place of the entry that expires first.
 fn place(bucket: &mut Bucket, tag: u64) -> Option<&mut Flow> {
     let all = bucket.flows.iter_mut();
     all.min_by_key(|flow| match flow.tag == tag {
@@ -100,7 +101,7 @@ fn find(buckets: &[Bucket], tag: u64, now_ns: u64) -> Option<&Flow> {
     all.find(|flow| flow.tag == tag && flow.end_ns > now_ns)
 }
 
-/// Stores or prolongs an entry without replacing another one. Returns false if it has no place.
+/// Stores or prolongs an entry; replaces only expired entries. Returns false if the bucket is full.
 fn keep(buckets: &mut [Bucket], tag: u64, now_ns: u64) -> bool {
     let count = buckets.len().max(1);
     let Some(bucket) = buckets.get_mut(tag as usize % count) else {
@@ -143,7 +144,7 @@ fn is_reversed(openers: &mut Openers, packet: &Packet, tag: u64, now_ns: u64) ->
     bucket.is_some_and(|bucket| bucket.full_ns > now_ns)
 }
 
-/// Returns true if the client of a packet opened its flow. False before `note`.
+/// Returns true if a client's packet belongs to a flow that the client opened. False before `note`.
 pub fn is_clients(openers: &Openers, packet: &Packet, input: &ConnectionInput) -> bool {
     let tag = hash(openers, packet, false);
     let flow = find(&openers.clients, tag, input.now_ns);

@@ -193,7 +193,7 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     lifetime::make_unreadable(connections, slot, cause, segment.now_ns)
 }
 
-/// Stores the end of a server's latest byte, if a segment contains later bytes than earlier segments. Returns false if
+/// Stores the sequence number after a server's segment, if it ends later than all earlier segments. Returns false if
 /// the segment can't belong to this connection.
 pub fn hear(connection: &mut Connection, segment: &Segment) -> bool {
     if !connection.confirmed {

@@ -2,7 +2,7 @@
 //! Options of a TCP header (RFC 9293, section 3.1).
 #![deny(clippy::indexing_slicing)]
 
-/// Multipath TCP (RFC 8684).
+/// Kind of the option Multipath TCP (RFC 8684).
 pub const MULTIPATH: u8 = 30;
 /// Option that ends the list of options.
 const END: u8 = 0;

@@ -18,7 +18,7 @@ use crate::names::{dns, NamesState};
 /// Maximum number of queries that decide a packet; a connection with more queries in one packet is unreadable.
 pub const QUERIES_MAX: u32 = 128;
 
-/// Bytes of a message's length field.
+/// Length of a message's length field in bytes.
 const LENGTH_BYTES: u32 = 2;
 /// Number of kept bytes above which acknowledged queries are dropped.
 const TRIM_BYTES: u32 = BYTES_MAX / 2;

@@ -187,7 +187,7 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
     pass(connections, body.header_bytes, body.length, now_ns);
 }
 
-/// Reads a request. Also returns true if it is complete and decides the current packet.
+/// Reads a request. Returns its state, and true if it is complete and decides the current packet.
 fn parse_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool) {
     let queries = &connections.queries;
     let bytes = connections
@@ -280,7 +280,8 @@ fn parse(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> F
     lifetime::packet_names(connections, slot)
 }
 
-/// Reads the beginning of a stream of requests. The first request decides the current packet.
+/// Reads the first bytes of a stream of requests. The first request decides the current packet. If the policy reads no
+/// requests, the later requests are lost.
 pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     connection.requests = Requests::default();

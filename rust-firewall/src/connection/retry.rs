@@ -31,7 +31,7 @@ const HEAD: [u8; HEAD_BYTES] = [
 /// Bit mask of HEAD: bit n is set if all HelloRetryRequests have the byte n of HEAD.
 const FIXED: u64 = 0x7ff_ffff_f821;
 
-/// Returns true if a server may request another ClientHello than the one with these names.
+/// Returns true if a server may request a second ClientHello after a ClientHello with these names.
 pub fn can(names: &Names) -> bool {
     names.state == NamesState::Known
         && names.protocol == NamesProtocol::Tls

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Bytes of a client, assembled from pieces in any order. Different bytes for the same position are reported, because
-//! the server may have accepted the ones that are not stored.
+//! the server may have accepted the bytes that are not stored.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::pool;
@@ -20,7 +20,7 @@ pub enum StreamPut {
     Conflict,
     /// The stream would have more than SPANS_MAX pieces with gaps between them.
     Gaps,
-    /// The pool has no free block; the caller may try again.
+    /// The pool has no free block; the caller may free memory and try again.
     Pool,
 }
 
@@ -60,7 +60,7 @@ fn chunk_memory<'a>(stream: &Stream, pool: &'a mut Pool, chunk: &Chunk) -> &'a m
     memory.unwrap_or_default()
 }
 
-/// Returns true if the stored bytes from an offset on differ from `bytes`.
+/// Returns true if `bytes` differ from the stored bytes at `offset`.
 fn differs_at(stream: &Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let chunk = chunk_at(offset, offset + bytes.len() as u32);

@@ -74,7 +74,7 @@ pub fn key(packet: &Packet) -> (ConnectionKey, bool) {
     (key, is_low)
 }
 
-/// Returns an end of a packet with addresses and ports: its address and port.
+/// Returns an end (source or destination) of a packet with addresses and ports: port, IP version, protocol and address.
 pub fn end(packet: &Packet, is_source: bool) -> [u64; END_WORDS] {
     let (source, destination) = packet::addresses(packet).unwrap_or_default();
     let (address, port) = match is_source {
@@ -97,7 +97,7 @@ pub fn hash(table: &Table, key: &ConnectionKey) -> u64 {
     }
 }
 
-/// Returns the bucket of a key.
+/// Returns the index of the bucket for a key's hash.
 pub fn bucket(table: &Table, hash: u64) -> u32 {
     hash as u32 & table.mask
 }
@@ -263,7 +263,7 @@ fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
     }
 }
 
-/// Records that the bytes of a connection with this key are forgotten, because its server may still have them.
+/// Records that the bytes of the connection with this hash are forgotten. Its server may still have them.
 pub fn bury(table: &mut Table, hash: u64, now_ns: u64) {
     let place = bucket(table, hash);
     dig(table, place, (hash >> 32) as u32, second_of(now_ns));

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! TCP connections (RFC 9293).
 //!
-//! Theory of operation: a deceptive client sends packets that its server ignores: another SYN, bytes that never arrive,
-//! false ends. So a client's packets alone never change the start of its stream: the server's SYN-ACK shows which SYN
-//! it accepted, and before that only the bytes on the SYN are read. Stored bytes are compared with all later bytes for
-//! the same position until the server has acknowledged them; after that the server accepts no other bytes. A packet
-//! that would complete a name and can't be read is itself unreadable, and its bytes are not recorded as seen.
+//! Theory of operation: a deceptive client sends packets that its server ignores: a second SYN, bytes that never
+//! arrive, a false FIN or RST. So a client's packets alone never change the start of its stream: the server's SYN-ACK
+//! shows which SYN it accepted, and before that only the bytes on the SYN are read. Stored bytes are compared with all
+//! later bytes for the same position until the server has acknowledged them; after that the server accepts no other
+//! bytes. A packet that would complete a name and can't be read is itself unreadable, and its bytes are not recorded as
+//! seen.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::segment::{self, Segment, ACK, FIN, RST, SYN, URG};

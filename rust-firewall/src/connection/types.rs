@@ -108,7 +108,7 @@ pub enum ConnectionList {
     Datagrams,
     /// One of the ends has closed the connection, or the connection is denied or unreadable.
     Closing,
-    /// Both ends have opened it, and the client has sent no data yet.
+    /// Both ends have opened the connection, and the client has sent no data yet.
     Silent,
 }
 
@@ -251,14 +251,16 @@ pub struct Requests {
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub key: ConnectionKey,
-    /// Bucket of the key; slot of the next connection in the bucket or, for a free slot, of the next free slot; slots
-    /// of the previous and the next connection in the list.
+    /// Bucket of the key.
     pub bucket: u32,
+    /// Slot of the next connection in the bucket; for a free slot, the next free slot.
     pub chained: u32,
+    /// Slots of the older and the newer connection in the list.
     pub older: u32,
     pub newer: u32,
-    /// Index of the client's share (see `Share`); slots of the previous and the next connection in the share.
+    /// Index of the client's share (see `Share`).
     pub share: u32,
+    /// Slots of the older and the newer connection in the share.
     pub share_older: u32,
     pub share_newer: u32,
     pub list: ConnectionList,
@@ -296,12 +298,13 @@ pub struct Connection {
     pub accepted: bool,
     /// True if the server has sent a SYN without ACK while the client's SYN was not answered.
     pub crossed: bool,
-    /// True if another SYN came that the server has not answered yet; true if that SYN came from the lower end (by
-    /// address and port).
+    /// True if another SYN came that the server has not answered yet.
     pub pending: bool,
+    /// True if the pending SYN came from the lower end (by address and port).
     pub pending_low: bool,
-    /// Sequence number of the first byte after the pending SYN, and the SYN's source and sink interface.
+    /// Sequence number of the first byte after the pending SYN.
     pub pending_base: u32,
+    /// Source and sink interface of the pending SYN.
     pub pending_client_interface: u32,
     pub pending_server_interface: u32,
     /// Time when the connection was first followed.
@@ -310,7 +313,7 @@ pub struct Connection {
     pub since_ns: u64,
     /// Generation of the policy that refused the connection; 0 means none.
     pub denied: u64,
-    /// With denied: true if both ends are notified that the connection is denied.
+    /// True if both ends of the denied connection get a RST.
     pub is_reset: bool,
     pub cache: ConnectionCache,
     pub stream: Stream,
@@ -318,8 +321,9 @@ pub struct Connection {
     /// QUIC connection id from which the keys are derived.
     pub id: [u8; quic::CONNECTION_BYTES_MAX],
     pub id_bytes: u8,
-    /// True if the connection can be found by its QUIC connection id; slot of the next connection in the id's bucket.
+    /// True if the connection can be found by its QUIC connection id.
     pub has_id: bool,
+    /// Slot of the next connection in the id's bucket, if has_id.
     pub id_chained: u32,
     pub names: Names,
     /// TCP: progress of the parsers in the message that is being read: the client's first message, then its second
@@ -365,7 +369,7 @@ pub struct Table {
     pub mask: u32,
     /// Slot of each bucket's first connection, plus 1; 0 means none.
     pub buckets: Vec<u32>,
-    /// Buckets by QUIC connection id, in the same form.
+    /// Slot of the first connection in each bucket of QUIC connection ids, plus 1; 0 means none.
     pub id_buckets: Vec<u32>,
     /// Records of recently forgotten connections, one per bucket, at the buckets of their keys.
     pub graves: Vec<Grave>,

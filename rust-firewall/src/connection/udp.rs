@@ -104,9 +104,9 @@ fn set_keys(
     table::at(&mut connections.table, slot).keys = *keys;
 }
 
-/// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys; if they are for another
-/// QUIC version (RFC 9368), keys for the packet's version from the connection's id. Then tries keys from the packet's
-/// own connection id, which a client uses after Retry.
+/// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys or, if they are for another
+/// QUIC version (RFC 9368), keys derived for the packet's version from the connection's id. Then tries keys from the
+/// packet's own connection id, which a client uses after Retry.
 /// - is_others: true if the packet's connection id belongs to another connection.
 /// - plain: out: the packet's frames.
 /// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
@@ -321,7 +321,7 @@ fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
     }
 }
 
-/// Returns the possible start of the packet after the one with a given header.
+/// Returns the possible start of the packet after the packet with a given header.
 fn packet_behind(datagram: &Datagram, segmented: bool, header: &QuicHeader) -> u32 {
     match segmented {
         true => next_packet(datagram.data, header.start + 1),

@@ -41,7 +41,8 @@ pub const OTHERS_MAX: usize = 12;
 pub const USER_MAX: usize = 8;
 
 const NS_PER_MS: u64 = 1000 * 1000;
-/// Time without accepting clients after the system had no more file descriptors, in milliseconds.
+/// Time without accepting clients after the system had no more file descriptors or memory, in
+/// milliseconds.
 const PAUSE_MS: u64 = 1000;
 
 /// Actions that requests trigger, supplied by the daemon; `serve` calls them.
@@ -73,7 +74,7 @@ pub struct Control {
     socket: ControlSocket,
     own: ControlSelf,
     proof: ControlProof,
-    /// Number of clients accepted so far, which numbers their connections.
+    /// Number of clients accepted so far; it becomes the number of the newest client's connection.
     connections: u64,
     /// Time until which no client is accepted (monotonic, in milliseconds).
     paused_ms: u64,

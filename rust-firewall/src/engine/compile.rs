@@ -166,7 +166,8 @@ fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     CompileAsk::Wide(add(&mut build.out.wides, wide))
 }
 
-/// Compiles a match or map with a set.
+/// Compiles the set and the key of a match or map. Adds the set, unless it is a named set. Returns the set's number and
+/// the key's kind.
 fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), Failure> {
     let ask = run_set(build, matched);
     let set = match &matched.right {
@@ -178,7 +179,7 @@ fn compile_set(build: &mut Build, matched: &Match) -> Result<(u32, CompileAsk), 
     Ok((set, ask))
 }
 
-/// Returns the values for which a comparison holds (for `!=`, the values for which `==` holds); None if there are none.
+/// Returns the values for which a comparison holds; None if there are none. `!=` is treated as `==`.
 fn fold(op: Op, range: &Range, highest: u128) -> Option<Range> {
     let value = range.low;
     let (low, high) = match op {

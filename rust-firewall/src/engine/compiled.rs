@@ -94,12 +94,12 @@ pub enum CompileOp {
     Quota(u32),
     /// Log statement: logs[n].
     Log(u32),
-    /// Sets the mark to (mark & keep) ^ toggle.
+    /// Sets the packet's mark to (mark & keep) ^ toggle.
     Mark {
         keep: u32,
         toggle: u32,
     },
-    /// Sets the mark to a value of the map sets[set].
+    /// Sets the packet's mark to a value of the map sets[set].
     MarkMap {
         set: u32,
         ask: CompileAsk,
@@ -178,10 +178,11 @@ pub struct CompileLearning {
 
 #[derive(Clone, Copy, Debug)]
 pub struct CompileRule {
-    /// Index of its first statement in ops.
+    /// Index in ops of the rule's first statement.
     pub first: u32,
     pub count: u32,
-    /// Conditions on a packet that are checked before the first statement: `dependency::NEEDS_TCP` etc.
+    /// Conditions on a packet that are checked before the first statement (`dependency::NEEDS_TCP` etc.), and the flag
+    /// `dependency::READS_NAMES`.
     pub needs: u32,
 }
 
@@ -259,7 +260,7 @@ pub struct Compiled {
     pub(crate) rules: Vec<CompileRule>,
     pub(crate) chains: Vec<CompileChain>,
     pub(crate) indexes: Vec<CompileIndex>,
-    /// Numbers of the rules that are in no index, ascending within a chain.
+    /// Numbers of the rules that are in no index of a finder, ascending within each finder.
     pub(crate) always: Vec<u32>,
     /// Numbers of the base chains for a hook and a family, in the order of their evaluation.
     pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],

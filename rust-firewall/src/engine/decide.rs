@@ -129,7 +129,8 @@ fn decide_by<R: DecideRecorder>(
 /// - The --fail modes decide truncated packets; malformed packets, unless settings.malformed_by_policy is set and they
 ///   are IPv4 or IPv6; and packets of which a rule reads bytes that were not captured (undecidable) or an unreadable
 ///   name. --undecided decides packets of which a rule reads a name that is not known yet (undecided). Earlier rules
-///   have already had their effects.
+///   have already had their effects. Even if the option accepts such packets, a packet passes only if the rules may
+///   accept it (`ways`).
 #[inline]
 pub fn packet(
     settings: &DecideSettings,

@@ -32,14 +32,16 @@ const OPTION_MPTCP: u8 = 30;
 const TRANSPORT_READ_BYTES: usize = TCP_FLAGS_OFFSET + 1;
 
 /// Values of a packet's fields. Fields of up to 32 bits are narrow, others wide. A field is present, absent from the
-/// packet (in no mask), beyond the captured bytes (the packet has it or may have it), or an unknown name.
+/// packet (in no mask), beyond the captured bytes (the packet has it or may have it), or unknown (a name, or a mark
+/// with several possible values).
 #[derive(Clone, Debug)]
 pub struct Fields {
     /// Bit n is set if field n has a value.
     pub present: u64,
     /// Bit n is set if field n lies beyond the captured bytes.
     pub beyond: u64,
-    /// Bit n is set if field n is not known yet, or unreadable.
+    /// Bit n is set if field n is a name that is not known yet or is unreadable, or a mark with several possible
+    /// values.
     pub unknown: u64,
     narrow: [u32; FIELD_COUNT],
     /// Values of wide fields, by `wide_slot`.
@@ -72,7 +74,7 @@ const ICMP_FIELDS: u64 = bit(Field::IcmpType) | bit(Field::IcmpCode);
 
 const ICMPV6_FIELDS: u64 = bit(Field::Icmpv6Type) | bit(Field::Icmpv6Code);
 
-/// Returns the bits of the fields that packets of this family never have.
+/// Returns the bits of the ICMP fields that packets of this family never have.
 const fn other_icmp(nfproto: u8) -> u64 {
     match nfproto {
         IPV4 => ICMPV6_FIELDS,
@@ -95,7 +97,7 @@ const _: () = assert!(
     "the names are the last fields"
 );
 
-/// Returns true if a field is a name.
+/// Returns true if a field belongs to the names: a field of tls, http or dns.
 pub fn is_name(field: Field) -> bool {
     field as u64 >= Field::TlsSni as u64
 }

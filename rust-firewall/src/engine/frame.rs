@@ -45,9 +45,9 @@ pub struct Fork {
     pub aside: bool,
     /// Index of the next possible target of the rule's verdict map; 0 = none.
     pub next: u32,
-    /// Marks on the ways that continue after the rule, apart from the way through the end of the other chain, and on those
-    /// on which the rule holds.
+    /// Marks on the ways that continue after the rule, apart from the way through the end of the other chain.
     pub marks: MarkSet,
+    /// Marks on the ways on which the rule holds.
     pub held: MarkSet,
 }
 
@@ -138,7 +138,7 @@ pub fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
     }
 }
 
-/// Skips the rules of a list up to and including this one.
+/// Skips the rules of a list up to and including `rule`.
 fn skip(list: &mut &[u32], rule: u32) {
     let passed = list.partition_point(|&other| other <= rule);
     *list = list.get(passed..).unwrap_or_default();
@@ -161,7 +161,8 @@ pub fn next_rule(frame: &mut Frame) -> Option<u32> {
     Some(rule)
 }
 
-/// Returns to the chain of a rule that led to another one, after that rule.
+/// Continues after a rule that led to another chain: enters the rule's chain again, and skips its rules up to this
+/// rule.
 pub fn go_back<R>(walk: &mut Walk<R>, waiting: &Waiting) {
     walk.way = waiting.way;
     enter(walk, waiting.chain);
@@ -170,7 +171,7 @@ pub fn go_back<R>(walk: &mut Walk<R>, waiting: &Waiting) {
     }
 }
 
-/// Returns to the rule after the last jump. Returns false if there was no jump.
+/// Continues after the rule of the last jump that has not ended. Returns false if there is no such jump.
 pub fn leave<R>(walk: &mut Walk<R>) -> bool {
     let Some(waiting) = walk.stack.pop() else {
         return false;

@@ -26,7 +26,7 @@ struct Plan<'a> {
     fields: u64,
     /// For each rule, true if it is in an index.
     taken: Vec<bool>,
-    /// For each rule, true if it tests the current field.
+    /// For each rule, true if `ranges` has ranges of the rule.
     tested: Vec<bool>,
     /// For each rule, true if `candidates::make` left it out, because it has too many intervals.
     left_out: Vec<bool>,
@@ -34,8 +34,8 @@ struct Plan<'a> {
     ranges: Vec<LookupRange>,
 }
 
-/// Returns the elements of a match's set. Returns None for a key with several fields, for sets with names from files,
-/// and for sets with too many elements.
+/// Returns the elements of a match's set. Returns None for a match without a set, for a key with several fields, for
+/// sets with names from files, and for sets with too many elements.
 fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements> {
     let elements = match &matched.right {
         Right::Range(_) => return None,
@@ -49,8 +49,9 @@ fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements>
     (few && matched.key.fields.len() == 1).then_some(elements)
 }
 
-/// Returns true if a match can hold only for a few values of its field. Excluded are the mark, because rules change it;
-/// interfaces, because their ranges are names at this point; and ALPN protocols, because they are bits.
+/// Returns true if an index can contain a match: it holds only in a few ranges of its field's values. Excluded are the
+/// mark, because rules change it; interfaces, because their ranges are names at this point; and ALPN protocols, because
+/// they are bits.
 fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
     let unfit = [
         Field::MetaMark,
@@ -104,7 +105,7 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     }
 }
 
-/// Returns the matches of a rule before its first other statement.
+/// Returns the matches at the start of a rule, before its first statement that is no match.
 fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a CompileOp, &'a Match)> {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     let first = compiled.first as usize;

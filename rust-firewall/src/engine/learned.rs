@@ -5,8 +5,8 @@
 //! its bucket; if the bucket is full, the address that expires first is evicted. Sets are identified by a hash of their
 //! text, so that a set with the same text after a reload retains its addresses. Readers take no lock (the table is a
 //! seqlock): the number of a bucket is odd while one of its addresses is being exchanged, and a reader that finds it
-//! odd or changed reads again. Writers take a lock, and so does a reader after too many attempts, so that it never
-//! waits for a writer that the kernel has suspended.
+//! odd or changed reads again. Writers take a lock, and so does a reader after too many attempts, so that it does not
+//! spin while the kernel has suspended a writer.
 #![deny(clippy::indexing_slicing)]
 
 use std::hint;
@@ -27,7 +27,7 @@ struct Entry {
     set: AtomicU64,
     high: AtomicU64,
     low: AtomicU64,
-    /// Time at which it expires; 0 = free entry.
+    /// Time at which the address expires; 0 = free entry.
     end_ns: AtomicU64,
 }
 
@@ -44,7 +44,7 @@ struct Bucket {
 pub struct LearnedAddress {
     pub set: u64,
     pub address: u128,
-    /// Time at which it expires.
+    /// Time at which the address expires.
     pub end_ns: u64,
 }
 

@@ -33,8 +33,8 @@ struct WideInterval {
     value: u32,
 }
 
-/// Index of a lookup's intervals by their first value. The intervals that begin at values with (value - base) >> shift
-/// = n have the indexes starts[n] to starts[n + 1] - 1.
+/// Index of a lookup's intervals by their first value. Bucket n has the first values with (value - base) >> shift = n;
+/// its intervals are starts[n] to starts[n + 1] - 1.
 #[derive(Clone, Debug)]
 struct Buckets {
     /// Lowest value of all intervals.

@@ -19,7 +19,7 @@ pub const ANY: MarkSet = 1 << VALUES_MAX;
 /// Values of the bits.
 pub type MarkValues = ArrayVec<u32, VALUES_MAX>;
 
-/// Returns the set that contains a value.
+/// Returns the set that contains only this value. Assigns a bit to a new value.
 pub fn one(values: &mut MarkValues, value: u32) -> MarkSet {
     let known = values.iter().position(|&known| known == value);
     match known {
@@ -37,7 +37,7 @@ pub fn all(values: &mut MarkValues, several: &[u32]) -> MarkSet {
     sets.fold(NONE, |all, set| all | set)
 }
 
-/// Returns a mark of a set that is not empty.
+/// Returns the set that contains only the first mark of a set; NONE for an empty set.
 pub fn first(set: MarkSet) -> MarkSet {
     set & set.wrapping_neg()
 }

@@ -12,7 +12,7 @@ use crate::engine::set::{self, Set};
 use crate::engine::types::{DecideStep, DecideWhy};
 use crate::policy::Field;
 
-/// Result of evaluating a match. `Found` has the number of the set's element; 0 without a set.
+/// Result of evaluating a match. `Found` means that it holds; from `find`, `Found` has the number of the set's element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     Beyond,
@@ -132,7 +132,7 @@ pub fn find(compiled: &Compiled, fields: &Fields, set: u32, ask: CompileAsk) -> 
     }
 }
 
-/// Evaluates a match in sets[set].
+/// Evaluates a match with the values of sets[set].
 #[inline(always)]
 pub fn set(
     compiled: &Compiled,
@@ -222,8 +222,8 @@ pub fn looks_at(compiled: &Compiled, op: &CompileOp) -> u64 {
     key.fold(0, |bits, &field| bits | fields::bit(field))
 }
 
-/// Stores in step the values for which a match or map did not hold, or the first field that is missing, beyond the copy
-/// or unknown, as step.why says, or that has several values. Does nothing for other statements.
+/// Stores in step the values of the fields that a match or map reads. If a field has no value for the reason step.why,
+/// or has several values, stores only the first such field. Does nothing for other statements.
 pub fn note_values(compiled: &Compiled, fields: &Fields, op: &CompileOp, step: &mut DecideStep) {
     for &field in key_of(compiled, op) {
         if !fields::is_present(fields, field) {

@@ -85,7 +85,8 @@ pub fn next(
     true
 }
 
-/// Adds the names of a packet to the policy's input.
+/// Adds the names of a packet's connection to the input of a decision, or the fact that the policy has refused the
+/// connection.
 /// - names: names that the client has sent.
 pub fn tell<'a>(named: &Named, names: &'a Names, input: &mut DecideInput<'a>) {
     match named.followed.kind {

@@ -38,8 +38,9 @@ pub struct Read {
 /// State of a walk along several ways.
 pub struct Ways<'w, 'a, R> {
     pub walk: &'w mut Walk<'a, R>,
-    /// Whether a packet may pass where a rule reads a field beyond the captured bytes, or an unknown name.
+    /// True if a packet may pass although a rule reads a field beyond the captured bytes.
     pub truncated_open: bool,
+    /// True if a packet may pass although a rule reads an unknown name.
     pub unknown_open: bool,
     /// True if the names may still arrive.
     pub waits: bool,
@@ -55,16 +56,20 @@ pub struct Ways<'w, 'a, R> {
     pub values: MarkValues,
     /// Marks on the current ways.
     pub marks: MarkSet,
-    /// Marks on the ways that the base chain accepts, and on those that reach its end before the last one.
+    /// Marks on the ways that the base chain accepts.
     pub accepted: MarkSet,
+    /// Marks on the ways that reach the end of the base chain before the last way.
     pub returned: MarkSet,
-    /// Marks on the ways that may continue past the current rule, and on those on which it certainly does not hold.
+    /// Marks on the ways that may continue past the current rule.
     pub past: MarkSet,
+    /// Marks on the ways on which the current rule certainly does not hold.
     pub fails: MarkSet,
     /// Unknown values that the rules so far have read.
     pub read: Read,
-    /// First statement of the current rule whose result is unknown, and the reason.
+    /// Statement that decided the current rule's result: it did not hold, or is the first with an unknown result.
+    /// Number of statements if all held; 0 if the packet does not meet the rule's conditions.
     pub statement: u32,
+    /// Reason for the current rule's result.
     pub why: DecideWhy,
 }
 
@@ -78,7 +83,8 @@ fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
     (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
 }
 
-/// Shows the marks on the current ways to statements: the mark if there is one, and the packet's otherwise.
+/// Stores the mark on the current ways in the fields that statements read. If the ways have no single known mark,
+/// stores the packet's mark, and makes the field unknown.
 fn show_marks<R>(ways: &mut Ways<R>) {
     let fields = &mut ways.walk.fields;
     let value = marks::value(&ways.values, ways.marks);
@@ -90,7 +96,7 @@ fn show_marks<R>(ways: &mut Ways<R>) {
     }
 }
 
-/// Sets the marks on the current ways, but not the packet's.
+/// Sets the marks on the current ways. The packet's mark in the outcome stays unchanged.
 pub fn set_marks<R>(ways: &mut Ways<R>, marks: MarkSet) {
     if marks != ways.marks {
         ways.marks = marks;
@@ -226,8 +232,8 @@ fn walk_each<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32, read: &mut Read
     DecideWhy::Held
 }
 
-/// Returns whether a rule holds that has read unknown values with which no packet may pass, before a statement with an
-/// effect. It does not hold if the statement is a map of names that certainly has no element for the packet.
+/// Returns the result of a rule at a statement with an effect, after unknown values with which no packet may pass: `No`
+/// if the statement is a map of names that certainly has no element for the packet, otherwise `Closed`.
 fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
     let why = statement::look_up(ways.walk, op);
     if matches!(
@@ -243,7 +249,7 @@ fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
 
 /// Returns whether a rule holds from a statement on; executes its effects. Afterwards the marks are those of the ways on
 /// which it may hold, if there are any.
-/// - read: out: unknown values that decide it.
+/// - read: out: unknown values that decide whether the rule holds.
 pub fn evaluate<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {
     let needs = statement::meets(ways.walk, rule.needs);
     (ways.statement, ways.why) = (0, needs);

@@ -38,10 +38,11 @@ pub struct Set {
     always: Vec<u32>,
     /// True if elements can be nested: then the element that comes first in ranged is found.
     nested: bool,
-    /// Values of a map, one per element; else empty.
+    /// Marks of a map to marks, one per element; otherwise empty.
     pub marks: Vec<u32>,
+    /// Targets of a verdict map, one per element; otherwise empty.
     pub targets: Vec<SetTarget>,
-    /// Different values of a map of marks, up to one more than `marks` distinguishes.
+    /// Different marks of a map to marks, at most VALUES_MAX + 1 of them.
     pub possible: Vec<u32>,
     /// All different targets of a verdict map.
     pub leads: Vec<SetTarget>,

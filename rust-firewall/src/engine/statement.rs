@@ -77,7 +77,7 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
 
 /// Executes a statement.
 /// - target: out: target of a verdict; unchanged by other statements.
-/// - Returns `Held` if the rule continues after it.
+/// - Returns `Held` if the statement holds, otherwise the reason.
 /// - It is inlined, because a function call per statement would add a sixth to the instructions of a decision.
 #[inline(always)]
 pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> DecideWhy {

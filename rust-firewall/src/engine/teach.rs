@@ -44,11 +44,11 @@ pub enum TeachResult {
     Learned,
     /// The answer has no address.
     Empty,
-    /// No set learns its name.
+    /// No set learns the name in the answer.
     Other,
-    /// No stored query matches it.
+    /// No stored query matches the answer.
     Unasked,
-    /// It is malformed, or its packet does not contain all of it.
+    /// The answer is malformed, or its packet does not contain all of it.
     Unreadable,
 }
 
@@ -57,14 +57,15 @@ pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 /// Numbers of answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
-/// Function that is called with each set that learns from an answer, the addresses, and the time until which they must be in it.
+/// Function that is called for each set that learns from an answer: with the set, the addresses, and the time (in
+/// nanoseconds) until which the set must have them.
 pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, &[u128], u64);
 
 /// Output for a packet: the numbers of its DNS answers by result, and the function that is called with learned
 /// addresses.
 #[derive(Default)]
 pub struct TeachOutput<'a> {
-    /// The results of the packet's answers are added.
+    /// Numbers of answers by result; the packet's answers are added.
     pub results: TeachResults,
     pub listener: Option<TeachListener<'a>>,
 }
@@ -75,8 +76,8 @@ fn count(output: &mut TeachOutput, result: TeachResult) {
     }
 }
 
-/// Returns the payload of a packet with ports. None if not all of it was captured, or if a checksum that the kernel has
-/// not verified is wrong.
+/// Returns the payload of a packet with ports. None if its length is invalid, if not all of it was captured, or if a
+/// checksum that the kernel has not verified is wrong.
 fn data_of<'a>(packet: &Packet<'a>, how: &ConnectionInput) -> Option<&'a [u8]> {
     let start = packet.l4_offset as usize;
     let available = packet.end.saturating_sub(packet.l4_offset);
@@ -141,7 +142,8 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64, output: &
     }
 }
 
-/// Returns true if the client of a packet opened its connection. A TCP connection has borders only then.
+/// Returns true if the DNS client of a packet opened the packet's connection. Always true for TCP, because other TCP
+/// connections have no borders, and if the kernel has checked it (is_directed).
 fn is_clients(asked: &Asked, packet: &Packet, how: &ConnectionInput) -> bool {
     let is_known = packet.protocol == TCP || how.is_directed;
     is_known || openers::is_clients(&asked.openers, packet, how)
@@ -210,8 +212,8 @@ fn learn_stream(
     true
 }
 
-/// Reads a server's bytes from a sequence number on, at which a message begins. Returns true if the packet contains all
-/// of the messages that begin in it.
+/// Reads a server's segment from the stored sequence number at which the next message begins. Returns true if the
+/// segment contains all of the messages that begin in it.
 fn learn_answers(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -239,7 +241,7 @@ fn learn_answers(
     learn_stream(asked, compiled, packet, data, how, output)
 }
 
-/// Reads a TCP segment. Returns false if it is a server's and unreadable.
+/// Reads a TCP segment. Returns false if the segment or a message in it is unreadable.
 fn learn_segment(
     asked: &mut Asked,
     compiled: &Compiled,

@@ -73,7 +73,7 @@ pub struct DecideInput<'a> {
     pub alpn_bits: u32,
     /// True if the policy has refused the packet's connection: the packet is dropped without evaluating rules.
     pub refused: bool,
-    /// Time by a monotonic clock.
+    /// Time of the decision by a monotonic clock.
     pub now_ns: u64,
 }
 
@@ -136,7 +136,8 @@ pub enum DecideWhy {
     Missing,
     /// A field is beyond the captured bytes: it is unknown whether the rule holds.
     Beyond,
-    /// A name is not known yet, or unreadable: it is unknown whether the rule holds.
+    /// A name is not known yet or is unreadable, or the mark has several possible values: it is unknown whether the
+    /// rule holds.
     Unknown,
     /// A limit did not hold.
     Limit,
@@ -149,20 +150,21 @@ pub enum DecideWhy {
 /// Evaluation of one rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecideStep {
-    /// Position of the rule. Its field statement is the index of the statement that did not hold, or the number of
-    /// statements if `why` is `Held`.
+    /// Position of the rule. Its field statement is the index of the statement that did not hold or whose result is
+    /// unknown, or the number of statements if `why` is `Held`.
     pub place: CompilePlace,
     /// Number of jumps and gotos on the way to the rule.
     pub depth: u32,
     pub why: DecideWhy,
     /// True if it depends on an unknown value whether the rule holds, or whether the packet reaches it.
     pub may: bool,
-    /// Field that is missing, not copied or unknown, for `Missing`, `Beyond` and `Unknown`.
+    /// Field that is missing (`Missing`), not copied (`Beyond`) or unknown (`Unknown`), or that has several possible
+    /// values (`Differs` with values_count 0).
     pub missing: Option<Field>,
     /// Number of values, for `Differs`; 0 if the field `missing` has several values.
     pub values_count: u32,
     pub values: [u128; KEY_FIELDS_MAX],
-    /// Verdict of the rule or of its verdict map; `Drop` for a reject.
+    /// Verdict of the rule or of its verdict map, `Drop` for a reject; None if the rule ended without a verdict.
     pub verdict: Option<RuleVerdict>,
 }
 

@@ -66,8 +66,8 @@ fn look_on<R>(
     why
 }
 
-/// Sets outcome.read_names if a rule has reached a statement that reads names, and names are known.
-/// - statement: last statement that was evaluated.
+/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
+/// - statement: last evaluated statement.
 #[cold]
 #[inline(never)]
 fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {

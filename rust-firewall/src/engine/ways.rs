@@ -43,14 +43,15 @@ fn end_open<R>(ways: &mut Ways<R>, read: Read, open: bool) {
     };
 }
 
-/// Resets the outcome of the previous way.
+/// Resets the verdict, the rejection and the flags of unknown values that the previous way has left.
 fn clear_end<R>(ways: &mut Ways<R>) {
     let outcome = &mut ways.walk.outcome;
     (outcome.verdict, outcome.reject) = (Verdict::Drop, None);
     (outcome.undecidable, outcome.undecided) = (false, false);
 }
 
-/// Returns the target of a rule that holds; Continue for a verdict map whose key is unknown or has several marks.
+/// Returns the target of a rule that holds; Continue for a rule without a verdict, and for a verdict map whose key is
+/// unknown or has several marks.
 fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     let to = |verdict, chain| SetTarget { verdict, chain };
     match statement::ops(ways.walk, rule).last() {
@@ -104,7 +105,7 @@ fn marks_to<R>(ways: &mut Ways<R>, rule: &CompileRule, marks: MarkSet, lead: Set
     leading
 }
 
-/// Records that a way reaches the end of the current chain before the others do. Returns true if the packet may be
+/// Records that a way reaches the end of the current chain before the other ways. Returns true if the packet may be
 /// accepted from there on: a rule follows, or the policy of the base chain accepts.
 fn note_return<R>(ways: &mut Ways<R>) -> bool {
     let marks = ways.marks;
@@ -133,7 +134,7 @@ fn note_accept<R>(ways: &mut Ways<R>) {
 }
 
 /// Records a possible target of a rule. Returns true if it is a chain, which is entered.
-/// - fork: its next target and its marks.
+/// - fork: next target and marks of the rule.
 fn note_lead<R: DecideRecorder>(
     ways: &mut Ways<R>,
     rule: u32,
@@ -184,8 +185,8 @@ fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &Compile
     }
 }
 
-/// Returns to the chain of a rule that led to another chain.
-/// - came: true if a way reaches the end of that other chain.
+/// Returns to the chain of a rule that led to another chain. Records the remaining targets of the rule's verdict map.
+/// - came: true if a way reaches the end of the other chain.
 fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) {
     let mut fork = waiting.fork;
     let passes = came && fork.is_goto && note_return(ways);
@@ -203,7 +204,7 @@ fn resume<R: DecideRecorder>(ways: &mut Ways<R>, waiting: &Waiting, came: bool) 
     }
 }
 
-/// Records that ways have reached the end of the base chain.
+/// Records the base chain's policy as the result of the ways with these marks.
 fn note_policy<R>(ways: &mut Ways<R>, marks: MarkSet) {
     clear_end(ways);
     if frame::end_by_policy(ways.walk, ways.base) == RuleVerdict::Accept {
@@ -212,7 +213,7 @@ fn note_policy<R>(ways: &mut Ways<R>, marks: MarkSet) {
     }
 }
 
-/// Ends a way within the current chain, and continues with another one. Returns false if there is none.
+/// Ends a way within the current chain, and continues with another way. Returns false if there is no other way.
 fn end_way<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     while let Some(waiting) = ways.walk.stack.pop() {
         if waiting.fork.joins {

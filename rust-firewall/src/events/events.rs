@@ -133,7 +133,7 @@ pub fn drain(events: &Events) {
     wake(&events.shared);
 }
 
-/// Reopens the file of --events; retains the old one if that fails.
+/// Reopens the file of --events; retains the old file if that fails.
 pub fn rotate(events: &Events) {
     lock::lock(&events.shared.inner).rotate = true;
     wake(&events.shared);
@@ -142,7 +142,7 @@ pub fn rotate(events: &Events) {
 /// Starts sending events to a client, after the answer {"ok":true}.
 /// - verdicts: verdicts whose events the client requests, as bits 1 << Verdict.
 /// - packets: true if events include the packet's bytes and the policy's input.
-/// - Returns the descriptor if there are already TAILS_MAX clients (EBUSY).
+/// - Fails with EBUSY, and returns the descriptor, if there are already TAILS_MAX clients.
 pub fn tail(
     events: &Events,
     fd: OwnedFd,

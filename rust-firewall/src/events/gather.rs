@@ -89,7 +89,7 @@ pub fn want(gather: &EventsGather) {
     gather.wanted.store(wanted, Ordering::Relaxed);
 }
 
-/// Creates the state for reading rings, without rings, and the event that wakes up the thread.
+/// Creates the state for reading rings, without rings, and the eventfd that wakes the thread.
 /// - has_sink: true if there are lines for --events.
 pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
     let can_be_wanted = options.events.is_some() || options.control.is_some();

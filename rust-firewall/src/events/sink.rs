@@ -58,7 +58,7 @@ pub struct EventsLines {
 /// State of a sink that only the events thread uses.
 pub struct EventsSink {
     pub kind: EventsSinkKind,
-    /// Path of a file or a socket, for messages.
+    /// Path of the file or socket; for stdout and clients, a name for messages.
     pub path: String,
     /// Descriptor; None = not open: the next attempt is at retry_ns.
     fd: Option<Arc<OwnedFd>>,
@@ -67,7 +67,7 @@ pub struct EventsSink {
     written: usize,
     /// True if the sink has accepted only a part of the lines.
     blocked: bool,
-    /// True if the sink accepts no lines, which has been reported.
+    /// True if the sink accepts no lines, and this has been reported.
     troubled: bool,
     /// Number of lost lines when the sink was last without trouble. A higher number means new losses.
     lost_then: u64,
@@ -120,7 +120,7 @@ fn end_last_line(folder: &OwnedFd, name: &str, fd: &OwnedFd) {
     }
 }
 
-/// Opens or creates a file with the rights of the firewall's user. Does not follow a link that others could have
+/// Opens or creates a file with the rights of the firewall's user. Does not follow a link that other users could have
 /// created.
 fn open_file(path: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_WRONLY

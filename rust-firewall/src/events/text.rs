@@ -190,7 +190,7 @@ fn fill_names(line: &mut EventLine, names: &Names) {
     }
 }
 
-/// Returns the beginning of a line: the members that precede those of its event type.
+/// Returns the beginning of a line: the members before the members of its event type.
 fn begin_line(text: &EventText, packet: &Packet, name: &'static str) -> EventLine {
     let interface = |name: &[u8]| (!name.is_empty()).then(|| object::string_of(name).into());
     let mut line = EventLine {

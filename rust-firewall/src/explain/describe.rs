@@ -83,7 +83,7 @@ fn address(bytes: &[u8], port: Option<u16>) -> String {
     }
 }
 
-/// Returns the protocol with the fields of its header.
+/// Returns a packet's protocol with its TCP flags or ICMP type, and a note if the packet is a fragment.
 fn protocol(packet: &Packet) -> String {
     let mut text = print::value(Type::InetProto, packet.protocol.into());
     if packet.has_tcp_flags && packet.tcp_flags != 0 {
@@ -140,7 +140,7 @@ pub fn key_of(statement: &Statement) -> Option<&Key> {
     }
 }
 
-/// Returns a name from a packet, in quotes, with `?` for unprintable characters.
+/// Returns a name from a packet, in quotes, with `?` for quotes, backslashes and unprintable characters.
 fn quoted(name: &[u8]) -> String {
     let shown = |byte: &u8| match byte {
         b'"' | b'\\' => '?',
@@ -150,7 +150,8 @@ fn quoted(name: &[u8]) -> String {
     format!("\"{}\"", name.iter().map(shown).collect::<String>())
 }
 
-/// Returns the protocols that a client offers, in the syntax of a set, with `?` for unprintable characters.
+/// Returns the protocols that a client offers, in the syntax of a set, with `?` for quotes, backslashes and unprintable
+/// characters.
 fn protocols(names: &Names) -> String {
     let mut rest = names
         .alpn
@@ -211,7 +212,7 @@ fn other_kind(rule: &Rule) -> &'static str {
     }
 }
 
-/// Returns the field that is missing, not copied or unknown, as a policy writes it.
+/// Returns the field step.missing as a policy writes it; "" = none.
 fn missing(step: &DecideStep) -> &'static str {
     let field = step.missing;
     field.map_or("", |field| policy::field_facts(field).text)

@@ -390,7 +390,7 @@ fn connections_make(options: &Options, requirement: &Requirement) -> Option<Box<
     requirement.names.then(|| Box::new(follow::make(&settings)))
 }
 
-/// Creates the table of learned addresses for both engines, if the policy learns.
+/// Creates the table of learned addresses for both engines, and the table of pending DNS queries, if the policy learns.
 fn learned_of(explain: &mut Explain) {
     if !compile::requirement(&explain.daemon.compiled).learns {
         return;

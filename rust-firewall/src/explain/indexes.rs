@@ -40,7 +40,7 @@ pub fn iif(indexes: &Indexes, name: &[u8]) -> u32 {
 }
 
 /// Returns the index number of the interface by which a packet leaves; 0 = none.
-/// - iif: name of the interface at which it arrived, which may be the same.
+/// - iif: name of the interface at which the packet arrived; may be the same name.
 pub fn oif(indexes: &Indexes, name: &[u8], iif: &[u8]) -> u32 {
     match name {
         [] => 0,

@@ -37,8 +37,7 @@ fn place(explain: &Explain, place: CompilePlace) -> String {
     string(&describe::place(&explain.policy, place))
 }
 
-/// Returns the name of a chain as a JSON string.
-/// - before: text before the name.
+/// Returns a JSON string: `before`, then the name of a chain.
 fn chain(explain: &Explain, place: CompilePlace, before: &str) -> String {
     let chain = describe::chain(&explain.policy, place);
     string(&format!("{before}{chain}"))

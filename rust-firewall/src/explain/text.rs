@@ -15,7 +15,7 @@ use crate::packet::verdict::{self, Verdict};
 
 /// Number of columns per level of indentation.
 const STEP: usize = 2;
-/// Number of levels by which a chain is indented more than the rule that led to the chain.
+/// Number of levels by which a chain is indented more than the chain from which a rule led to it.
 const STEPS_OF_A_JUMP: usize = 2;
 const NS_PER_US: u64 = 1000;
 

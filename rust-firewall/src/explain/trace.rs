@@ -54,7 +54,7 @@ fn leads_elsewhere(rule: &Rule, verdict: Verdict) -> bool {
 
 /// Returns the nearest miss: of the rules that did not match and could have given another verdict, the rule with the
 /// most statements that held; of equal rules the first. A rule could have given another verdict if it accepts, drops or
-/// rejects and the packet has a different verdict, or if it leads to another chain.
+/// rejects and the packet has a different verdict, if it leads to another chain, or if it has a verdict map.
 pub fn nearest_miss(trace: &Trace, policy: &Policy, verdict: Verdict) -> Option<DecideStep> {
     let mut nearest: Option<DecideStep> = None;
     for item in &trace.items {

@@ -41,7 +41,7 @@ pub struct ExplainEngine {
 pub struct Explain<'a> {
     pub options: &'a Options,
     pub policy: Policy,
-    /// Hook of packets without a comment.
+    /// Hook of packets whose metadata has no hook.
     pub hook: Hook,
     pub indexes: Indexes,
     /// Metadata of the current packet.

@@ -41,10 +41,11 @@ pub const NAME: &str = queue::proc::GUARD;
 pub const ARGUMENTS: usize = 9;
 /// First message of a guard that has started. A guard that can't start sends its failure instead.
 pub const READY: &[u8] = b"r";
-/// Commands to the guard, one byte each.
+/// Command to the guard: end. Each command is one byte.
 pub const BYE: u8 = b'b';
-/// Pause: answer no packets, notice only a closed socket.
+/// Command to the guard: answer no packets, and notice only a closed socket.
 pub const HOLD: u8 = b'h';
+/// Command to the guard: watch the queues.
 pub const GO_ON: u8 = b'g';
 
 const EXECUTABLE: &str = "/proc/self/exe";
@@ -190,7 +191,7 @@ fn spawn(
     child
 }
 
-/// Waits for a message or the end of the guard. Returns false if neither came within `milliseconds`.
+/// Waits for a message from the guard, or for the guard's end. Returns false if neither came within `milliseconds`.
 fn wait_for(fd: BorrowedFd, milliseconds: u16) -> bool {
     let mut readable = [PollFd::new(fd, PollFlags::POLLIN)];
     poll(&mut readable, PollTimeout::from(milliseconds)) == Ok(1)

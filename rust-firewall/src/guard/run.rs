@@ -345,7 +345,7 @@ fn set_level(name: &str) {
     }
 }
 
-/// Parses the arguments of `guard::start`.
+/// Parses the arguments that `guard::start` passes.
 fn parse_arguments(arguments: &[OsString]) -> Result<Guarding, Failure> {
     let words: Vec<String> = arguments
         .iter()

@@ -30,7 +30,7 @@ const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
 /// Upper bound for the size of a connection, in bytes.
 const RECORD_BYTES: usize = 20480;
 
-/// Numbers of transferred connections.
+/// Numbers of connections that were transferred, and that were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionsTaken {
     pub taken: u64,
@@ -38,7 +38,8 @@ pub struct ConnectionsTaken {
     pub left_out: u64,
 }
 
-/// Writes the connections, list by list. Connections for which there is no room are recorded as forgotten.
+/// Writes the connections, list by list. Connections for which there is no room are recorded as forgotten, if their
+/// servers may continue them.
 /// - room: number of bytes that may be written.
 /// - counts: out: number of written connections, and number of connections that were left out.
 fn write_records(

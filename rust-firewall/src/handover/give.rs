@@ -211,7 +211,8 @@ pub fn due_ns(giving: &HandoverGiving) -> u64 {
 }
 
 /// Does the next step of the preparation. After the last step, checks for "commit", and returns true if the new
-/// firewall has sent it. Fails if the new firewall has closed the connection, is late or sends another line.
+/// firewall has sent it. Fails if the new firewall has closed the connection, is late, or sends a line other than
+/// "commit".
 /// - fds: descriptors of the options, indexed by HandoverFd; None if the option is not set.
 pub fn go_on(
     state: &State,

@@ -76,7 +76,7 @@ pub struct Handover {
     pub refused: Option<&'static str>,
     /// True if the old policy has sets that learn addresses; after `commit`, true if both policies have such sets.
     pub learns: bool,
-    /// Numbers of learned addresses that were transferred, and that were left out.
+    /// Numbers of learned addresses: transferred, left out, and of sets that the new policy does not have.
     pub learned: LearnedTaken,
     /// Name of the invalid part because of which all learned addresses were refused; None if they were accepted.
     pub unlearned: Option<&'static str>,
@@ -87,8 +87,8 @@ pub struct Handover {
     pub states: MigrationStates,
     /// Values of --control and --events in the old process; None = not set.
     pub options: [Option<String>; FD_COUNT],
-    /// Descriptors that the old process opened for --control and --events. None also if this process has another value
-    /// of the option.
+    /// Descriptors that the old process opened for --control and --events. None if the old process sent none, or if
+    /// this process has another value of the option.
     pub fds: [Option<OwnedFd>; FD_COUNT],
     /// Memory file with the old policy's rules, not read yet.
     pub rules: Option<OwnedFd>,

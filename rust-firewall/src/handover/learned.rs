@@ -27,7 +27,7 @@ const ADDRESS_BYTES: usize = 4 * WORD_BYTES;
 const COUNT_BYTES: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Numbers of learned addresses that were transferred, and that were left out.
+/// Numbers of learned addresses: transferred, left out, and of sets that the new policy does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LearnedTaken {
     pub taken: u64,
@@ -147,7 +147,7 @@ fn parse_all(
 }
 
 /// Parses learned addresses into the sets of a policy, which are empty. If there is no room, addresses are evicted as
-/// for new DNS replies. Fails with the name of the invalid part; then the sets are empty.
+/// for new DNS answers. Fails with the name of the invalid part; then the sets are empty.
 pub fn parse(bytes: &[u8], compiled: &Compiled, now_ns: u64) -> Result<LearnedTaken, &'static str> {
     let Some(learned) = &compiled.learned else {
         return Ok(LearnedTaken::default()); // not reached: the policy learns

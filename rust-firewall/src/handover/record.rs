@@ -97,7 +97,7 @@ pub struct RecordReading<'a> {
     age_ns: u64,
 }
 
-/// Starts reading.
+/// Starts to read serialized connections or addresses.
 pub fn begin(bytes: &[u8]) -> RecordReading<'_> {
     RecordReading {
         left: bytes,
@@ -293,7 +293,7 @@ fn decode_key(reading: &mut RecordReading, connections: &Connections) -> Option<
 }
 
 /// Checks the list and the age of a connection. Returns true if the list does not come before the previous connection's
-/// list, the age does not increase within a list, and the list may contain the protocol.
+/// list, the age does not increase within a list, and the list may contain connections of the protocol.
 fn decode_list(reading: &mut RecordReading, list: u64, age_ns: u64, is_udp: bool) -> bool {
     let place = ORDER.iter().position(|known| *known as u64 == list);
     let Some(place) = place.filter(|place| *place >= reading.list) else {

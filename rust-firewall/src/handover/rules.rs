@@ -71,7 +71,8 @@ pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
     })
 }
 
-/// Writes the next rules of the same policy. Returns true if more are left; otherwise the memory is sealed.
+/// Writes the next rules of the policy that was passed to `begin`. Returns true if more are left; otherwise the
+/// memory is sealed.
 pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<bool, Errno> {
     for _ in 0..AT_A_TIME {
         let rule = loaded.and_then(|loaded| {

@@ -27,7 +27,7 @@ pub fn fd_name(fd: HandoverFd) -> &'static str {
     FD_NAMES[fd as usize].1
 }
 
-/// Returns all descriptors except the queues'.
+/// Returns the kinds of all descriptors except the queues'.
 pub fn fds() -> impl Iterator<Item = HandoverFd> {
     FD_NAMES.iter().map(|(fd, _)| *fd)
 }

@@ -35,7 +35,7 @@ const NS_PER_US: u64 = 1000;
 /// may begin before the old firewall stops.
 const SPARE: u32 = 8;
 
-/// Connects to the old process.
+/// Returns the inherited connection to the old process, if there is one. Otherwise connects to `path`.
 fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
     let errno = |error: &io::Error| error.raw_os_error().map_or(Errno::EINVAL, Errno::from_raw);
     if let Some(given) = handover::channel::inherited() {
@@ -54,8 +54,8 @@ fn connect_to(path: &str) -> Result<OwnedFd, Failure> {
     }
 }
 
-/// Stores a received descriptor in the field for its name. A descriptor with an unknown name, or a second one with the
-/// same name, is closed.
+/// Stores a received descriptor in the field for its name. A descriptor with an unknown name, or a second descriptor
+/// with the same name, is closed.
 fn place_fd(taken: &mut Handover, name: &str, fd: OwnedFd) {
     let queue = taken
         .queues
@@ -154,8 +154,8 @@ fn ask(
 }
 
 /// Requests the upgrade from the process at `path` (--take-over), and receives its state and descriptors. The old
-/// process continues to filter. Fails, with everything closed, if nothing answers, if no firewall answers, or if its
-/// queues differ from the options.
+/// process continues to filter. Fails, with everything closed, if no firewall answers, if the old process refuses, or
+/// if its queues differ from the options.
 pub fn take(path: &str, options: &Options) -> Result<Handover, Failure> {
     if !queue::adopt::can_adopt(options.backend) {
         return Err(fail_classic());
@@ -268,7 +268,7 @@ fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
 }
 
 /// Sends "commit" when everything but the workers is ready, and stores the old process's states, connections and
-/// addresses. Packets wait until the workers run. Fails if the old process fails.
+/// addresses. Packets wait until the workers run. Fails if the old process sends no valid states in time.
 pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let bytes = handover::counted::states_bytes(taken);
     let mut inner = state::lock(state);

@@ -81,7 +81,7 @@ impl Default for Answer {
     }
 }
 
-/// Resource record after its name.
+/// Resource record without its name.
 struct Record<'a> {
     is_internet: bool,
     kind: u16,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Detection of a TCP client's protocol (TLS, HTTP or another one), and the names in its first bytes.
+//! Detection of a TCP client's protocol (TLS, HTTP or another protocol), and the names in its first bytes.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::body::NamesBody;

@@ -18,7 +18,8 @@ pub const HEADER_BYTES: usize = 4;
 pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;
 const SESSION_BYTES_MAX: usize = 32;
-/// TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC 8446, section 4.2.1).
+/// Number of TLS 1.2. Without the extension supported_versions no server negotiates a higher version (RFC 8446, section
+/// 4.2.1).
 const VERSION_1_2: u32 = 0x0303;
 /// NameType of a host name in the extension server_name.
 const HOST_NAME: u32 = 0;

@@ -2,10 +2,10 @@
 //! Parser of an HTTP/1 request: its method and host. Formats: RFC 9112, sections 2.2, 3 and 5 (the message), RFC 9110,
 //! sections 4.2, 5.6.2 and 7.2 (authority, token, Host).
 //!
-//! Theory of operation: servers may accept requests that violate the RFCs, and differ in what they accept. Therefore a
-//! request that violates the RFCs is unreadable. Only bytes that no server would read as an HTTP request count as
-//! another protocol. If only few servers accept the first line, the following lines decide: a line with Host makes the
-//! names unreadable; the end of the header without Host means another protocol.
+//! Theory of operation: servers may accept requests that violate the RFCs, and not all servers accept the same
+//! requests. Therefore a request that violates the RFCs is unreadable. Only bytes that no server would read as an HTTP
+//! request count as another protocol. If only few servers accept the first line, the following lines decide: a line
+//! with Host makes the names unreadable; the end of the header without Host means another protocol.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names::body::{self, NamesBody};
@@ -59,7 +59,7 @@ fn is_leading(byte: u8) -> bool {
     is_blank(byte) || byte == b'\n'
 }
 
-/// Returns true if every server skips a byte that precedes a request.
+/// Returns true for CR and LF, which every server skips before a request.
 fn is_line_end(byte: u8) -> bool {
     byte == b'\r' || byte == b'\n'
 }

@@ -7,7 +7,7 @@ use crate::names::progress::NamesProgress;
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello};
 
-/// Size of a record's header and of the header of a handshake message in it, in bytes.
+/// Total size of a record's header and the header of a handshake message in the record, in bytes.
 pub const HEAD_BYTES: usize = 9;
 /// Size of a record's header (content type, version and length) in bytes.
 const HEADER_BYTES: u32 = 5;

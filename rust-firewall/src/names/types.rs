@@ -24,7 +24,7 @@ pub enum NamesState {
     Unreadable,
 }
 
-/// Protocol of the client.
+/// Protocol in which the client sends names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum NamesProtocol {

@@ -33,7 +33,7 @@ pub struct Arguments {
     pub words: Vec<Vec<u8>>,
 }
 
-/// Name of the words in clap's results.
+/// Name by which clap knows the command's words.
 const WORDS: &str = "words";
 
 /// Returns an option's name without its hyphens.

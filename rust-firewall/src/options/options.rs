@@ -30,8 +30,8 @@ use crate::spec::option::{
 pub const PROGRAM: &str = "rust-firewall";
 pub const VERSION: &str = "0.1.0";
 
-/// Size of the receive buffer with --profile paper, in bytes: one slot, for one netlink message. Memory is allocated
-/// only for the pages that are used.
+/// Size of the receive slot with --profile paper, in bytes. There is one slot, for one netlink message. Memory is
+/// allocated only for the pages that are used.
 pub const PAPER_SLOT_BYTES: u64 = 1 << 32;
 
 /// Action that a valid command line requests.
@@ -40,7 +40,7 @@ pub enum OptionsAction {
     Run(Options),
     /// Command `check`; its options `policy` and `print` are set.
     Check(Options),
-    /// Command `explain`; its options `policy` and `explain` are set.
+    /// Command `explain`; `policy`, `explain`, `json` and the options of the decision are set.
     Explain(Options),
     /// Request to print the help text.
     Help,
@@ -175,7 +175,7 @@ fn profile_of(values: &Arguments) -> OptionsProfile {
     }
 }
 
-/// Checks that no option is given that needs --policy.
+/// Checks that no option that needs --policy is given without --policy.
 fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.policy.is_some() {
         return Ok(());

@@ -54,7 +54,8 @@ pub struct Options {
     pub copy_bytes_asked: bool,
     pub queue_length: u32,
     pub gso: bool,
-    /// Time to look for further packets before sleeping, in microseconds (--spin). Ignored in the profile paper.
+    /// Time for which a worker checks for further packets before it sleeps, in microseconds (--spin). Ignored in the
+    /// profile paper.
     pub spin_us: u32,
     pub coalesce_us: u32,
     /// Path of the policy.

@@ -43,7 +43,8 @@ pub const EXTENSION_DST: u8 = 1 << 3;
 /// Bit for a mobility header, at which the parser ends.
 pub const EXTENSION_MH: u8 = 1 << 4;
 
-/// Fields of a packet. If parsing ends with an error, the fields parsed so far stay filled in, and the others are 0.
+/// Fields of a packet. If parsing ends with an error, the fields parsed so far stay filled in, and the other fields are
+/// 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// Captured bytes, from the IP header on (their number is `captured` in the C twin).

@@ -85,13 +85,13 @@ pub struct Pcap {
     /// True if the capture's numbers are not in the host's byte order.
     swapped: bool,
     is_ng: bool,
-    /// Number of bytes read.
+    /// Number of the file's bytes read so far.
     at: u64,
     block: Vec<u8>,
     interfaces: Vec<PcapInterface>,
     /// Time of the last frame with a time, in nanoseconds since 1970.
     last_ns: u64,
-    /// Number of frames read so far, including skipped ones.
+    /// Number of frames read so far, including skipped frames.
     pub frames: u64,
     /// Number of frames that are not IP.
     pub skipped: u64,
@@ -417,7 +417,8 @@ fn parse_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool
     }
 }
 
-/// Finds the first comment of a packet that begins with `COMMENT_BEGIN`. Returns true if the options are valid.
+/// Finds the first comment that begins with `COMMENT_BEGIN` in a packet's options. Returns true if the options are
+/// valid.
 /// - at: offset at which the packet's options begin.
 /// - end: offset at which they end.
 fn find_comment(

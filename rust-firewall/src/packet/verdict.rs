@@ -12,7 +12,8 @@ pub const PACKETS_MAX: usize = BATCH_MAX as usize;
 /// packet.
 pub const RUNS_MAX: usize = 2 * PACKETS_MAX + 1;
 /// Maximum total length in bytes of packets that the kernel gets back in one datagram; a longer packet has a datagram
-/// of its own. Most datagrams then stay below a page; for larger ones kernels may map memory (netlink_alloc_large_skb).
+/// of its own. Most datagrams then stay below a page; for larger datagrams kernels may map memory
+/// (netlink_alloc_large_skb).
 pub const RESTATED_TOGETHER: usize = 3072;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -252,9 +253,9 @@ fn run_of(id: u32, verdict: Verdict, argument: u32) -> VerdictRun {
     }
 }
 
-/// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the ID is the next one
-/// (a 32-bit counter that wraps). Otherwise adds a run, after a run for the gap before it. Fails with ENOBUFS if there
-/// is no room for two runs; the batch stays unchanged.
+/// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the ID follows the
+/// run's last ID (a 32-bit counter that wraps). Otherwise adds a run, after a run for the gap before it. Fails with
+/// ENOBUFS if there is no room for two runs; the batch stays unchanged.
 /// - argument: mark (host order) for `Mark`, queue number for `Requeue`, else ignored.
 pub fn batch_add(
     batch: &mut VerdictBatch,
@@ -314,7 +315,7 @@ pub fn batch_rest(batch: &VerdictBatch, most: usize) -> &[VerdictRun] {
     runs.get(..together).unwrap_or_default()
 }
 
-/// Makes the next unsent run drop its packet, which does not fit into a message to the kernel.
+/// Changes the next unsent run to a drop: its packet does not fit into a message to the kernel.
 pub fn batch_withhold(batch: &mut VerdictBatch) {
     if let Some(run) = batch.runs.get_mut(batch.sent) {
         run.restated = None;

@@ -220,7 +220,7 @@ fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Reports the number of names read from each file of names, one line per file.
+/// Reports the numbers of lines, names, skipped names and left-out lines of each file of names, one line per file.
 pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     let sets = policy.tables.iter().flat_map(|table| &table.sets);
     for file in sets.flat_map(|set| &set.listed.files) {
@@ -239,8 +239,9 @@ pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Warns, one line each, about rules that most likely have less effect than intended: rules by name after a rule that
-/// accepts established connections, `reject with tcp reset` of TLS names, and files of names with few usable lines.
+/// Warns, one line each, about parts that most likely have less effect than intended: rules by name after a rule that
+/// accepts established connections, `reject with tcp reset` of TLS names, and files of names without names or with many
+/// unused lines.
 pub fn advise(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     for table in &policy.tables {
         for chain in &table.chains {

@@ -49,8 +49,8 @@ pub struct Hostnames {
     key: SiphashKey,
     /// Number of slots: a power of 2, at least twice the number of names; 0 without names.
     slot_count: usize,
-    /// Slots of one word each, followed by the filter. A slot holds the upper half of the name's hash in its upper
-    /// half, and the end of the name's record in its lower half; 0 = empty slot.
+    /// Hash table of one-word slots, followed by the filter. Upper half of a slot: upper half of the name's hash. Lower
+    /// half: end of the name's record. 0 = empty slot.
     table: Pages,
     /// Bit n is set if there is a wildcard of n labels (policy/forest).
     pub depths: u128,

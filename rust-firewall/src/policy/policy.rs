@@ -221,8 +221,9 @@ pub struct Match {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Initial values of the counter: packets and bytes.
+    /// Initial number of packets.
     pub packets: u64,
+    /// Initial number of bytes.
     pub bytes: u64,
 }
 

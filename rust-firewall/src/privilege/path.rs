@@ -36,7 +36,7 @@ fn step(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
 /// Opens the folder of a file, for openat and similar calls. Follows a link only in a folder that is owned by root or
 /// by this process's user, and that only the owner may write to.
 /// - Returns a descriptor (O_PATH) and the last component of path, which need not exist. Fails with ELOOP for a link
-///   that others could have created, with EISDIR for a path that ends with a slash.
+///   that other users could have created, with EISDIR for a path that ends with a slash.
 pub fn folder(path: &str) -> Result<(OwnedFd, &str), Errno> {
     let (folders, name) = path.rsplit_once('/').unwrap_or(("", path));
     let start = if path.starts_with('/') { "/" } else { "." };

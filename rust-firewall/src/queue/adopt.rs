@@ -134,7 +134,7 @@ pub fn adopt(
 }
 
 /// Prepares the queue for its adoption by another process. Then the caller must not receive from the queue until
-/// `resume`. It may also release the queue.
+/// `resume`. The caller may also release the queue.
 pub fn give(queue: &mut Queue) {
     queue.handed = true;
     queue.refresh = true;
@@ -187,9 +187,9 @@ fn send_once_more(
     queue::verdict(queue, batch)
 }
 
-/// Calls `receive` once, sends the packets through the queue again, and adds the counts to `received`. Returns true if
-/// more packets may wait: the acknowledgement of the last request was not received, and the socket is not empty. Fails
-/// with queue.failed_call set.
+/// Calls `receive` once, sends the received packets through the queue again, and adds the counts to `received`. Returns
+/// true if another call is needed: the last request is not acknowledged, and the socket was not empty. Fails with
+/// queue.failed_call set.
 fn requeue(
     queue: &mut Queue,
     batch: &mut VerdictBatch,

@@ -90,8 +90,8 @@ unsafe fn whole_message<'a>(message: *const nfgenmsg) -> &'a [u8] {
     }
 }
 
-/// Callback of the library. Stores the fields of a message in context.packet; `parse` adds those for which the library
-/// has no function. If a message arrives while `request` waits for an acknowledgement, stores the whole message
+/// Callback of the library. Stores the fields of a message in context.packet; `parse` adds the fields for which the
+/// library has no function. If a message arrives while `request` waits for an acknowledgement, stores the whole message
 /// instead.
 unsafe extern "C" fn on_packet(
     _handle: *mut nfq_q_handle,

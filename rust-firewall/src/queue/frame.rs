@@ -68,7 +68,7 @@ pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
 /// - packet: out: truncated is cleared. If the message is longer than the received bytes, packet is filled in as by
 ///   `truncated`.
 /// - Returns `Packet` for a packet message. Unless packet.truncated is set, the message is then complete: its
-///   attributes may be parsed up to nlmsg_len. Otherwise returns the kind of the message.
+///   attributes may be parsed up to nlmsg_len. If the message is no packet message, returns its kind.
 pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     packet.truncated = false;
     let header = header_of(bytes);

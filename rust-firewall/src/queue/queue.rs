@@ -166,8 +166,8 @@ fn bind_queue(queue: &mut Queue) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Sets the receive buffer to the size in the settings. If the kernel gives a smaller buffer, fails or logs a warning,
-/// by settings.receive_buffer_required.
+/// Sets the receive buffer to the size in the settings. If the kernel gives a smaller buffer, fails if
+/// settings.receive_buffer_required is set, and otherwise logs a warning.
 pub fn set_buffer(queue: &mut Queue) -> Result<(), Failure> {
     let wanted = queue.settings.receive_buffer;
     let granted = queue::socket::set_buffer(&queue.socket, wanted)

@@ -78,7 +78,7 @@ pub struct QueuePacket {
     pub truncated: bool,
     /// True if the message is malformed: at most id, ethertype and hook are known.
     pub spoiled: bool,
-    /// True if the ID is also unknown; spoiled is then set, too.
+    /// True if even the packet's ID is unknown; `spoiled` is then true.
     pub nameless: bool,
     /// Mark of the packet; 0 = none.
     pub mark: u32,
@@ -150,7 +150,7 @@ pub enum QueueParsed {
 pub struct QueueReceived {
     /// Number of all messages.
     pub messages: u32,
-    /// Number of packets in `packets`.
+    /// Number of packets in `packets` of the queue.
     pub packets: u32,
     /// Number of these packets that have an ID.
     pub ids: u32,
@@ -162,9 +162,9 @@ pub struct QueueReceived {
     pub ignored: u32,
     /// Number of gap verdicts for which the kernel had no packet.
     pub vacant: u32,
-    /// Number of verdicts that the kernel refused.
+    /// Number of verdicts and requests that the kernel refused.
     pub refused: u32,
-    /// 1 if the call reported lost packets (ENOBUFS), else 0.
+    /// Number of reports of lost packets (ENOBUFS) by the call, and before the first call by the configuration.
     pub overruns: u32,
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Rules of the kernel that send packets to this firewall's queues, and their effect while no process owns the queue.
-//! `fwctl queue-rules` reads them, as a child process that may take MS_MAX; therefore this is done before any queue is
-//! open.
+//! `fwctl queue-rules` reads them, as a child process that may take MS_MAX; therefore the rules are read before any
+//! queue is open.
 
 use std::fs;
 use std::io::{ErrorKind, Read};

@@ -73,7 +73,7 @@ fn check(state: &State, requirement: &Requirement) -> Result<(), Failure> {
     }
 }
 
-/// Loads the next policy while the old one decides.
+/// Loads the next policy while the old policy decides.
 fn load_next(state: &State) -> Result<Loaded, Failure> {
     let loaded = state::lock(state).loaded.clone();
     let (Some(mut next), Some(loaded)) = (load::load(&state.options)?, loaded) else {

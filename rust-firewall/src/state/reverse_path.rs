@@ -19,9 +19,9 @@ fn rp_filter(name: &str) -> Option<u32> {
     text.chars().next()?.to_digit(10)
 }
 
-/// Returns the interfaces with an IPv4 route whose rp_filter is off or loose. The higher value of the interface's and
-/// that of `all` is in effect (Documentation/networking/ip-sysctl.rst). Returns none if there is only one interface,
-/// because all addresses are reachable through it.
+/// Returns the interfaces with an IPv4 route whose rp_filter is off or loose. The higher of the interface's value and
+/// the value of `all` is in effect (Documentation/networking/ip-sysctl.rst). Returns none if there is only one
+/// interface, because all addresses are reachable through it.
 /// - routes: text of /proc/net/route.
 /// - filter: returns the value of an interface, or of `all`.
 pub fn find(routes: &str, filter: &dyn Fn(&str) -> Option<u32>) -> Vec<String> {

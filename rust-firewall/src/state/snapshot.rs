@@ -82,7 +82,7 @@ pub struct Snapshot {
     pub policy: Option<SnapshotPolicy>,
     /// Ledgers, one per queue.
     pub ledgers: Vec<Ledger>,
-    /// Numbers of packets that the guard answered, one per queue.
+    /// Number of packets that the guard answered, for each queue.
     pub stalled: Vec<u64>,
     /// Failure of the last reload; None if it succeeded.
     pub reload_error: Option<String>,

@@ -60,7 +60,7 @@ fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Fail
 
 /// Opens the queues, or takes them over. Adjusts the options to the policy and the kernel.
 /// - loaded: policy that load::load made from the options.
-/// - taken: what the old process has handed over for each queue; None = the queues are opened.
+/// - taken: queues that the old process has handed over; None = the queues are opened.
 pub fn open(
     mut options: Options,
     loaded: Option<Loaded>,

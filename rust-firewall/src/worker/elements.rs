@@ -81,7 +81,8 @@ static BATCHES: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementsResult {
     Added,
-    /// The kernel refused the element: the set does not exist or is full, or a right is missing.
+    /// The element was not added: the set does not exist or is full, a right is missing, or this second had too many
+    /// transactions.
     Failed,
 }
 
@@ -397,9 +398,9 @@ pub fn timeout_of(wanted_ms: u64) -> u64 {
     wanted_ms + (wanted_ms / MARGIN_PART).min(MARGIN_MAX_MS)
 }
 
-/// Adds addresses to the kernel's set. Leaves out addresses that the set keeps for `wanted_ms` anyway. Does not block:
-/// the kernel's answer is in the socket when the batch is sent. Returns the number of addresses that were not left out,
-/// and the result. Fails with EBUSY after too many transactions in this second.
+/// Adds addresses to the kernel's set, except those that the set keeps for at least `wanted_ms` more. Does not block:
+/// the kernel has answered when the batch is sent. Returns the number of addresses to add, and the result. Fails with
+/// EBUSY if this second had too many transactions.
 pub fn add(
     elements: &Elements,
     set: &CompileKernelSet,

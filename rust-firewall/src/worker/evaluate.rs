@@ -307,7 +307,7 @@ struct Lesson<'a> {
     elements: &'a Elements,
     stats: &'a LiveStats,
     now_ns: u64,
-    /// False if the kernel's set refused an address of the packet.
+    /// False if an address of the packet was not added to the kernel's set.
     is_added: bool,
 }
 
@@ -324,7 +324,7 @@ fn add_elements(lesson: &mut Lesson, set: &CompileKernelSet, addresses: &[u128],
 }
 
 /// Learns from an accepted DNS packet, if the policy learns: stores the question of a query, or the addresses of an
-/// answer. Returns false if the kernel's set refused an address (--stage).
+/// answer. Returns false if an address was not added to the kernel's set (--stage).
 fn learn(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -368,8 +368,8 @@ fn learns(evaluation: &Evaluation) -> bool {
 }
 
 /// Learns addresses from a packet that the kernel's rules have accepted (--stage). Accepts the packet with its mark
-/// unchanged. Drops it if the kernel's set refused an address: otherwise a client would get an address that is not in
-/// the set.
+/// unchanged. Drops it if an address was not added to the kernel's set: otherwise a client would get an address that is
+/// not in the set.
 fn learn_only(
     evaluation: &mut Evaluation,
     stats: &LiveStats,

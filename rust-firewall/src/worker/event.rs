@@ -61,7 +61,7 @@ pub struct Event {
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
     pub outcome: DecideOutcome,
-    /// Names that the packet's client has sent.
+    /// Names that the client of the packet's connection has sent.
     pub names: Names,
     /// Parsed headers without the packet's bytes; `packet` returns both.
     parsed: Packet<'static>,

@@ -63,8 +63,8 @@ const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectResult {
     Sent,
-    /// No reply must be sent: the packet is a RST, an ICMP error or a later fragment, its header is cut off, or one of
-    /// its addresses is not unicast.
+    /// No reply must be sent, for example because the packet is a RST, an ICMP error or a later fragment, its header is
+    /// cut off, or one of its addresses is not unicast.
     NotDue,
     /// The kernel refused to send the reply.
     Failed,

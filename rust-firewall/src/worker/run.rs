@@ -83,7 +83,7 @@ fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     Ok(received)
 }
 
-/// Applies the worker's settings to a queue that another process may have configured. Queues waiting packets again if
+/// Configures a queue that another process may have configured before. Sends waiting packets through the queue again if
 /// they were copied with other settings. Does nothing for other queues.
 fn resume(own: &mut Own) -> Result<(), WorkerError> {
     let mut received = QueueReceived::default();

@@ -106,7 +106,7 @@ pub struct Ledger {
     /// Number of the queue; meaningless in a sum.
     pub number: u16,
     pub stats: Stats,
-    /// True if the kernel's counters of the queue could be read. Otherwise the fields after this one are 0, except
+    /// True if the kernel's counters of the queue could be read. Otherwise the fields after `known` are 0, except
     /// stalled and difference.
     pub known: bool,
     /// Number of packets that the kernel offered: its id_sequence, extended to 64 bits.

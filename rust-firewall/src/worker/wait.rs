@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_gettime
-//! Choice of how to wait for packets when the queue's socket is empty. It has no side effects, and depends only on a
-//! clock and the number of messages. The worker executes the result.
+//! Choice of a worker's next action when the queue's socket is empty: receive again, yield, sleep or poll. It has no
+//! side effects, and depends only on a clock and the number of messages. The worker executes the result.
 //!
 //! Theory of operation: if the receiver sleeps in poll, the sender must wake it for every packet or two. During a flood
 //! the worker instead sleeps for a short fixed time while packets gather, like the interrupt moderation of a network
@@ -33,7 +33,7 @@ pub enum WaitAction {
     Poll,
 }
 
-/// State of a worker for choosing how to wait. All times are in nanoseconds of CLOCK_MONOTONIC.
+/// State of a worker from which its next action is chosen. All times are in nanoseconds of CLOCK_MONOTONIC.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wait {
     /// Maximum number of messages of a receive call.

@@ -171,7 +171,7 @@ impl Epoll {
         });
     }
 
-    /// Handles an event.
+    /// Handles an event: tries the slot's operation again, and queries the error of a connect that is still pending.
     fn wake(&mut self, event: libc::epoll_event) {
         let slot = event.u64 as usize;
         self.attempt(slot);

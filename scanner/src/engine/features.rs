@@ -12,11 +12,11 @@ use crate::targets::Family;
 /// Optional features that the rings use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
-    /// Only the thread that created a ring uses it: no locks (Linux 6.0).
+    /// True if a ring can be limited to the thread that created it, which saves locks (Linux 6.0).
     pub single_issuer: bool,
-    /// Completions wait for the next system call instead of interrupting the thread (Linux 5.19).
+    /// True if completions can wait for the next system call instead of interrupting the thread (Linux 5.19).
     pub coop_taskrun: bool,
-    /// Socket errors can be queried through the ring (Linux 6.7).
+    /// True if socket errors can be queried through the ring (Linux 6.7).
     pub socket_error: bool,
 }
 

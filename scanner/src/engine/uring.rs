@@ -102,7 +102,8 @@ impl Uring {
         })
     }
 
-    /// Queues all entries of a chain for the same submission: the links between them would not span two submissions.
+    /// Queues the entries of a chain for one submission, because links between entries do not span two submissions.
+    /// Submits first if the queue lacks room.
     fn push(&mut self, chain: &[Entry]) {
         let mut queue = self.ring.submission();
         if queue.capacity() - queue.len() < CHAIN {
@@ -226,7 +227,7 @@ fn connect_entry(slot: usize, to: &Sockaddr) -> Entry {
     opcode::Connect::new(Fixed(slot as u32), to.as_ptr(), to.len()).build()
 }
 
-/// Kind of an entry, in the upper half of its user_data; the lower half is the slot.
+/// Kinds of entries, in the upper half of their user_data; the lower half is the slot.
 const CONNECT: u64 = 0;
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;

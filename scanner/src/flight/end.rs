@@ -14,6 +14,7 @@ use crate::targets::Family;
 
 impl<E: Engine> Flight<'_, E> {
     /// Handles a shortage of ports, memory or descriptors: the target is paused, and the number in flight is reduced.
+    /// After MOST_SHORTAGES pauses the target is reported as an error.
     pub(super) fn put_off(&mut self, slot: usize, errno: i32) {
         add(&self.counts.shortages, 1);
         // Attempts that began before the slow-down meet the same shortage, which counts once.

@@ -43,7 +43,8 @@ impl<E: Engine> Flight<'_, E> {
         }
     }
 
-    /// Handles the end of input of a conversation.
+    /// Handles the end of a conversation's transfers.
+    /// - result: 0 if the peer has closed, or -errno.
     fn fell_silent(&mut self, slot: usize, result: i32) {
         let why = match -result {
             0 => Finding::Ended,

@@ -47,7 +47,8 @@ pub trait Scan: Send {
     /// Called when more bytes were received.
     fn received(&mut self, talk: &mut Talk) -> Step;
 
-    /// Called when no more bytes will arrive: the peer closed, or the time is over.
+    /// Called when no more bytes will arrive. Returns the outcome of the conversation.
+    /// - why: Ended (the peer has closed), Silent (the time is over) or Reset.
     fn ended(&mut self, talk: &mut Talk, why: Finding) -> Finding;
 
     /// Returns the bytes to report for an ended conversation. Called once for each.

@@ -15,7 +15,8 @@ use super::{Scan, Step, Talk};
 use crate::failure::{Failure, Result};
 use crate::state::Finding;
 
-/// Input buffer. A TLS record has slightly more than 16 KiB; a smaller buffer suffices, since rustls stores partial records.
+/// Size of the input buffer. A TLS record has slightly more than 16 KiB; a smaller buffer suffices, since rustls stores
+/// partial records.
 const INPUT: usize = 4096;
 const OUTPUT: usize = 4096;
 /// Maximum bytes received: handshake, certificates and head of an honest server.

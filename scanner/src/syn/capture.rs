@@ -74,7 +74,7 @@ fn filter(port: u16) -> Vec<libc::sock_filter> {
 }
 
 impl Capture {
-    /// Captures incoming packets to this port on all interfaces.
+    /// Captures incoming TCP packets to this port, and incoming ICMP packets, on all interfaces.
     pub fn new(port: u16) -> io::Result<Capture> {
         // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
         let socket = unsafe {

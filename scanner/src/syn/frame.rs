@@ -25,7 +25,7 @@ impl Cookies {
         }
     }
 
-    /// Returns the sequence number of a SYN to an address and port.
+    /// Returns the sequence number of a SYN to an address and port, from a port.
     pub fn of(&self, to: IpAddr, port: u16, from_port: u16) -> u32 {
         let mut hasher = SipHasher24::new_with_keys(self.keys.0, self.keys.1);
         match to {

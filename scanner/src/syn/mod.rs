@@ -39,10 +39,11 @@ const MOST_TARGETS: u64 = 1 << 31;
 /// Interval between two readings of the counts.
 const WATCH: Duration = Duration::from_millis(5);
 
-/// States of a target. LEFT: not asked yet by this scan. ASKED: asked, without an answer so far. ANSWERED: answered, or
-/// no answer is awaited.
+/// State of a target: not asked yet by this scan.
 const LEFT: u8 = 0;
+/// State of a target: asked, without an answer so far.
 const ASKED: u8 = 1;
+/// State of a target: answered, or no answer is awaited.
 const ANSWERED: u8 = 2;
 
 pub struct Job<'a> {

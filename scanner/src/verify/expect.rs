@@ -12,10 +12,11 @@ use crate::state::State;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub question: Decision,
-    /// The rule that drops the SYN-ACK of an open port, `FILE:LINE`; None if no rule does, or the question gets no such
-    /// answer.
+    /// The rule or chain (see `Decision::by`) that drops or rejects the SYN-ACK of an open port. None: the policy
+    /// accepts the SYN-ACK, or the question gets no such answer.
     pub syn_ack_kept: Option<String>,
-    /// The rule that drops the RST of a closed port, or of `reject with tcp reset`.
+    /// The rule or chain that drops or rejects the RST of a closed port, or of `reject with tcp reset`. None: the
+    /// policy accepts the RST, or there is none.
     pub reset_kept: Option<String>,
 }
 
@@ -85,7 +86,7 @@ fn opposite(hook: &str) -> &str {
 }
 
 /// Returns the policy's decisions on each port. Queries the firewall for the SYN to each port, and for the answers to
-/// accepted SYNs.
+/// SYNs that are accepted, or rejected by a RST.
 pub fn expected(
     firewall: &Firewall,
     hook: &str,

@@ -24,7 +24,7 @@ pub enum Verdict {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub verdict: Verdict,
-    /// The rule that decided, `FILE:LINE`.
+    /// The rule that decided, `FILE:LINE`, or the base chain whose policy decided, `policy FAMILY TABLE CHAIN`.
     pub by: String,
 }
 

@@ -25,7 +25,7 @@ use crate::targets::Address;
 use expect::Expected;
 use explain::{Firewall, Verdict};
 
-/// Time between two questions in the capture without --rate: about that of a scan.
+/// Time between two questions in the written capture if --rate is not given; about that of a real scan.
 const USUAL_DISTANCE: Duration = Duration::from_micros(10);
 
 /// A port whose state differs from the policy.
@@ -47,7 +47,7 @@ struct Report {
     accepted: u64,
     dropped: u64,
     rejected: u64,
-    /// Ports whose answers the policy drops, at least partly.
+    /// Number of ports for which the policy drops an answer (SYN-ACK, RST or both).
     unanswered: u64,
     open: String,
     closed: u64,

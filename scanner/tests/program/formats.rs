@@ -93,7 +93,8 @@ fn csv_has_a_field_for_each_column() {
     );
 }
 
-/// brutespray detects the format by the first lines, and then reads services, ports and addresses.
+/// Script that runs brutespray's parser: it detects the format by the first lines, and then reads services, ports and
+/// addresses.
 const READ_GREPABLE: &str = "
 import sys, types
 from importlib.machinery import SourceFileLoader

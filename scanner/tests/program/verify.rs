@@ -146,7 +146,7 @@ const BOTH_WAYS: &str = "table ip both {
 }
 ";
 
-/// Checks the reports on ports whose answers the policy, which lies in a file, would have dropped.
+/// Checks the reports on ports whose answers the policy in `file` drops, for a host that does not enforce the policy.
 fn check_differences(told: &str, to: &str, file: &str) {
     let line = |port: u16, wanted: &str| {
         let begin = format!("{to}:{port}: by ");

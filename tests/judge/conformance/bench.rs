@@ -321,8 +321,8 @@ impl Bench {
         self.judge_file(&path, text, hooks, shots, counted)
     }
 
-    /// Runs all subjects. Packets that match listed deviations are removed, and the other packets are run again, since
-    /// counters and limits do not distinguish packets.
+    /// Runs all subjects. Packets that behave as listed deviations expect are removed, and the other packets are run
+    /// again, since counters and limits do not distinguish packets.
     fn judge_file(
         &mut self,
         path: &Path,
@@ -501,7 +501,7 @@ impl Told {
 const SHOT_WORDS: usize = 8;
 
 impl Shot {
-    /// Formats everything but the bytes, which are in a pcap file.
+    /// Formats the packet's number, way, mark and owner. Its bytes are in a pcap file.
     pub fn text(&self) -> String {
         let (number, mark, owner) = (self.number, self.mark, self.owner);
         format!(

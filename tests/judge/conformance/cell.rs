@@ -279,8 +279,8 @@ impl Cell {
     }
 
     /// Sends packets in order.
-    /// - one_by_one: sends each packet after the previous packet has passed all hooks; otherwise after the previous
-    ///   packet has reached its queue.
+    /// - one_by_one: true: waits after each packet until it has passed all hooks; false: waits only after the last of
+    ///   consecutive packets of the same way, until they have reached their queue.
     /// - is_idle: returns true if the firewall waits for packets.
     pub fn send(
         &self,
@@ -475,7 +475,7 @@ impl Cell {
         self.namespace.feed("ip6tables-restore", &[], &text)
     }
 
-    /// Runs nft with a text; returns its message if it fails.
+    /// Runs nft with a text. Fails with the message of nft.
     pub fn nft(&self, text: &str) -> anyhow::Result<()> {
         self.namespace.feed("nft", &["-f", "-"], text)
     }

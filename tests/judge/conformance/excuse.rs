@@ -35,10 +35,10 @@ struct Suspect<'a> {
 /// Outcomes of the suspects, by subject.
 type Outcomes = Vec<(Who, Outcome)>;
 
-/// Returns the packet's stand-in: the packet without the bytes after its IP header or, for a later fragment, after its
-/// last extension header, which is the fragment header. The kernel finds no field in the missing bytes. In IPv6 the
-/// packet becomes a first fragment: for a later fragment ipv6_find_hdr returns no transport offset, and
-/// nft_payload_fast_eval treats it as 0 and reads the fields of the IPv6 header itself.
+/// Returns the packet's stand-in: a copy that ends after the IP header or, for a later fragment, after the fragment
+/// header. The kernel finds no transport field in it. A later fragment in IPv6 becomes a first fragment: for a later
+/// fragment ipv6_find_hdr returns no transport offset, and nft_payload_fast_eval uses offset 0 and reads the fields of
+/// the IPv6 header itself.
 pub fn stand_in(shot: &Shot) -> Shot {
     let mut shot = shot.clone();
     let end = deviations::end_of_headers(&shot.bytes);

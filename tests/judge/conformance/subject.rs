@@ -205,7 +205,7 @@ pub fn normal(packet: &[u8]) -> Vec<u8> {
 pub const STATE_BITS: u32 = 0x4f00_0000;
 
 /// Collects the results of the packets.
-/// - tracked: removes the connection state that the mark may still contain for the twin.
+/// - tracked: removes the connection state that the mark may still contain for the twin, and ignores responses.
 fn outcome(shots: &[Shot], seen: &Seen, tracked: bool) -> Outcome {
     let known: HashMap<Vec<u8>, u32> = shots
         .iter()

@@ -152,8 +152,8 @@ fn judge(asker: &Asker, comments: &[Vec<u8>]) -> anyhow::Result<Option<String>> 
     }))
 }
 
-/// Judges a part of a run: random comments. If the twins disagree, prints the fewest comments that show it, for
-/// tests/corpus/vectors/comments.txt.
+/// Judges a part of a run: random comments. If the twins disagree, prints a short list of comments on which they
+/// disagree, for tests/corpus/vectors/comments.txt.
 pub fn part(asker: &Asker, seed: u64, part: u64, tally: &mut Tally) -> anyhow::Result<()> {
     let mut random = Random::split(!seed, part);
     let comments: Vec<Vec<u8>> = (0..PER_PART).map(|_| comment(&mut random)).collect();

@@ -17,7 +17,7 @@ use crate::Tally;
 const PACKETS_PER_POLICY: usize = 2000;
 const JUDGE: &str = "explain";
 
-/// Returns random values for the options of `explain` that describe what packets do not contain, such as hook,
+/// Returns random values for the options of `explain` that describe metadata outside of packets, such as hook,
 /// interfaces and marks. They apply to all packets of a run.
 fn told_words(
     random: &mut Random,

@@ -27,7 +27,8 @@ const NEVER: &str = "meta length 0";
 /// Position of a match: table, chain, rule, statement.
 type Place = (usize, usize, usize, usize);
 
-/// Returns positions for one or more matches, each before a statement of a rule, so that no match follows a verdict.
+/// Returns random positions for one or more inserted matches. A match is inserted before an existing statement, so that
+/// no match follows the rule's verdict.
 fn places(random: &mut Random, made: &Policy) -> Vec<Place> {
     let mut all = Vec::new();
     for (table, tables) in made.tables.iter().enumerate() {
@@ -45,7 +46,8 @@ fn places(random: &mut Random, made: &Policy) -> Vec<Place> {
     chosen.into_iter().collect()
 }
 
-/// Returns the policy with statements at the places; None inserts nothing there.
+/// Returns the text of the policy with a statement inserted at each place.
+/// - statement: returns the text for the place with this index; None: nothing is inserted there.
 fn with(made: &Policy, places: &[Place], statement: impl Fn(usize) -> Option<String>) -> String {
     let mut policy = made.clone();
     // In reverse order, so that earlier positions stay valid.
@@ -131,7 +133,7 @@ fn compare(told: &[Value], ways: &[Ways], opens: &mut u64) -> Option<String> {
     None
 }
 
-/// Returns None if the twins decide as the model does.
+/// Returns None if the twins decide as the model does, otherwise the first difference.
 fn judge(
     asker: &Asker,
     hook: Hook,

@@ -59,7 +59,7 @@ fn is_host(version: u8, address: u128) -> bool {
 }
 
 impl Ends {
-    /// Returns the ends of a packet. Replaces those that a connection can't have.
+    /// Returns the ends of a packet. Replaces addresses and ports that a connection can't have.
     pub fn of(packet: &Packet, random: &mut Random) -> Ends {
         let (client, server) = match packet.version {
             4 => IPV4_DEFAULT,

@@ -229,7 +229,7 @@ pub const CT_STATES: [(&str, u128); 5] = [
     ("untracked", 64),
 ];
 
-/// Returns the symbolic names of values that nft supports as well.
+/// Returns a kind's symbolic names that nft also knows, with their values.
 pub fn names(kind: Kind) -> &'static [(&'static str, u128)] {
     match kind {
         Kind::InetProto => &[

@@ -13,7 +13,7 @@ use super::field::{interface_value, mask, names, Field, Kind, Range, FIELDS, TCP
 use super::style::tokens;
 use super::tree::{Group, Hook, HOOKS};
 
-/// Number of a set's elements around which packets are built: the first and last elements of a long set.
+/// Maximum number of a set's elements around which packets are built: the first and last elements of a long set.
 const ELEMENTS: usize = 12;
 const INCLUDES: u32 = 16;
 

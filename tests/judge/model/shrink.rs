@@ -3,7 +3,8 @@
 
 use super::tree::{Policy, Rule};
 
-/// Returns the fewest items of a list that still fail, in order: removes halves first, then single items (ddmin, Zeller).
+/// Returns a short part of a list that still fails, in order: removes halves first, then smaller pieces, down to single
+/// items (ddmin, Zeller).
 pub fn list<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T> {
     let mut kept = items.to_vec();
     let mut piece = kept.len().div_ceil(2);
@@ -26,7 +27,7 @@ pub fn list<T: Clone>(items: &[T], mut fails: impl FnMut(&[T]) -> bool) -> Vec<T
     kept
 }
 
-/// Returns the smallest policy that still fails.
+/// Returns a smaller policy that still fails: removes tables, chains, sets, rules and their parts one by one.
 pub fn policy(policy: &Policy, mut fails: impl FnMut(&Policy) -> bool) -> Policy {
     let mut best = policy.clone();
     loop {

@@ -192,7 +192,8 @@ fn boot_believes_roots_parts_only() -> anyhow::Result<()> {
 /// Uid of a user without rights.
 const OTHER_USER: u32 = 12345;
 
-/// Checks that the boot refuses the policy because of a folder, and loads the last good one.
+/// Checks that boot refuses the policy because users other than root can change the folder of `file`, and loads the
+/// last good policy.
 fn refuses_folder(place: &Place, policy: &str, file: &str, folder: &str) -> anyhow::Result<()> {
     forget(place)?;
     let words = format!("{file}: others than root can change the folder {folder}: move the file");
@@ -205,8 +206,9 @@ fn refuses_folder(place: &Place, policy: &str, file: &str, folder: &str) -> anyh
     Ok(())
 }
 
-/// Others can change a folder of the policy, of a file that it includes, or of a list: itself, by its owner, behind a
-/// link, or in spite of the sticky bit. What lies in it is not opened: a FIFO would stop the boot.
+/// Checks that boot refuses a policy if users other than root can change a folder of the policy, of an included file or
+/// of a list: by its mode (even with the sticky bit) or its owner, also behind a link. A file in such a folder is not
+/// opened: a FIFO would stop the boot.
 fn boot_believes_roots_folders_only() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let path = |name: &str| place.folder.file(name);
@@ -258,7 +260,8 @@ fn boot_believes_roots_folders_only() -> anyhow::Result<()> {
     place.done(&["boot", &policy]).map(drop)
 }
 
-/// Others take a file out of a folder whose files the policy includes by a pattern: the policy without it is not loaded.
+/// Checks that boot does not load the rest of a policy if users other than root can remove files that the policy
+/// includes by a pattern.
 fn boot_misses_what_others_took_out() -> anyhow::Result<()> {
     let place = Place::new()?;
     let parts = place.folder.file("parts");
@@ -272,7 +275,7 @@ fn boot_misses_what_others_took_out() -> anyhow::Result<()> {
     refuses_folder(&place, &policy, &parts, &parts)
 }
 
-/// Others can change the settings: the last good policy is loaded with its own.
+/// Checks that boot refuses settings that users other than root can change, and loads the last good policy.
 fn boot_goes_without_others_settings() -> anyhow::Result<()> {
     let (place, policy) = Place::applied()?;
     let settings = place.folder.write("twinwall.conf", "OPTIONS=--pin\n")?;

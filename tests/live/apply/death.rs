@@ -18,7 +18,7 @@ pub const ROWS: &[Row] = &[
 const STEPS: [&str; 3] = ["rename", "fsync", SPAWN];
 const SPAWN: &str = "clone,clone3,fork,vfork";
 const WAIT: &str = "wait4,waitid";
-/// Number that exceeds that of the calls in a command.
+/// Limit that the number of system calls of a kind in a command never reaches.
 pub const CALLS_MAX: u32 = 100;
 
 /// Runs fwctl, and kills it at its nth system call of a kind. Returns true if fwctl was killed.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Flowtables of other tables, which take connections past a policy with names. Not every kernel has flowtables: a program
-//! in place of nft lists one.
+//! Flowtables in tables of other programs: their connections bypass a policy with names. Not every kernel has
+//! flowtables, so a program in place of nft lists a rule with `flow add`.
 
 use std::fs::{self, set_permissions, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -28,7 +28,8 @@ const FORWARDED: &str = r#"table inet host {
 }
 "#;
 
-/// Writes the program in place of nft: it adds a table to `nft list ruleset`. Returns its path.
+/// Writes the program in place of nft: it prints LISTED for `--handle -t list ruleset`, and otherwise runs nft. Returns
+/// its path.
 fn lister(place: &Place) -> anyhow::Result<String> {
     let real = place.folder.file("real");
     fs::copy(NFT, &real).map_err(|_| not_installed("nft"))?;

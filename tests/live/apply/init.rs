@@ -156,7 +156,7 @@ fn check_refused(output: &Output, words: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that sessions of both address families continue, where the server sends first, and that ports that were not
+/// Checks that sessions over IPv4 and IPv6 continue, although the server sends first, and that ports that were not
 /// opened are closed.
 fn init_protects_a_host() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;

@@ -91,7 +91,7 @@ pub fn passes(place: &Place, host: &str, expected: bool) -> anyhow::Result<bool>
     })
 }
 
-/// Checks that requests for one name are denied, and for the other are not.
+/// Checks that requests for the name `denied` are denied, and that requests for the name `allowed` pass.
 fn check_denied(place: &Place, denied: &str, allowed: &str) -> anyhow::Result<()> {
     ensure!(passes(place, allowed, true)?, "{allowed} does not pass");
     ensure!(!passes(place, denied, false)?, "{denied} passes");
@@ -210,7 +210,8 @@ fn names_need_their_firewall() -> anyhow::Result<()> {
     check_denied(&place, "denied.example", "other.example")
 }
 
-/// Returns the rules, the firewall's policy, and `denies: true` if denied.example is denied and other.example is not.
+/// Returns a text: the rules, the firewall's policy, and `denies: true` if denied.example is denied and other.example
+/// passes.
 fn look(place: &Place) -> anyhow::Result<String> {
     let names = fs::read_to_string(place.folder.file("run/stage/names.nft"));
     let names = names.unwrap_or_default();

@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
 
 /// System call that puts a written file in its place. fwctl is killed before each.
 const RENAME: &str = "rename";
-/// The other system calls that change which files a restart leaves.
+/// Other system calls that create or remove files or folders.
 const CREATE_OR_REMOVE: &str = "unlink,unlinkat,rmdir,mkdir";
 
 /// Command whose steps are tried.
@@ -63,7 +63,7 @@ struct Scene {
     place: Place,
     old: String,
     new: String,
-    /// Returns what the policies differ in, as seen in the kernel.
+    /// Function that returns the part of the kernel's state in which the policies differ.
     look: fn(&Place) -> anyhow::Result<String>,
 }
 

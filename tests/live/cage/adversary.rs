@@ -106,7 +106,7 @@ impl Drop for Lures {
     }
 }
 
-/// Runs the adversary in a cage, with the process ids of the cage's processes as arguments.
+/// Runs the adversary in a cage, with the process ids of fwctl and the firewall, and the lures, as arguments.
 fn try_in_cage(scene: &Scene, lures: &Lures, is_root: bool) -> anyhow::Result<Said> {
     let script = scene.folder.write("adversary.py", ADVERSARY)?;
     let policy = scene.folder.write("open.nft", OPEN)?;

@@ -233,7 +233,7 @@ fn processes() -> anyhow::Result<Vec<(u32, String)>> {
 }
 
 /// Returns the processes of a scene whose command lines contain a word. A process belongs to the scene if its command
-/// line contains the scene's folder, or if its parent belongs to the scene.
+/// line contains the path of the scene's fwctl, or if its parent belongs to the scene.
 pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
     let folder = scene.folder.path().display().to_string();
     let mut own: Vec<u32> = Vec::new();

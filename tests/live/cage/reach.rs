@@ -29,7 +29,7 @@ pub const ROWS: &[Row] = &[
 
 const ALLOW: [&str; 2] = ["--allow", "good.example"];
 
-/// Returns a shell command that sends an HTTPS or HTTP request, prints the answer, and otherwise fails at once.
+/// Returns a shell command that sends a request with curl and prints the answer. Without an answer it fails after 20 s.
 /// - more: options and URL.
 fn curl(more: &str) -> String {
     format!("curl -sS --max-time 20 {more}")
@@ -310,9 +310,9 @@ fn egress_names(twin: Twin) -> anyhow::Result<()> {
     denied.says("dns name bad.example (169.254.53.53:53): other names, or none")
 }
 
-/// Python script that downloads 50 MB over a connection and waits for a file. With `again` it then opens other
-/// connections between the same addresses and ports, with a denied name. They wait up to a minute, until the kernel
-/// removes the first connection.
+/// Python script that downloads 50 MB over a connection and waits for a file. With `again` it then opens more
+/// connections between the same addresses and ports, alternately with a denied and the allowed name. An attempt waits
+/// up to a minute, until the kernel removes the connection before it.
 const SETTLED: &str = r#"
 import errno, os, socket, ssl, sys, time
 def connect(name, is_reset):
@@ -388,7 +388,8 @@ fn queued_while_carrying(scene: &Scene, options: &[&str], more: &[&str]) -> anyh
 }
 
 /// Checks that the packets of a connection are not queued after its names are final, until another connection begins
-/// between the same addresses and ports. The same holds with the caller's own policy, unless that must see each packet.
+/// between the same addresses and ports. The caller's own policy has the same effect, unless a limit in it must see
+/// each packet.
 fn settled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let big = std::fs::File::create(scene.folder.file("www/big"))?;

@@ -12,7 +12,8 @@ use testbed::skip::not_installed;
 use testbed::twin::{built, Twin};
 use testbed::wait::{until, PATIENCE};
 
-/// IPv4 and IPv6 addresses of the servers: for allowed names, for denied names, and for both.
+/// IPv4 and IPv6 addresses of the test servers. GOOD is for allowed names, BAD for denied names, SHARED for names of
+/// both kinds.
 pub const GOOD: [&str; 2] = ["203.0.113.10", "2001:db8:2::10"];
 pub const BAD: [&str; 2] = ["203.0.113.11", "2001:db8:2::11"];
 pub const SHARED: [&str; 2] = ["203.0.113.12", "2001:db8:2::12"];
@@ -24,7 +25,7 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
     ("hidden.example", SHARED),
     ("wild.example", GOOD),
 ];
-/// User id without groups and files.
+/// Id of the ordinary user that runs cages; the user has no further groups.
 pub const USER: u32 = 65534;
 
 /// Shell script that prepares the host for cages and then runs a command. It sets the resolver's address, creates a tap

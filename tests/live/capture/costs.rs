@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Instructions for a packet through a ring, in the machine that counts them, and the figures that are printed for the
-//! kernel's and the program's side of the ring.
+//! Costs of a packet that passes a ring, in the machine that counts instructions (kernel/lab), and the figures that the
+//! machine prints for the kernel's and the program's side of the ring.
 
 use std::process::Command;
 
@@ -12,8 +12,8 @@ use testbed::twin::root;
 
 use crate::kernel::machine::{make, CANNOT_RUN};
 
-/// Rings of 32 MiB: the program, and the numbers of page-table entries of the program's and of the kernel's side. Each
-/// page policy has another pair.
+/// Rings of 32 MiB: name of the program in the machine, number of page-table entries of the program's side, number of
+/// the kernel's side. Each page policy has a different pair of numbers.
 const RINGS: [(&str, u64, u64); 4] = [
     ("ring-tpacket3", 8192, 16),
     ("ring-vzalloc", 8192, 8192),

@@ -117,8 +117,8 @@ impl Drop for Recorder {
     }
 }
 
-/// A visitor connected by `veth` to a router, from which packets to the server leave by `inner` and arrive at
-/// `inner-peer`.
+/// Visitor and router, connected by `veth`. The router sends packets for the server to its interface `inner`, and they
+/// arrive at its interface `inner-peer`.
 struct Place {
     visitor: Namespace,
     router: Namespace,
@@ -201,7 +201,7 @@ fn feed(mut from: ChildStdout, mut to: ChildStdin) -> JoinHandle<()> {
     thread::spawn(move || drop(std::io::copy(&mut from, &mut to)))
 }
 
-/// Returns a field of each packet in a file, one a line, as tshark reads it.
+/// Returns a field of each packet in a file as tshark prints it, one packet per line.
 fn fields(file: &str, field: &str) -> anyhow::Result<String> {
     let output = Command::new("tshark")
         .args(["-T", "fields", "-e", field, "-r", file])

@@ -106,7 +106,8 @@ fn run() -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Expected page-table entries with the policies RX_RING (as AF_PACKET), DAX and BOTH; as in kernel/README.md.
+/// Expected output of `capture-lab pages`: page-table entries with the policies RX_RING (as AF_PACKET), DAX and BOTH
+/// (see kernel/README.md).
 const PAGES: &str = "\
 twinring: 8 MiB
   program's side: 2,048 x 4K

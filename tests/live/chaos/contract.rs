@@ -64,7 +64,7 @@ fn as_a_table(twin: Twin) -> anyhow::Result<()> {
 
 /// Checks the contract's row about a crash with these rules.
 /// - rules: program that restores them, and their lines.
-/// - really: what happens after the waiting packets are dropped.
+/// - really: the row's text about the time after the waiting packets are dropped.
 fn check_crash(twin: Twin, rules: &[(&str, String)], really: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     for (tool, lines) in rules {
@@ -105,14 +105,14 @@ fn knows_the_rules(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a twin for which this folder is the folder of nft and iptables.
+/// Starts a twin that sees the folder `tools` in place of /usr/sbin, the folder of nft and iptables.
 fn start_with(tools: &Folder, namespace: &Namespace, twin: Twin) -> anyhow::Result<Firewall> {
     let script = "mount --bind \"$0\" /usr/sbin && exec \"$@\"";
     let wrapper = ["unshare", "--mount", "sh", "-c", script, &tools.file("")];
     Firewall::start_under(namespace, &wrapper, twin, &["--json"])
 }
 
-/// Checks the row of a crash where no rule is known.
+/// Checks that the row about a crash says that the rules are unknown, and why.
 fn check_unknown(firewall: &Firewall, why: &str) -> anyhow::Result<()> {
     let really = format!(
         "waiting packets are dropped, then the rules decide, as far as can be known: {why}"
@@ -158,7 +158,8 @@ fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that the firewall starts although a tool hangs, and is abandoned, or fails, and its output is ignored.
+/// Checks that the firewall starts although its tools hang or fail: it ends the wait for a tool that hangs, and ignores
+/// the output of a tool that failed.
 fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
     for (script, why) in [
         ("exec /bin/sleep 100", "did not end in time"),
@@ -181,7 +182,7 @@ fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a copy of a twin in this folder, where it finds fwctl.
+/// Starts a copy of a twin in this folder, in which the copy searches for fwctl.
 fn start_in(folder: &Folder, twin: Twin) -> anyhow::Result<Firewall> {
     let copy = folder.file(twin.program());
     fs::copy(twin.binary(), &copy)?;
@@ -189,8 +190,8 @@ fn start_in(folder: &Folder, twin: Twin) -> anyhow::Result<Firewall> {
     Firewall::start_under(&namespace()?, &["sh", "-c", &script], twin, &["--json"])
 }
 
-/// A firewall starts without fwctl, or with one that fails. It runs no fwctl that other users than root and its own owner
-/// could have changed.
+/// Checks that a firewall starts without fwctl, and with a fwctl that fails or hangs. It must not run a fwctl that
+/// users other than root and the owner of the firewall's file could have changed.
 fn with_a_bad_fwctl(twin: Twin) -> anyhow::Result<()> {
     const CHANGED: &str = "fwctl can be changed by other users";
     check_unknown(&start_in(&Folder::new()?, twin)?, "fwctl is not there")?;

@@ -29,7 +29,7 @@ pub const ROWS: &[Row] = &[
     ("end-with-guard", end_with_guard),
 ];
 
-/// Number of packets that pass without a firewall, by the rules or by the guard.
+/// Number of packets that are sent after the firewall or its guard was killed.
 const OTHERS: u64 = 5;
 
 /// Stops the firewall, sends packets that then wait for it, and kills it. Returns the pid of its guard.

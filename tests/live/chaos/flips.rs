@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Bit flips in messages from the kernel: a library between the firewall and its netlink socket (flip.c) corrupts one
-//! message in four. The firewall must continue, and its ledger must count the packets that it could not read.
+//! Bit flips in messages from the kernel: a library between the firewall and its netlink socket (flip.c) flips a bit in
+//! about a quarter of the messages, and truncates some. The firewall must continue, and its ledger must count the
+//! packets that it could not read.
 
 use anyhow::ensure;
 use testbed::folder::Folder;
@@ -27,6 +28,7 @@ const HEADER: &str = "16";
 /// Floods a firewall through a socket that corrupts messages. Returns the last ledger.
 /// - from: offset of the first byte that may be corrupted.
 /// - pause_us: pause before each receive, in µs.
+/// - options: the value of --fail, and then further options.
 fn flood(twin: Twin, from: &str, pause_us: u32, options: &[&str]) -> anyhow::Result<Stats> {
     let folder = Folder::shared()?;
     let preload = format!("LD_PRELOAD={}", library(&folder, "flip")?);
@@ -62,8 +64,8 @@ fn spare_the_header(twin: Twin, mode: &str) -> anyhow::Result<()> {
 }
 
 /// Ends the firewall while its socket is full of unread messages. A corrupted id that is too high also decides packets
-/// that were not read yet; their messages stay in the socket, with the errors for their verdicts. They may be more than
-/// the queue's length.
+/// that were not read yet; their messages stay in the socket, with the errors for their verdicts. The number of these
+/// messages may exceed the queue's length.
 fn unread(twin: Twin, length: &str) -> anyhow::Result<()> {
     const PAUSE_US: u32 = 2_000;
     let options = [

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Causes each situation of the failure contract (the table at the start), and checks that what the contract says
-//! happens.
+//! Causes each situation of the failure contract (the table that a firewall prints at its start), and checks that the
+//! outcome is as the contract says.
 
 use twinwall_tests::case::{for_each_twin, Case};
 

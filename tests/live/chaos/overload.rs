@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! More packets than a queue or a socket's buffer holds: what happens must be what the contract says, with
-//! overload=open and overload=closed.
+//! More packets than a queue or a socket's buffer holds: the outcome must be as the contract says, with overload=open
+//! and overload=closed.
 
 use anyhow::ensure;
 use testbed::ledger::Ledger;

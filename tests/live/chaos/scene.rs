@@ -19,7 +19,7 @@ const GUARD: &str = "firewall-guard";
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
 /// Number of datagrams that are sent while the firewall is stopped.
 pub const WAITING: u64 = 20;
-/// Warning of a stall, up to what the guard does.
+/// Start of the warning of a stall; the guard's action on the waiting packets follows.
 pub const STALLS: &str =
     "warning: queue 0: no packet got its verdict for 500 ms: the guard has begun to";
 
@@ -68,7 +68,7 @@ impl Scene {
     }
 
     /// Checks a row of the contract.
-    /// - expected: mode, and what happens.
+    /// - expected: the row's mode, and its text about the outcome.
     pub fn check_contract(&self, situation: &str, expected: [&str; 2]) -> anyhow::Result<()> {
         check_contract(&self.firewall, situation, expected)
     }

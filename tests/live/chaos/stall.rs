@@ -51,7 +51,7 @@ fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
 }
 
 /// Causes a stall, with traffic before and after it.
-/// - verb: what the guard does, in the warning.
+/// - verb: the guard's action as the warning names it: `drop` or `accept`.
 /// - arrives: number of waiting packets that must arrive.
 fn stall(scene: Scene, verb: &str, arrives: u64) -> anyhow::Result<()> {
     scene.exchange(REQUESTS)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Who may use the control socket.
+//! Users and groups that may use the control socket.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -18,8 +18,9 @@ pub const ROWS: &[Row] = &[
     ("places-are-kept-for-root", places),
 ];
 
-/// User and group without any rights.
+/// Id of a user without any rights.
 const USER: u32 = 4711;
+/// Id of a group without any rights.
 const GROUP: u32 = 4712;
 
 /// Connects to the control socket as a user, with a group and supplementary groups.

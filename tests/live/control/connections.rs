@@ -65,7 +65,7 @@ impl Place {
         })
     }
 
-    /// Returns the connections of all pages.
+    /// Returns the connections of each page of the firewall's list.
     /// - undecided: true to request undecided connections only.
     fn pages(&self, undecided: bool) -> anyhow::Result<Vec<Vec<Value>>> {
         let mut client = Client::new(&self.control)?;

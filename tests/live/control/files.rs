@@ -232,7 +232,7 @@ fn replaced(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that starts fail for the same reason with both twins.
+/// Checks that both twins refuse to start with the same errors.
 pub fn same_refusals() -> anyhow::Result<()> {
     let place = Place::new()?;
     let (file, missing) = (place.path("web.nft/control"), place.path("none/control"));

@@ -89,7 +89,8 @@ fn status(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Starts a twin whose time of day passes CLOCK_RATE times as fast; the time since the start must not.
+/// Starts a twin whose time of day passes CLOCK_RATE times too fast. Its time since the start must pass at the true
+/// rate.
 fn uptime(twin: Twin) -> anyhow::Result<()> {
     const CLOCK_RATE: u64 = 100;
     if !Path::new(FAKETIME).exists() {
@@ -292,7 +293,7 @@ fn drain(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that silent clients cause no system call.
+/// Checks that silent clients don't wake the main thread.
 fn idle(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let firewall = place.start(twin, &["--deadline", "0"])?;
@@ -314,7 +315,7 @@ fn idle(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Returns the keys of a reply in order, with the types of numbers, texts and booleans in place of their values.
+/// Returns a reply in which N replaces each number, and TEXT each string that is not a key; the rest is unchanged.
 fn shape(text: &str) -> anyhow::Result<String> {
     let mut shape = String::new();
     let mut rest = text.trim_end();

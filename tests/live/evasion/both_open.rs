@@ -35,11 +35,11 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
 }
 
-/// Addresses of client and server.
+/// Addresses and ports of both ends of a connection.
 type Ends = [SocketAddr; 2];
 
-/// Opens a connection; `limit` is the time limit. Returns None if it is not open in time. The other end refuses it
-/// unless it opens a connection, too.
+/// Opens a connection from the first to the second end. Returns None if it is not open within `limit`. The other end
+/// refuses it unless it opens a connection, too.
 fn connect(
     namespace: &Namespace,
     [from, to]: Ends,

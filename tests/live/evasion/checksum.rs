@@ -24,7 +24,8 @@ use super::{By, Running, ALLOWED, ALLOW_LIST, BLOCK_LIST, DENIED};
 
 /// Offset within the name of the two bytes that the checksum replaces.
 const WITHIN_NAME: usize = 6;
-/// Offset of such bytes within a query: an even number, since the query's id changes the checksum.
+/// Offset within a query of the two bytes that the checksum replaces. It is even, because the query's id sets the
+/// checksum.
 const WITHIN_QUERY: usize = 20;
 /// Offset of a hello's random bytes. Two of them are chosen so that the checksum has the wanted value.
 const RANDOM: usize = 11;
@@ -156,8 +157,8 @@ fn query_filled_in(twin: Twin) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Checks that clients reach the server whose kernel leaves the checksum in its own place to the firewall's kernel, and
-/// that their SYN, ACK and hello are given back.
+/// Checks that clients reach the server if their kernel leaves the checksum, in its own place, to the firewall's
+/// kernel. Their SYN, ACK and hello must be given back.
 fn honest(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let hello = hello::tls(ALLOWED, 0);

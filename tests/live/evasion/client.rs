@@ -45,8 +45,8 @@ pub enum Step {
     /// Opens another connection with another first sequence number. Before the server's answer arrives, another SYN
     /// follows that does not reach the server. A segment outside the window requests the server's number.
     OpenBehind(Segment),
-    /// Opens another connection at this distance of the first sequence number, beside the present one, and does not
-    /// acknowledge its SYN-ACK. Later steps are those of the new connection.
+    /// Opens a second connection beside the present one, at this distance between their first sequence numbers, and
+    /// does not acknowledge its SYN-ACK. Later steps are those of the new connection.
     OpenBeside(i64),
     /// Returns to the other connection of `OpenBeside`.
     Return,
@@ -102,7 +102,8 @@ impl Segment {
         }
     }
 
-    /// Returns true if a kernel may send the segment's data as one packet to be split: it has more than `bytes`.
+    /// Returns true if a kernel may send the segment's data as one packet to be split: it has more than `bytes` bytes,
+    /// plain IP headers apart from the TTL, and a plain checksum. A SYN is not split.
     fn is_splittable(&self, bytes: u16) -> bool {
         let outside = Outside {
             ttl: self.outside.ttl,
@@ -234,7 +235,8 @@ pub struct Client<'a> {
 }
 
 impl Client<'_> {
-    /// Sends a segment, split into segments of SEGMENT_BYTES. A SYN is not split; its excess data is omitted.
+    /// Sends a segment: as one packet for the kernel to split (GSO), if the net has gso_bytes, or else in segments of
+    /// SEGMENT_BYTES. A SYN is not split; its excess data is omitted.
     fn send(&self, first: u32, ack: u32, segment: &Segment) -> anyhow::Result<()> {
         match self.net.gso_bytes {
             Some(bytes) if segment.is_splittable(bytes) => {

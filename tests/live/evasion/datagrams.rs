@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Unprivileged DNS clients over UDP that hide a denied query in a message of another form, or among others in one
-//! packet. The server reports the name of every message that has a question where a query has it, with the client's
+//! Unprivileged DNS clients over UDP that hide a denied query in a message of another form, or among other messages in
+//! one packet. The server reports the name of every message that has a question where a query has it, with the client's
 //! port. It must never receive the denied name.
 
 use std::fs;
@@ -55,7 +55,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Way to send a query.
+/// Data that queries a name, and its division into datagrams.
 struct Way {
     name: String,
     /// True if a plain client may send the same: an allowed name must pass.
@@ -72,7 +72,7 @@ pub fn message(host: &str, [id, flags, questions]: [u16; 3]) -> Vec<u8> {
 }
 
 /// Returns all ways to query a host.
-/// - other: an allowed name of the same length.
+/// - other: a name of the same length, for additional queries.
 fn ways(host: &str, other: &str) -> Vec<Way> {
     let way = |name: &str, data: Vec<u8>, segment| Way {
         name: name.to_owned(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! DNS clients over UDP that send packets in the server's name, to themselves: before a denied query, or as the answer
-//! to a query whose addresses a set learns. A server that begins with a packet of QUIC counts, too.
+//! to a query whose addresses a set learns. Also a server that itself sends a packet of QUIC first.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 use crate::names::{is_answered, words};
 
-/// Flags of a query, and of its answer.
+/// Flags of a DNS message: QUERY of a query, ANSWER of its answer.
 pub const QUERY: u16 = 0x0100;
 pub const ANSWER: u16 = 0x8180;
-/// Types of records, class and lifetime of an address in seconds.
+/// Fields of an address record: type (A or AAAA), class, and lifetime in seconds.
 pub const A: u16 = 1;
 pub const AAAA: u16 = 28;
 pub const IN: u16 = 1;
 pub const TTL: u32 = 300;
 /// Name whose addresses a set learns.
 pub const LEARNED: &str = "www.cdn.example";
-/// Port from which the client asks for it.
+/// Port from which the client queries LEARNED.
 const LEARNER: u16 = 4_000;
 
 /// Policy that learns from DNS over UDP and TCP.
@@ -64,7 +64,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// IP version of a client and its server.
+/// IP version, with the addresses of the client and the server in it.
 pub struct Over {
     pub name: &'static str,
     pub version: Version,
@@ -97,7 +97,7 @@ enum Sender {
     Server,
 }
 
-/// Packet before the query.
+/// Packet that precedes a query, and its sender.
 struct Way {
     name: &'static str,
     sender: Sender,
@@ -158,7 +158,7 @@ impl Scene {
         })
     }
 
-    /// Sends the client's packet, or one in the server's name to it.
+    /// Sends a packet of the client to the server or, if it is forged, a packet in the server's name to the client.
     fn send(
         &self,
         link: &Link,
@@ -236,7 +236,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool) -> anyhow::Result<Vec<Trie
     Ok(tried)
 }
 
-/// No way passes the firewall.
+/// Checks that no packet before a denied query gets the query past the firewall.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
@@ -246,13 +246,13 @@ pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Without a firewall all ways reach the server.
+/// Checks that the query reaches the server in all ways without a firewall.
 fn nobody() -> anyhow::Result<()> {
     let scene = Scene::new(Net::new(Sees::Both)?)?;
     all_completed(&try_all(&scene, DENIED, true)?)
 }
 
-/// Returns an answer with the server's own address.
+/// Returns the answer to a query for LEARNED, with the server's own address.
 pub fn answer(over: &Over) -> Vec<u8> {
     let (kind, address) = match over.server {
         IpAddr::V4(address) => (A, address.octets().to_vec()),
@@ -274,7 +274,8 @@ pub fn is_reached(net: &Net, server: IpAddr) -> anyhow::Result<bool> {
     is_answered(&net.client, &command, "here")
 }
 
-/// A client's own answer in the server's name teaches nothing; the same from the server does.
+/// Checks that a set learns no address from an answer that a client sends in the server's name, and learns the address
+/// from the server's answer.
 pub fn hold_answer(by: By) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?)?;
     let net = &scene.net;

@@ -40,8 +40,8 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     script(first.into_iter().chain(behind))
 }
 
-/// Returns the same client, which also sends another message in the second hello's place: it does not reach the
-/// server.
+/// Returns a client like that of `asked_for`, which also sends another message in the second hello's place. That
+/// message does not reach the server.
 fn asked_for_behind_decoy(first: &[u8], second: &[u8]) -> Option<Script> {
     let decoy = Segment {
         outside: dies_early(),

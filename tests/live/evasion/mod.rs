@@ -73,7 +73,7 @@ table inet filter {
 }
 "#;
 
-/// Denied names in the client's packets only: the server's packets pass whatever their connection's names.
+/// Policy that denies names in the client's packets only: the server's packets pass whatever their connection's names.
 pub const ONE_WAY: &str = r#"
 table inet filter {
 	set denied { type hostname; elements = { "denied.example", "*.denied.example" } }
@@ -212,7 +212,7 @@ pub enum By {
     Twin(Twin),
     /// The kernel applies the policy, and a twin reads names (docs/STAGE.md).
     Stage(Twin),
-    /// The same in another hook, on the host of an end.
+    /// The kernel applies the policy in this hook, on the host of an end, and a twin reads names.
     StageAt(Twin, Hook),
 }
 
@@ -310,12 +310,12 @@ fn is_honest(strategy: &Strategy) -> bool {
     strategy.honest
 }
 
-/// Checks that a client with another name passes, however the network splits its bytes.
+/// Checks that a client with an allowed name passes, however the network splits its bytes.
 pub fn honest(by: By, version: Version) -> anyhow::Result<()> {
     honest_in(&by.net()?, by, version)
 }
 
-/// Checks the same in an existing net.
+/// Checks in an existing net that a client with an allowed name passes.
 pub fn honest_in(net: &Net, by: By, version: Version) -> anyhow::Result<()> {
     for text in [BLOCK_LIST, ALLOW_LIST] {
         let running = by.start(net, text)?;

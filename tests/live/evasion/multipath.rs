@@ -91,7 +91,7 @@ fn asking(steps: Vec<Segment>) -> Script {
     }
 }
 
-/// Returns a segment at an offset whose bytes are mapped to a position.
+/// Returns a segment at `offset`, mapped to the position `place` of the client's stream.
 fn at(offset: usize, bytes: &[u8], place: i64) -> Segment {
     Segment {
         mapped: Some(place),
@@ -116,7 +116,7 @@ pub fn ways(bytes: &[u8], decoy: &[u8]) -> [(&'static str, Script); 2] {
 }
 
 /// Returns a way to request a host over HTTP: between the two parts of the request are bytes that the server already
-/// has. Without them the host is the requested one; with them it is another one, and the second part is in a body.
+/// has. Without these bytes the request is for `host`; with them it is for `other`, and the second part is in a body.
 /// - other: the other host.
 pub fn within(host: &str, other: &str) -> (&'static str, Script) {
     let head = b"POST / HTTP/1.1\r\nHost: ";

@@ -71,15 +71,15 @@ pub struct Net {
     pub hook: Hook,
     /// Hardware address of the first router's interface to the client.
     pub gateway: [u8; 6],
-    /// Number of bytes in each segment of the packets that the client's kernel leaves to others to split (GSO); None =
-    /// the client's segments are separate packets.
+    /// Number of bytes per segment in the client's packets that a later kernel must split (GSO); None = the client's
+    /// segments are separate packets.
     pub gso_bytes: Option<u16>,
     /// Additional delay of the server's answers.
     pub lateness: Duration,
     /// The firewall's kernel may drop all packets of a client, since conntrack has no room for its connection.
     pub loses_openings: bool,
     nginx: Child,
-    /// nginx's certificate, key and log.
+    /// Folder of nginx's certificate, key and logs.
     folder: Folder,
 }
 
@@ -227,7 +227,7 @@ impl Net {
         self.folder.file("key.pem")
     }
 
-    /// Returns the names of the clients whose TLS requests nginx has answered, in order.
+    /// Returns the names (SNI) of the TLS requests that nginx has answered, in order.
     pub fn answered(&self) -> anyhow::Result<Vec<String>> {
         let names = fs::read_to_string(self.folder.file("names"))?;
         Ok(names.lines().map(str::to_owned).collect())
@@ -239,7 +239,8 @@ impl Net {
         Net::at(Hook::Forward, sees)
     }
 
-    /// Creates the network with the firewall in another place. The rule is for Hook::Forward only.
+    /// Creates the network with the firewall in the place of `hook`. The rule for queue 0 is on the first router in
+    /// each case.
     pub fn at(hook: Hook, sees: Sees) -> anyhow::Result<Net> {
         let (client, firewall) = (namespace()?, namespace()?);
         let (router, server) = (namespace()?, namespace()?);

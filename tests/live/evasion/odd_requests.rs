@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! HTTP clients without privileges that request a denied host in a form that few servers accept. The server is Python's,
-//! which does.
+//! HTTP clients without privileges that request a denied host in a form that few servers accept. Python's server, which
+//! runs here, accepts it.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Ways in which a client opens another connection between the same ends while the firewall still has the previous one:
-//! with a SYN that the server answers late, or beside one that it answers, too (SYN cookies).
+//! with a SYN that the server answers late, or beside a connection that the server answers, too (SYN cookies).
 
 use testbed::place::run;
 use twinwall_tests::case::{for_each_twin, Case, Row};
@@ -13,8 +13,8 @@ use super::tried::{self, all_completed, none_completed, Tried};
 use super::wire::Version::{self, V4, V6};
 use super::{openings, try_one, By, ALLOWED, ALLOW_LIST, BLOCK_LIST, DENIED};
 
-/// Distance of the first sequence numbers of two connections: the bytes of the first one are far behind a hello of the
-/// second one.
+/// Distance of the first sequence numbers of two connections: the first connection's bytes are far after the second
+/// connection's hello.
 const BESIDE: i64 = -5_000;
 /// Extension of a hello that offers TLS 1.3 only.
 const TLS_1_3: [u8; 7] = [0, 43, 0, 3, 2, 3, 4];
@@ -112,7 +112,7 @@ const REOPENED: &[Strategy] = &[
     },
 ];
 
-/// Returns a hello for an allowed name, by which no server may request another.
+/// Returns a hello for an allowed name without TLS 1.3, so that no server may request a second hello.
 fn without_retry() -> Vec<u8> {
     let mut bytes = hello::tls(ALLOWED, 0).bytes;
     let places = bytes.windows(TLS_1_3.len());
@@ -123,8 +123,8 @@ fn without_retry() -> Vec<u8> {
     bytes
 }
 
-/// Returns a client that opens two connections to a server of TLS, both answered. It sends an allowed name in the second one, which does not
-/// reach the server, and completes the first one.
+/// Returns a client that opens two connections to a TLS server, which answers both. In the second connection it sends
+/// an allowed name that does not reach the server; then it continues the first connection.
 fn beside(opening: &Opening) -> Option<Script> {
     (opening.port == 443).then_some(())?;
     let decoy = Segment {

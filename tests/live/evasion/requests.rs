@@ -293,7 +293,7 @@ pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     hold_in(by.net()?, by, version, text)
 }
 
-/// Checks the same in an existing net.
+/// Checks in an existing net that no way of hiding a request to a denied host passes the firewall.
 pub fn hold_in(net: Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(net)?;
     let running = by.start(&scene.net, text)?;

@@ -89,7 +89,7 @@ pub fn checksum_of(version: Version, protocol: u8, bytes: &[u8]) -> [u8; 2] {
     checksum(&[&client, &server, &length, &[0, 0, 0, protocol], bytes])
 }
 
-/// Returns the sum of the pseudo header of the client's segment, which is not inverted: the checksum's start value.
+/// Returns the sum, not inverted, of the pseudo header of the client's segment: the checksum's start value.
 pub fn pseudo_sum(version: Version, protocol: u8, bytes: usize) -> [u8; 2] {
     let (client, server) = version.ends();
     let length = (bytes as u32).to_be_bytes();

@@ -33,7 +33,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes()[..], message].concat()
 }
 
-/// Returns the two parts of an answer with a text that contains another answer. The second part begins with that.
+/// Returns the two parts of an answer with a text that contains another answer. The second part is the inner answer.
 fn outer(inner: &[u8]) -> (Vec<u8>, Vec<u8>) {
     let words = [0xc00c, TXT, IN].map(u16::to_be_bytes).concat();
     let inner = framed(inner);
@@ -83,7 +83,7 @@ fn hold_over(net: &Net, over: &Over) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks both IP versions.
+/// Checks over both IP versions that a set learns no address from an answer within another answer.
 pub fn hold(by: By) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for over in both_versions() {

@@ -34,7 +34,8 @@ fn configuration(place: &Place) -> anyhow::Result<String> {
     Ok(path)
 }
 
-/// Returns true if a process has read a file to its end. rsyslog also opens a file to identify it by its first bytes.
+/// Returns true if a process has read a file to its end. An open file is not enough: rsyslog also opens a file to
+/// identify it by its first bytes.
 fn has_read(process: u32, path: &str) -> anyhow::Result<bool> {
     let end = format!("pos:\t{}", fs::metadata(path)?.len());
     for entry in fs::read_dir(format!("/proc/{process}/fd"))?.flatten() {

@@ -15,7 +15,8 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 
-/// UDP ports: the policy drops, rejects, logs and accepts, or just accepts their packets.
+/// UDP ports. The policy drops packets to DROPPED, rejects packets to REJECTED, logs and accepts packets to LOGGED, and
+/// accepts packets to ACCEPTED without a log.
 pub const DROPPED: u16 = 1001;
 pub const REJECTED: u16 = 1002;
 pub const LOGGED: u16 = 1003;

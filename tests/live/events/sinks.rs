@@ -255,7 +255,7 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Moves the text of a file that the firewall appends to, to the end of another file.
+/// Moves the text of the firewall's event file `from` to the end of the file `to`.
 fn take_away(from: &str, to: &str) -> anyhow::Result<()> {
     use std::io::Write;
     // This is correct only while the firewall does not write: what is removed must be what was read.

@@ -34,7 +34,7 @@ fn datagram(port: u16) -> Vec<u8> {
     ipv4(UDP, 0, &datagram)
 }
 
-/// Sends one packet of each kind, and waits until all lines are written.
+/// Sends two packets to DROPPED and a packet of each other kind, and waits until all lines are written.
 fn send_each(place: &Place, events: &str) -> anyhow::Result<()> {
     let sender = RawSender::new(&place.namespace, LOCALHOST)?;
     for port in [DROPPED, REJECTED, LOGGED, ACCEPTED] {
@@ -161,7 +161,7 @@ fn rate(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a policy that drops each packet to DROPPED by a rule whose line depends on the generation.
+/// Returns a policy that drops packets to port DROPPED. The generation determines the line of its rule.
 fn policy_of(generation: u64) -> String {
     let lines = "\n".repeat(generation as usize);
     format!(

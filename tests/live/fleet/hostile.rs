@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A store that answers what it likes, and hosts that write what belongs to others.
+//! A store with false contents, keys that are not trusted, and hosts that write the keys of other hosts.
 
 use std::fs;
 

@@ -135,7 +135,7 @@ fn three_members() -> anyhow::Result<()> {
     place.all_have("udp dport 9999")
 }
 
-/// Drops one of twenty packets from the hosts at random.
+/// Rules that drop one of twenty packets from the hosts at random.
 const LOSS: &str = "table inet loss {
 	chain input {
 		type filter hook input priority raw; policy accept;
@@ -321,7 +321,8 @@ fn boot(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Restarts a host while etcd is away: it has its policy before etcd is back, and gets the next one afterwards.
+/// Restarts a host while etcd is away: the host must load its policy before etcd is back, and the next policy
+/// afterwards.
 fn a_restart_in_a_partition() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;

@@ -38,19 +38,19 @@ fn query(place: &Place, query: &str) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Metric of the node exporter: the time of a file of metrics.
+/// Metric of the node exporter: the modification time of a file of metrics.
 const WRITTEN: &str = "node_textfile_mtime_seconds{file=\"/x/twinwall.prom\"}";
 /// Age of a file of metrics at which the alert for silent hosts has been firing for a while.
 const OLD: Duration = Duration::from_secs(700);
 
-/// Returns the time of a file in seconds since 1970; 0 if there is no file.
+/// Returns the modification time of a file in seconds since 1970; 0 if there is no file.
 fn written(file: &str) -> u64 {
     let time = fs::metadata(file).and_then(|data| data.modified());
     let age = time.map(|time| time.duration_since(UNIX_EPOCH).unwrap_or_default());
     age.unwrap_or_default().as_secs()
 }
 
-/// Sets the time of a file to one at which the alert fires.
+/// Sets the modification time of a file to OLD ago, so that the alert fires.
 fn make_old(file: &str) -> anyhow::Result<()> {
     let file = fs::File::options().append(true).open(file)?;
     Ok(file.set_modified(SystemTime::now() - OLD)?)

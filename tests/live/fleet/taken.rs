@@ -100,7 +100,8 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
     place.all_have("udp dport 7777")
 }
 
-/// Tests hosts with firewalls of both twins: one whose ledger reconciles, and one whose ledger can't be read any more.
+/// Tests hosts with firewalls of both twins. First both ledgers reconcile, then one firewall ends and its ledger can't
+/// be read.
 fn a_red_ledger_goes_back() -> anyhow::Result<()> {
     let mut place = Place::with(Plan {
         hosts: 2,

@@ -214,7 +214,7 @@ const ANSWERS: [&str; 7] = [
 /// Number of bytes of the endless reply that are sent to each client.
 const ENDLESS: usize = 64 << 20;
 
-/// Sends one reply to each client, in turn; the last one has a body without an end.
+/// Sends the next reply of ANSWERS to each client. After the last of them comes a reply without an end, then the first.
 fn serve_nonsense(listener: TcpListener) {
     for (number, stream) in listener.incoming().flatten().enumerate() {
         thread::spawn(move || {

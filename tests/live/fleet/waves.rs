@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Waves: a push that is killed between two of them, and hosts that wait for theirs.
+//! Waves of a push: the push is killed in its first wave, and the hosts of the next wave wait.
 
 use std::process::Stdio;
 
@@ -12,7 +12,7 @@ pub const ROWS: &[Row] = &[("a-killed-push-is-continued", a_killed_push_is_conti
 
 const HOSTS: usize = 4;
 
-/// Returns how often the agents have written their reports since their start, by host.
+/// Returns for each host the number of times that its agent has written its report.
 fn reports(place: &Place) -> anyhow::Result<Vec<u64>> {
     let get = ["get", "--prefix", "twinwall/hosts/", "-w", "json"];
     let (_, said) = place.etcdctl("out/operator.login", &get)?;
@@ -24,8 +24,8 @@ fn reports(place: &Place) -> anyhow::Result<Vec<u64>> {
         .collect())
 }
 
-/// Kills a push in its first wave, and continues it by another command. Agents read the store at their watch's events
-/// only, and those that a wave does not reach do nothing for it.
+/// Kills a push in its first wave, and continues it by another command. Agents read the store only after events of
+/// their watch. An agent outside the wave must do nothing.
 fn a_killed_push_is_continued() -> anyhow::Result<()> {
     let place = Place::with(Plan {
         hosts: HOSTS,

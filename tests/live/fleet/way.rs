@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Pushes of a policy to hosts, and back.
+//! Pushes of a policy to hosts, reverts and rollbacks.
 
 use anyhow::ensure;
 
@@ -117,7 +117,7 @@ fn keys_are_rotated() -> anyhow::Result<()> {
 }
 
 /// Holds packets in a queue during the first push, a second push, a push that is reverted, and a rollback. Checks that
-/// none is lost.
+/// no packet is lost.
 fn pushes_lose_no_packet_in_a_queue() -> anyhow::Result<()> {
     let place = Place::new(1)?;
     let held = Held::send(&place.hosts[0].namespace)?;

@@ -15,7 +15,7 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::{built, Twin};
 use testbed::wait::{pause_for, until, wait_within, PATIENCE};
 
-/// UDP ports: one that the policy accepts, one that it drops, and one without a rule.
+/// UDP ports: ACCEPTED is accepted by the policy, DROPPED is dropped, and OTHER has no rule.
 pub const ACCEPTED: u16 = 9001;
 pub const DROPPED: u16 = 9002;
 pub const OTHER: u16 = 9003;
@@ -139,7 +139,8 @@ impl Place {
         Place::under(Folder::new()?, twin, &wrapper, policy, arguments)
     }
 
-    /// Creates a place with a firewall under another program.
+    /// Creates a place whose firewall is executed by another program.
+    /// - wrapper: that program and its arguments.
     pub fn under(
         folder: Folder,
         twin: Twin,

@@ -85,8 +85,8 @@ impl Scene {
         })
     }
 
-    /// Returns true if a server outside receives a request with a name within a time.
-    /// - limit: for the server's read.
+    /// Returns true if a server outside receives the host's request for a name.
+    /// - limit: time limit of the server's read.
     fn reaches(&self, name: &str, limit: Duration) -> anyhow::Result<bool> {
         let address = VETH_IPV4.1;
         let listener = self
@@ -161,7 +161,7 @@ fn no_rule(twin: Twin) -> anyhow::Result<()> {
     Scene::new(twin, &[])?.check_cured()
 }
 
-/// A connection's directions go to different queues.
+/// Checks the cures for rules that send a connection's directions to different queues.
 fn two_queues(twin: Twin) -> anyhow::Result<()> {
     let rules = [
         "-A INPUT ! -i lo -j NFQUEUE --queue-num 0",

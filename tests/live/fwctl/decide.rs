@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! explain and diff: fwctl itself decides packets, by the library.
+//! `fwctl explain` and `fwctl diff`: fwctl itself decides packets, with the Rust twin's library.
 
 use std::process::{Command, Stdio};
 
@@ -23,7 +23,7 @@ pub const ROWS: &[Row] = &[
     ("diff-notes-limits", diff_limits),
 ];
 
-/// Opposite policy: drops the accepted port, accepts the dropped one.
+/// Policy with the opposite verdicts of POLICY: drops port ACCEPTED, and accepts port DROPPED.
 const TURNED: &str = "table inet filter {
 	chain output {
 		type filter hook output priority filter; policy accept;
@@ -104,7 +104,7 @@ fn explain(twin: Twin) -> anyhow::Result<()> {
     check_has(&said.stderr, "has changed since it was loaded")
 }
 
-/// Checks the reason of a rule that no mark of a packet with an unknown name matches.
+/// Checks the reason that `explain` prints for a rule that matches no possible mark of a packet with an unknown name.
 fn explain_marks(twin: Twin) -> anyhow::Result<()> {
     let kept = root().join("tests/corpus/crashes/explain-possible-marks");
     let output = Command::new(twin.binary())
@@ -202,7 +202,8 @@ const TELLING: &str = "table inet filter {
 }
 ";
 
-/// Checks that a recorded capture can be a regression test: explain and diff need no options, and find other verdicts.
+/// Checks that a recorded capture can be a regression test: explain and diff need no options. With another policy they
+/// report the verdicts that differ from the recorded ones.
 fn recorded(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, TELLING, &[])?;
     let file = place.folder.file("x.pcapng");

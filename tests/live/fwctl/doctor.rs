@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! doctor under conditions that the cases cause.
+//! `fwctl doctor` under conditions that the cases cause.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -192,7 +192,7 @@ fn nft_rules() -> anyhow::Result<()> {
         .map(drop)
 }
 
-/// CAP_NET_ADMIN in a user namespace does not allow receive buffers of any size.
+/// Checks doctor's warning in a user namespace, where CAP_NET_ADMIN does not allow receive buffers of any size.
 fn container() -> anyhow::Result<()> {
     let namespace = namespace()?;
     let inside = ["--user", "--map-root-user", "--net", "--"];
@@ -247,7 +247,7 @@ fn without_root() -> anyhow::Result<()> {
     check_has(&cure, "sudo setcap cap_net_admin,cap_net_raw+ep ")
 }
 
-/// nft fails, or does not end: doctor names it, and no cure makes a second rule for a queue.
+/// Checks that doctor reports an nft that fails or does not end, and that no cure then adds a rule for a queue.
 fn without_nft() -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     let path = std::env::var("PATH")?;
@@ -291,7 +291,7 @@ fn sound(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program's file is replaced while the firewall runs, as by a package.
+/// Checks doctor's warning after the program's file was replaced while the firewall runs, as by a package.
 fn newer_program(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::new()?;
     for program in ["fwctl", "rust-firewall", "c-firewall"] {
@@ -342,13 +342,14 @@ fn bypass(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a cure as a user who copies it.
+/// Runs a cure that begins with `sudo`, without the `sudo`, in a shell in the namespace.
 pub fn cured(namespace: &Namespace, cure: &str) -> anyhow::Result<()> {
     let command = cure.strip_prefix("sudo ").context(cure.to_owned())?;
     run(namespace, "sh", &["-c", command]).map(drop)
 }
 
-/// A rule for a queue after another queue's equal rule would never match.
+/// Checks that the cure for the second of two queues changes the first queue's rule: a second, equal rule would never
+/// match.
 fn two_queues() -> anyhow::Result<()> {
     let namespace = namespace()?;
     let queues = ["--queue", "0:1"];
@@ -373,8 +374,8 @@ fn two_queues() -> anyhow::Result<()> {
         .map(drop)
 }
 
-/// Established connections are accepted before a rule by name, and false source addresses are accepted: the start and
-/// doctor warn.
+/// Checks that the start and doctor warn if established connections are accepted before a rule by name, and if packets
+/// with false source addresses are accepted.
 fn no_bar(twin: Twin) -> anyhow::Result<()> {
     let (host, outside) = (namespace()?, namespace()?);
     Namespace::veth_pair(&host, &outside)?;
@@ -427,7 +428,7 @@ fn failed_reload(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A firewall without CAP_NET_RAW at its start can't load a policy that rejects.
+/// Checks that doctor reports a firewall that had no CAP_NET_RAW at its start: it can't load a policy that rejects.
 fn no_raw_sockets(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
@@ -447,7 +448,8 @@ fn no_raw_sockets(twin: Twin) -> anyhow::Result<()> {
     check_has(&found.cure("warning", said)?, "sudo fwctl upgrade ")
 }
 
-/// Stops a firewall whose queue holds one packet.
+/// Checks doctor's warning after packets were lost at a full queue: the queue holds one packet, and the firewall is
+/// stopped meanwhile.
 fn lost(twin: Twin) -> anyhow::Result<()> {
     let options = ["--queue-length", "1", "--deadline", "0"];
     let place = Place::with(twin, POLICY, &options)?;

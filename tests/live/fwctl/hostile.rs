@@ -41,7 +41,7 @@ fn spoil(value: &Value) -> Value {
     }
 }
 
-/// Returns an answer to every command; the same object is also an event.
+/// Returns a JSON object that is a valid answer to every command, and also a valid event.
 fn everything() -> Value {
     let mut all = standin::status("/usr/sbin/c-firewall", &["--queue", "0"]);
     let more = json!({

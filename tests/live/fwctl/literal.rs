@@ -29,7 +29,7 @@ const METRICS_PORT: u16 = 9630;
 /// User without rights.
 const OTHER_USER: &str = "12345";
 const PROGRAMS: [&str; 4] = ["fwctl", "rust-firewall", "c-firewall", "twinwall-exporter"];
-/// Sends all outgoing packets to the firewall.
+/// iptables rule that sends all outgoing packets to the firewall.
 const QUEUED: &str = "-A OUTPUT -j NFQUEUE --queue-num 0";
 
 /// Finding that is caused and cured.
@@ -245,7 +245,7 @@ impl Scene {
         })
     }
 
-    /// Returns a command on the host with these programs in PATH.
+    /// Returns a command on the host, with the case's copies of PROGRAMS in PATH.
     fn command(&self, program: &str) -> Command {
         let mut command = self.host.command(program);
         let path = std::env::var("PATH").unwrap_or_default();
@@ -310,13 +310,13 @@ impl Scene {
         Ok(receiver.recv(&mut [0]).is_ok())
     }
 
-    /// Checks which ports a datagram reaches, of the one that the policy accepts and the one that it drops.
+    /// Checks whether datagrams reach port ACCEPTED and port DROPPED.
     fn check_reached(&self, accepted: bool, dropped: bool) -> anyhow::Result<()> {
         self.check_port(ACCEPTED, accepted)?;
         self.check_port(DROPPED, dropped)
     }
 
-    /// Checks whether a datagram reaches a port of the neighbour. A datagram that must arrive is waited for.
+    /// Checks whether a datagram reaches a port of the neighbour. If it must arrive, tries until a datagram arrives.
     fn check_port(&self, port: u16, is_reached: bool) -> anyhow::Result<()> {
         if is_reached {
             return until(&format!("port {port} is reached"), PATIENCE, || {
@@ -327,7 +327,7 @@ impl Scene {
         Ok(())
     }
 
-    /// Returns true if a neighbour's datagram with the address of another network reaches the host.
+    /// Returns true if a neighbour's datagram with a source address of another network reaches the host.
     fn takes_false_source(&self) -> anyhow::Result<bool> {
         let to = SocketAddr::new(VETH_IPV4.0, OTHER);
         let receiver = self.host.enter(|| UdpSocket::bind(to))?;
@@ -447,7 +447,7 @@ fn replace_program(scene: &mut Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A reload fails; then the policy is mended.
+/// Reloads an invalid policy, which fails. Then writes a policy with the opposite verdicts.
 fn fail_to_reload(scene: &mut Scene) -> anyhow::Result<()> {
     scene.folder.write("p.nft", "monster\n")?;
     let said = scene.shell("fwctl reload")?;
@@ -496,7 +496,7 @@ fn without_setcap(scene: &mut Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The user starts the firewall, with a policy that rejects.
+/// Starts the firewall as a user without rights, with a policy that rejects.
 fn user_starts_it(scene: &mut Scene) -> anyhow::Result<()> {
     let rejecting = POLICY.replace("9002 counter drop", "9002 counter reject");
     let policy = scene.folder.write("reject.nft", rejecting)?;

@@ -189,7 +189,7 @@ fn tail(twin: Twin) -> anyhow::Result<()> {
     )
 }
 
-/// Checks a handshake in `tail`. Both ends are on this host, so each packet is seen once, as it leaves.
+/// Checks `tail`'s output for a TCP handshake. Both ends are on this host, so each packet is seen once, as it leaves.
 fn handshake(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let listener = place

@@ -25,8 +25,8 @@ const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 pub struct StandIn(Child);
 
 impl StandIn {
-    /// Starts a copy of this program as stand-in, by NOBODY. If a program inherited the stand-in's environment, its
-    /// dynamic linker would write files in `home`.
+    /// Starts a copy of this program as stand-in, as the user NOBODY. If a program inherited the stand-in's
+    /// environment, its dynamic linker would write files in `home`.
     /// - player: path of the copy.
     /// - home: folder of the stand-in's user.
     /// - capabilities: in setpriv's syntax; empty = none.
@@ -65,7 +65,7 @@ impl Drop for StandIn {
     }
 }
 
-/// Returns the status of a firewall without a policy, which names this program and these arguments.
+/// Returns a `status` reply of a firewall without a policy. It contains this program and these arguments.
 pub fn status(program: &str, arguments: &[&str]) -> Value {
     json!({
         "ok": true, "program": "c-firewall", "version": "0.1.0", "uid": NOBODY, "executable": program,

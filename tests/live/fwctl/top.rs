@@ -255,7 +255,8 @@ fn ended_by_a_signal(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// Checks that top ends with its terminal. No signal reports the hangup, since it is not the controlling terminal.
+/// Checks that top ends when its terminal is closed. No signal reports that, since it is not top's controlling
+/// terminal.
 fn ends_with_its_terminal(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let size = Winsize {

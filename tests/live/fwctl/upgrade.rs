@@ -55,7 +55,8 @@ fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
     Ok(stray)
 }
 
-/// Returns the path of a twin's copy in a folder where only root can change files, unlike perhaps the build folder.
+/// Copies a twin's program to the case's folder, unless it is there; only root can change files there, unlike perhaps
+/// in the build folder. Returns the copy's path.
 fn installed(folder: &Folder, twin: Twin) -> anyhow::Result<String> {
     let path = folder.file(twin.program());
     if !Path::new(&path).exists() {
@@ -367,7 +368,7 @@ fn given_arguments(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Tests a stand-in for a firewall, run by another user, without and with the firewall's capability. fwctl does not run
-/// the program that the stand-in names, and a program that it does run has no more rights than the stand-in.
+/// the program that the stand-in names. A program that fwctl does run has no more rights than the stand-in.
 fn stand_in(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     let home = folder.file("home");

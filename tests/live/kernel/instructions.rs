@@ -40,7 +40,7 @@ fn kernel() -> anyhow::Result<String> {
     Ok(name.unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Builds the programs and counts the exchanges of kernel/instructions.toml, all in one machine.
+/// Builds the programs, and counts the instructions for each exchange of kernel/instructions.toml, all in one machine.
 fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
     let lines: Vec<&str> = kept.exchanges.keys().map(String::as_str).collect();
     let programs = lines.iter().filter_map(|line| line.split_once(' '));

@@ -29,8 +29,9 @@ const MIB: usize = 1 << 20;
 /// Growth of the exporter's peak memory that is allowed, in MiB.
 const GROWTH_MIB: f64 = 16.0;
 const ROUND: u64 = 100;
-/// Maximum number of the exporter's connections, and maximum duration of a connection.
+/// Maximum number of the exporter's connections.
 const CONNECTIONS: u64 = 16;
+/// Maximum duration of a connection of the exporter.
 const CONNECTION: Duration = Duration::from_secs(10);
 
 /// Runs `abuse` while packets are exchanged through the firewall, one at a time. Checks that no packet is lost and that

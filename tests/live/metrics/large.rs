@@ -71,7 +71,8 @@ fn rest(mut stream: TcpStream) -> anyhow::Result<Vec<u8>> {
 /// time for which a reply is shared.
 const TRIES: usize = 5;
 
-/// Returns true if two simultaneous clients get the same bytes: the bytes contain the number of requests.
+/// Returns true if two simultaneous clients get the same bytes, and so a shared reply: a separate reply would have
+/// another number of requests.
 fn is_shared(place: &Place) -> anyhow::Result<bool> {
     let (one, other) = (asker(place)?, asker(place)?);
     let one = thread::spawn(|| rest(one));

@@ -182,8 +182,9 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
 
 /// Port of a server that sends first, and to which its clients send nothing, like that of an FTP download.
 const DOWNLOAD: u16 = 2121;
-/// Length of a download, and number of its bytes that pass by default on a connection without a name.
+/// Length of a download in bytes.
 const DOWNLOAD_BYTES: usize = 1_000_000;
+/// Number of bytes that pass by default on a connection without a name.
 const UNDECIDED_BYTES: usize = 32_768;
 
 /// Downloads from the server. Returns the number of received bytes.
@@ -241,7 +242,7 @@ fn silent(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Number of client addresses; a hash of them selects the queue.
+/// Number of client addresses; a hash of a packet's addresses selects the queue.
 const ADDRESSES: u8 = 48;
 
 /// Checks that both directions of a connection use one queue: otherwise the server's answers would not confirm the

@@ -257,7 +257,7 @@ pub struct QuicClient {
 }
 
 impl QuicClient {
-    /// Connects from a port; 0 = any port. Returns None if the handshake does not complete within a time.
+    /// Connects from a port; 0 = any port. Returns None if the handshake does not complete within `patience`.
     pub fn new(
         net: &Net,
         port: u16,

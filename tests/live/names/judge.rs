@@ -163,7 +163,7 @@ fn exemptions(capture: &str) -> anyhow::Result<BTreeSet<String>> {
 /// Compares the twins with tshark, connection by connection. Fails if a difference has no exemption, or an exemption no
 /// difference. Returns the number of connections in which tshark reads a name, and the names.
 /// - capture: name of the capture in EXEMPTIONS.
-/// - what: returns WHAT in EXEMPTIONS for one of tshark's connections.
+/// - what: function that returns the text WHAT in EXEMPTIONS for a connection in tshark's notation, e.g. `TCP 0`.
 fn judge(
     capture: &str,
     file: &Path,

@@ -38,16 +38,17 @@ pub const POLICY: &str = "table inet filter {\n\
     \t\ttcp dport 80 ip daddr @cdn accept\n\t}\n}\n";
 
 pub const METRICS: &str = "127.0.0.1:9630";
-/// A UDP service of the client's host, and a host in the server's network that sends from port 53.
+/// Address of a UDP service on the client's host.
 const SERVICE: &str = "10.9.1.1:4000";
+/// Address of a host in the server's network that sends from port 53.
 const STRANGER: &str = "10.9.3.53";
-/// Flows of a host with port 53: many times as many as the firewall has room for.
+/// Number of flows that the stranger opens from port 53: many times as many as the firewall has room for.
 const FLOWS: u16 = 40_000;
-/// Flows that are sent without a pause: fewer packets than wait in a queue.
+/// Number of flows that are opened without a pause: fewer packets than wait in a queue.
 const FLOWS_AT_ONCE: u16 = 500;
-/// Last address byte of hosts in the server's network at which nginx answers: hosts with names, and a host without a
-/// name.
+/// Last address byte of hosts in the server's network that have names, and at which nginx answers.
 pub const HOSTS: std::ops::Range<u8> = 10..18;
+/// Last address byte of a host like HOSTS, but without a name.
 pub const NAMELESS: u8 = 18;
 
 pub fn address(host: u8) -> String {
@@ -59,7 +60,7 @@ pub fn name(host: u8) -> String {
     format!("h{host}.cdn.example")
 }
 
-/// Returns the network, in which the server also has these hosts' addresses, and a running dnsmasq.
+/// Returns the network, in which the server also has the addresses of HOSTS and NAMELESS, and a running dnsmasq.
 /// - seconds: TTL of its answers.
 pub fn network(seconds: &str) -> anyhow::Result<(Net, Resolver)> {
     let net = Net::new(Sees::Both)?;
@@ -109,7 +110,7 @@ pub fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Returns the number of DNS answers with a result, in queues 0 and 1 together.
+/// Returns the number of DNS answers with a result (label of the metric), in queues 0 and 1 together.
 pub fn answers(net: &Net, result: &str) -> anyhow::Result<u64> {
     let queues = ["0", "1"].map(|queue| {
         let labels = format!("{{queue=\"{queue}\",result=\"{result}\"}}");
@@ -253,7 +254,8 @@ pub fn bind_stranger(net: &Net) -> anyhow::Result<UdpSocket> {
     bind(&net.server, &format!("{STRANGER}:53"))
 }
 
-/// A service repeats the bytes of a stranger with port 53, which are a query; the stranger answers it.
+/// Makes a service send a query back to a stranger's port 53, and the stranger answer it. Checks that nothing is
+/// learned.
 pub fn reflect(net: &Net, stranger: &UdpSocket) -> anyhow::Result<()> {
     let service = bind(&net.client, SERVICE)?;
     let (query, answer) = messages(1);
@@ -271,7 +273,8 @@ pub fn reflect(net: &Net, stranger: &UdpSocket) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a firewall with the policy, and checks that it learned nothing.
+/// Runs a firewall with the policy during an attack, and checks that it learned nothing.
+/// - attack: attacks with the stranger's socket.
 fn learn_nothing(
     net: &Net,
     twin: Twin,
@@ -300,7 +303,7 @@ fn reflected(twin: Twin) -> anyhow::Result<()> {
     learn_nothing(&net, twin, &|stranger| reflect(&net, stranger))
 }
 
-/// The stranger opens flows to other ports first.
+/// Checks that nothing is learned from a reflected query if the stranger has first opened FLOWS flows to other ports.
 fn flooded(twin: Twin) -> anyhow::Result<()> {
     let net = network_with_stranger()?;
     let other = bind(&net.client, "10.9.1.1:4001")?;

@@ -279,7 +279,7 @@ pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
 }
 
 /// Runs clients with a firewall of each backend, one after another.
-/// - clients: must end the firewall.
+/// - clients: runs the clients; must end the firewall.
 fn behind_each_backend(
     net: &Net,
     twin: Twin,

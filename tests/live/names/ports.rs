@@ -51,7 +51,7 @@ table inet filter {
 /// Ports of a host: those of services, and some that the kernel assigns.
 const PORTS: [u16; 8] = [22, 53, 80, 123, 443, 5353, 8080, 40_000];
 
-/// Client and host, whose firewall decides the host's incoming packets or the client's outgoing packets.
+/// Client and host. The firewall runs on one of them, for the host's incoming or the client's outgoing packets.
 struct Pair {
     client: Namespace,
     host: Namespace,
@@ -82,7 +82,7 @@ fn queue(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests web-server: visitors reach TCP ports 80 and 443 and UDP port 443 only.
+/// Tests the policy web-server: visitors reach TCP ports 80 and 443 and UDP port 443 only.
 fn web_server(twin: Twin) -> anyhow::Result<()> {
     let pair = Pair::new()?;
     queue(&pair.host, "-A INPUT -j NFQUEUE")?;
@@ -96,7 +96,7 @@ fn web_server(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// Tests workstation with one service: no other port is reached from outside.
+/// Tests the policy workstation with one service: no other port is reached from outside.
 fn workstation(twin: Twin) -> anyhow::Result<()> {
     let pair = Pair::new()?;
     load(&pair.host, "conntrack-host")?;
@@ -115,7 +115,8 @@ fn workstation(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// Tests ssh-guard: ten connections to port 22 at once, then one in ten seconds. Other ports are not limited.
+/// Tests the policy ssh-guard: ten connections to port 22 at once, then one in ten seconds. Other ports are not
+/// limited.
 fn ssh_guard(twin: Twin) -> anyhow::Result<()> {
     const AT_ONCE: u64 = 10;
     const SECONDS_EACH: u64 = 10;
@@ -144,7 +145,7 @@ fn ssh_guard(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// Tests isolate-uid for this user: its programs reach a name server at port 53 only.
+/// Tests the policy isolate-uid for this process's user: its programs reach a name server at port 53 only.
 fn isolate_uid(twin: Twin) -> anyhow::Result<()> {
     let pair = Pair::new()?;
     queue(&pair.client, "-A OUTPUT -j NFQUEUE")?;

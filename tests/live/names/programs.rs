@@ -19,8 +19,9 @@ use testbed::wait::{wait_within, PATIENCE};
 use super::ends::Heard;
 use crate::evasion::net::Net;
 
-/// Names of the TLS programs: Go's crypto/tls, and rustls with aws-lc-rs.
+/// Name of the TLS program with Go's crypto/tls.
 pub const GO: &str = "go-tls";
+/// Name of the TLS program with rustls and aws-lc-rs.
 pub const AWS_LC: &str = "rustls-aws-lc";
 /// Name of the QUIC program, which supports versions 1 and 2.
 pub const AIOQUIC: &str = "aioquic";
@@ -219,9 +220,10 @@ fn key_hash(net: &Net) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?.trim().to_owned())
 }
 
-/// Starts a browser with a page of pictures. It fetches all of them from the server, whatever the host names.
-/// - pictures: their URLs.
-/// - over_quic: host names and ports for which it uses QUIC.
+/// Starts a browser with a page of pictures. The browser fetches all of them from the server, whatever their host
+/// names.
+/// - pictures: URLs of the pictures.
+/// - over_quic: host names and ports for which the browser uses QUIC.
 pub fn browse(
     net: &Net,
     browser: &str,

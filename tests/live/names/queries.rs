@@ -42,7 +42,7 @@ impl Asker {
         Ok(Asker(stream))
     }
 
-    /// Sends bytes, split at an offset if that is not 0.
+    /// Sends bytes in two parts, split at an offset; 0 = in one part.
     fn say(&mut self, bytes: &[u8], at: usize) -> anyhow::Result<()> {
         let (first, second) = bytes.split_at(at);
         self.0.write_all(first)?;

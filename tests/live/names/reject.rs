@@ -83,7 +83,7 @@ impl Ends {
         Ok(())
     }
 
-    /// Fails unless both ends are reset, and the server has not received the withheld bytes.
+    /// Fails unless both ends are reset, and neither has received the withheld bytes.
     fn are_reset(mut self, withheld: &[u8]) -> anyhow::Result<()> {
         is_reset(&mut self.client, withheld).context("client")?;
         is_reset(&mut self.server, withheld).context("server")

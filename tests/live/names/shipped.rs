@@ -285,7 +285,7 @@ impl Scene<'_> {
     }
 }
 
-/// Returns a shipped policy with changed values, which its comment tells the operator to change: folder and file.
+/// Copies a shipped policy and changes values that its comment tells the operator to change. Returns folder and file.
 /// - changed: old and new text of each value.
 pub fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, String)> {
     let folder = Folder::shared()?;
@@ -302,7 +302,7 @@ pub fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, 
     Ok((folder, file))
 }
 
-/// Tests egress-names, a policy for the client's own firewall, with a name that is not on its list.
+/// Tests the policy egress-names, for the client's own firewall, with a name that is not on its list.
 fn egress_names(twin: Twin) -> anyhow::Result<()> {
     const DENIED: &str = "denied.example";
     let allowed = (Kind::Tls, "api.example.com", 443);
@@ -341,7 +341,7 @@ fn forwarded(net: &Net) -> Scene<'_> {
 
 const FORWARDED: (Kind, &str, u16) = (Kind::Tls, "allowed.example", 8443);
 
-/// Tests family-filter with a name that is on its list. Without a firewall all messages must arrive.
+/// Tests the policy family-filter with a name that is on its list. Without a firewall all messages must arrive.
 fn family_filter(twin: Twin) -> anyhow::Result<()> {
     const DENIED: &str = "www.casino.example";
     let net = Net::new(Sees::Both)?;
@@ -368,7 +368,7 @@ fn family_filter(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// Tests dns-guard: queries to resolvers other than the policy's, and for names outside the public DNS.
+/// Tests the policy dns-guard: queries to resolvers other than the policy's, and for names outside the public DNS.
 fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let scene = forwarded(&net);

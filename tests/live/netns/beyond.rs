@@ -34,8 +34,8 @@ const DESTINATION: u8 = libc::IPPROTO_DSTOPTS as u8;
 /// length.
 const EXPERIMENT: u8 = 0x1e;
 const HEADER_BYTES: usize = 8;
-/// Lengths of a header with destination options, in bytes. After the longer one, the ports are beyond the 128 copied
-/// bytes.
+/// Lengths of a header with destination options, in bytes. After a header of FAR bytes, the ports are beyond the 128
+/// copied bytes.
 const NEAR: usize = 80;
 const FAR: usize = 88;
 
@@ -115,8 +115,8 @@ fn input_queued() -> anyhow::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Sends two datagrams: the ports of the first are within the copied bytes, the ports of the second are beyond them.
-/// Checks that the first never arrives, and that the second arrives only if `arrives` is true.
+/// Sends two datagrams of each protocol: the ports of the first are within the copied bytes, the ports of the second
+/// are beyond them. Checks that the first never arrives, and that the second arrives only if `arrives` is true.
 /// - fail: value of --fail.
 fn ports(subject: &Subject, fail: &str, arrives: bool) -> anyhow::Result<()> {
     let namespace = input_queued()?;

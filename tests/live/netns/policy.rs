@@ -310,7 +310,7 @@ fn attribute_is_seen(
     policy.check_counter(&stats, 4, 1)
 }
 
-/// Checks that meta skuid is the user that owns the socket, and that a packet without a local socket has no user.
+/// Checks that meta skuid and meta skgid are the user and the group that own the socket of a packet.
 fn socket_owner(subject: &Subject) -> anyhow::Result<()> {
     const UID: &str = "12345";
     let namespace = namespace()?;

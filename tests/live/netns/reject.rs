@@ -79,7 +79,8 @@ impl Way {
         }
     }
 
-    /// Stores a checksum over pseudo header and payload in the payload.
+    /// Stores a checksum in the payload: over pseudo header and payload, for ICMPv4 over the payload only. Returns the
+    /// payload.
     /// - at: offset of the checksum field.
     fn checked(&self, protocol: u8, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
         let length = (payload.len() as u16).to_be_bytes();

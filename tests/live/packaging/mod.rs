@@ -33,7 +33,7 @@ pub fn cases() -> Vec<Case> {
 }
 
 /// Checks properties of the linked programs: no code at a fixed address, no writable function tables at run time, no
-/// executable stack. Checks also that the C program has checked return addresses and buffer lengths.
+/// executable stack. The C program must also check return addresses and buffer lengths at run time.
 fn hardened() -> anyhow::Result<()> {
     for twin in TWINS {
         let program = twin.binary();
@@ -401,8 +401,8 @@ fn setting<'a>(unit: &'a str, name: &str) -> anyhow::Result<&'a str> {
     }
 }
 
-/// Checks the settings of the two units for conflicts, separate folders, and restarts. Their effects are tested in the
-/// virtual machine.
+/// Checks settings in the twins' units: they conflict with each other, have separate folders, and restart. Their
+/// effects are tested in the virtual machine.
 fn settings() -> anyhow::Result<()> {
     let (build, into) = (build()?, Folder::new()?);
     installed(&build, &into)?;
@@ -465,7 +465,7 @@ fn user() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs dpkg with a folder in place of a machine. Its package list there is separate and has no libraries, so it must
+/// Runs dpkg with a folder in place of the root of a machine. The folder's package list has no libraries, so dpkg must
 /// ignore dependencies.
 fn dpkg<A: AsRef<OsStr>>(
     into: &Folder,

@@ -224,8 +224,8 @@ fn receive_buffer_falls_back(twin: Twin, backend: &'static str) -> anyhow::Resul
     Ok(())
 }
 
-/// Checks a call that fails while the firewall runs: it prints the ledger and an error line that names the call, and
-/// ends with exit code 1.
+/// Checks a call that fails while the firewall runs: the firewall prints the ledger and an error line that names the
+/// call, and ends with exit code 1.
 fn a_call_fails_while_running(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let wrapper = [

@@ -213,7 +213,7 @@ fn interval(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that the text contains losses, and that known losses are not reported as a difference.
+/// Checks that the ledger as text contains losses, and that known losses are not reported as a difference.
 fn after_overload(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let arguments = ["--queue-length", "10", SMALL[0], SMALL[1]];

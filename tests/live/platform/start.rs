@@ -227,7 +227,7 @@ fn pin_binds_each_worker(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Starts and stops a firewall with 256 queues. Does this several times, because workers that end one after another
-/// change the kernel's list of queues while others still read it.
+/// change the kernel's list of queues while other workers still read it.
 fn many_queues(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--queue", "1000:1255", "--receive-buffer", "65536"];
     for _ in 0..5 {

@@ -30,7 +30,7 @@ pub fn cases() -> Vec<Case> {
     of_both("calls", &[("are-those-declared", are_those_declared)])
 }
 
-/// Declared calls that a run may omit, each with its occasion.
+/// Declared calls that a run may omit, each with the occasion on which a firewall makes it.
 const SELDOM: &[(&str, &str)] = &[
     ("brk", "the C library grows its first heap"),
     ("clock_gettime", "a machine without a clock in its vDSO"),
@@ -76,7 +76,7 @@ struct Made {
 
 /// Parses a trace with lines `PID name(arguments…`. A process's filter is in place after its last seccomp(2).
 /// - guards: pids of the guards.
-/// - made: in/out: calls with a filter.
+/// - made: in/out: calls that were made with a filter.
 fn read_trace(trace: &Trace, guards: &[u32], made: &mut Made) -> anyhow::Result<()> {
     let text = fs::read_to_string(trace.path())?;
     let calls: Vec<(u32, &str)> = text.lines().filter_map(call_of).collect();
@@ -213,7 +213,7 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
 
 /// Starts a firewall and makes it do everything. A second firewall takes over, does the same, and is then stopped; or,
 /// if `crash` is true, killed, so that its guard continues alone.
-/// - made: in/out: calls of both.
+/// - made: in/out: calls of both firewalls.
 fn run(
     stage: &Stage,
     twin: Twin,

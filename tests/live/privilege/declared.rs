@@ -10,8 +10,9 @@ use testbed::twin::{root, Twin};
 use twinwall_tests::case::Case;
 use twinwall_tests::sources;
 
-/// Prefixes of the lines that declare a firewall's calls, and those of its guard.
+/// Prefix of the lines that declare a firewall's calls.
 pub const FIREWALL: &str = "// seccomp: ";
+/// Prefix of the lines that declare the calls of a firewall's guard.
 pub const GUARD: &str = "// seccomp-guard: ";
 
 pub fn cases() -> Vec<Case> {

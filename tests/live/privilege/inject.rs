@@ -16,8 +16,8 @@ const INSTRUCTION_BYTES: u64 = 2;
 /// Signal of a stop at the entry or exit of a call (PTRACE_O_TRACESYSGOOD).
 const CALL_STOP: i32 = libc::SIGTRAP | 0x80;
 
-/// Results of interrupted calls: the kernel's internal ones (ERESTARTSYS to ERESTART_RESTARTBLOCK of linux/errno.h),
-/// and EINTR of calls that are not restarted.
+/// Results of interrupted calls, as positive error numbers: the kernel's internal ones (ERESTARTSYS to
+/// ERESTART_RESTARTBLOCK of linux/errno.h), and EINTR of calls that are not restarted.
 const INTERRUPTED: [i64; 6] = [512, 513, 514, 515, 516, libc::EINTR as i64];
 
 /// Result of an injected call.
@@ -69,7 +69,7 @@ fn registers(pid: i32) -> anyhow::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
-/// Thread that is stopped, and continues on drop. It must be dropped by the thread that created it.
+/// Thread that is stopped, and continues on drop. The tracing thread that created a `Held` must also drop it.
 pub struct Held(u32);
 
 impl Held {

@@ -112,7 +112,7 @@ fn a_life(twin: Twin) -> anyhow::Result<()> {
     listener.expect("STOPPING=1")
 }
 
-/// Checks that no message arrives for longer than the watchdog's time.
+/// Checks that no message arrives during a time that is longer than the watchdog's.
 fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
     listener.socket.set_nonblocking(true)?;
     while listener.hear().is_ok() {}

@@ -70,6 +70,7 @@ fn there_is_none(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Checks --user with numbers: they need not belong to an account, and a user's number alone also selects its group.
+/// Invalid values are refused.
 fn by_number(twin: Twin) -> anyhow::Result<()> {
     for (user, uid, gid) in [
         ("1", "1", "1"),
@@ -107,7 +108,7 @@ fn with_users(folder: &Folder, users: &str) -> anyhow::Result<[String; 5]> {
 
 const ROOT: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/sh\n";
 
-/// Checks that the default user is twinwall.
+/// Checks that the default user is twinwall, and the error if there is no such user.
 fn the_default(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let wrapper = with_users(&folder, ROOT)?;
@@ -159,7 +160,7 @@ fn cannot_read_the_policy(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the path of a copy of a program, whose file has capabilities.
+/// Copies a program, and adds capabilities to the copy's file. Returns the copy's path.
 fn with_capabilities(
     folder: &Folder,
     program: PathBuf,

@@ -19,9 +19,9 @@ pub const ROWS: &[Row] = &[
     ("drain-ends-in-a-flood", flood),
 ];
 
-/// Starts a firewall and drains it during traffic. Returns how long that took.
+/// Starts a firewall and drains it during traffic. Returns the time from the request to the firewall's end.
 /// - seconds: time limit of the drain.
-/// - floods: true if packets arrive until the end.
+/// - floods: true if packets arrive until the end; otherwise the traffic ends before the request.
 fn drained(twin: Twin, seconds: u32, floods: bool) -> anyhow::Result<Duration> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new("")?;

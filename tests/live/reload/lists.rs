@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Warnings about a policy that does less than it seems, at the start and at each reload: lists of which many lines are
-//! left out, and names behind an accept of established connections. tests/corpus/policy holds those of `check`.
+//! left out, and names behind an accept of established connections. tests/corpus/policy has the warnings of `check`.
 
 use anyhow::ensure;
 use testbed::control::Client;
@@ -25,7 +25,7 @@ const POLICY: &str = "table inet t {
 ";
 const STATUS: &str = r#"{"command":"status"}"#;
 
-/// Returns a list of good lines and, from line 2 on, bad ones.
+/// Returns a list with a good line first, then the bad lines, then the other good lines.
 fn list(good: usize, bad: usize) -> String {
     let good: Vec<String> = (0..good).map(|n| format!("name-{n}.example\n")).collect();
     let (first, rest) = good.split_at(1.min(good.len()));

@@ -93,7 +93,7 @@ fn counters(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Payload in bytes with which a datagram has 100 bytes, with its headers.
+/// Length in bytes of a payload with which a datagram has 100 bytes, headers included.
 const PAYLOAD: usize = 72;
 
 fn quota(twin: Twin) -> anyhow::Result<()> {

@@ -22,7 +22,7 @@ pub const ROWS: &[Row] = &[("a-policy-whole-and-split", agree)];
 
 /// Number of policies of a run; the environment's TWINWALL_SPLITS overrides it.
 const POLICIES: u64 = 8;
-/// Every EVERY-th of the honest ways to send an opening is used.
+/// Step between the used ways to send an opening: every EVERY-th of the honest ways is used.
 const EVERY: usize = 7;
 
 const HOSTS: [&str; 3] = ["one.example", "two.one.example", "three.example"];
@@ -67,7 +67,7 @@ const VERDICTS: [&str; 6] = [
     "counter",
 ];
 
-/// Returns a rule with a counter after its matches.
+/// Returns a random rule with a counter after its matches.
 fn rule(random: &mut Random, verdicts: &[&str]) -> String {
     let (first, last) = (random.pick(&MATCHES), random.pick(&MATCHES));
     let name = if random.percent(70) {

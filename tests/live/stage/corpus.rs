@@ -17,8 +17,8 @@ use twinwall_judge::random::Random;
 
 /// Folders with the policies to split.
 const FOLDERS: [&str; 2] = ["tests/corpus/policy", "rules/policy"];
-/// Policy of a router, with what the other policies lack: a flowtable, packets that are not tracked, NAT, maps, meters,
-/// named counters.
+/// Policy of a router, with features that the other policies lack: a flowtable, packets that are not tracked, NAT,
+/// maps, meters, named counters.
 const ROUTER: &str = r#"
 define lan = "lo"
 table inet router {
@@ -127,7 +127,7 @@ fn refusal_of_nft(place: &Namespace, folder: &Path, text: &[u8]) -> anyhow::Resu
     Ok((!done.status.success()).then_some(said))
 }
 
-/// Counts of all policies with names: split, refused by reason, and wrong ones.
+/// Results for all policies with names: number of splits, number of refusals by reason, and texts of failures.
 #[derive(Default)]
 struct Found {
     split: usize,

@@ -57,7 +57,7 @@ impl Ends {
         Ok(self.server.read(&mut [0; 4096]).is_ok())
     }
 
-    /// Sends a byte of the server to the client.
+    /// Sends a byte from the server to the client.
     pub fn answers(&mut self) -> anyhow::Result<()> {
         self.server.write_all(b"x")?;
         self.client.read_exact(&mut [0])?;

@@ -26,8 +26,9 @@ pub const ROWS: &[Row] = &[
     ("unknown-open", unknown),
 ];
 
-/// Ports with a rule of names, and without one.
+/// Port with a rule of names.
 const ASKED: u16 = 8443;
+/// Port without a rule of names.
 const FREE: u16 = 8444;
 const POLICY: &str = r#"
 table inet filter {
@@ -38,8 +39,9 @@ table inet filter {
 }
 "#;
 
-/// Number of datagrams, and of those that wait in the queue.
+/// Number of datagrams that are sent at once.
 const COUNT: usize = 40;
+/// Length of the queue in packets, for Failure::Full.
 const QUEUE: usize = 16;
 /// Time in which no datagram arrives: longer than the guard's deadline.
 const ABSENT: Duration = Duration::from_millis(1_500);
@@ -55,7 +57,7 @@ enum Failure {
     Full,
 }
 
-/// Options, and the number of COUNT datagrams that arrive.
+/// Options, and the number of datagrams (of COUNT) that must arrive with them.
 struct Expected {
     bypass: bool,
     undecided: Undecided,
@@ -128,7 +130,8 @@ impl Datagrams {
         Ok(self.server.recv(&mut [0; 16]).is_ok())
     }
 
-    /// Sends datagrams. Returns how many arrive; waits for `wanted` and then until none arrives.
+    /// Sends COUNT datagrams. Returns the number that arrives: waits for `wanted` datagrams, and then until no more
+    /// arrive.
     fn pass(&self, wanted: usize) -> anyhow::Result<usize> {
         for _ in 0..COUNT {
             self.client.send(b"datagram")?;
@@ -156,7 +159,8 @@ fn check(twin: Twin, failure: Failure, all: &[Expected]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks one row: datagrams with a rule of names, connections that are settled, and packets without such a rule.
+/// Checks one combination of options: datagrams with a rule of names, settled connections, and packets without such a
+/// rule.
 fn check_one(twin: Twin, failure: Failure, one: &Expected) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let options = Options {
@@ -226,7 +230,7 @@ fn check_one(twin: Twin, failure: Failure, one: &Expected) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Checks --undecided: packets before the name.
+/// Checks the stage's option `undecided`: packets pass or are dropped as long as the name is not complete.
 fn undecided(twin: Twin) -> anyhow::Result<()> {
     for undecided in [Undecided::Accept, Undecided::Drop] {
         let net = Net::new(Sees::Both)?;

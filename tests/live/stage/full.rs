@@ -65,8 +65,8 @@ fn counted(net: &Net, name: &str) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Sends datagrams to closed ports until all is done. Each begins a connection that conntrack may evict for a new one,
-/// and for which it evicts another one.
+/// Sends datagrams to closed ports until `is_done`. Each datagram begins a connection; conntrack evicts an older
+/// connection for it, and may evict it for a newer one.
 fn fill(net: &Net, is_done: &AtomicBool) -> anyhow::Result<()> {
     let socket = net.client.enter(|| UdpSocket::bind(("0.0.0.0", 0)))?;
     let mut ports = CLOSED_PORTS.cycle();
@@ -88,7 +88,7 @@ fn is_answered(mut stream: TcpStream, name: &str, patience: Duration) -> anyhow:
     Ok(stream.read_exact(&mut read).is_ok() && read == answer)
 }
 
-/// Checks that real clients reach an allowed name, since their kernel sends lost packets again, and no denied one.
+/// Checks that real clients reach an allowed name, since their kernel sends lost packets again, and no denied name.
 fn real_ends(net: &Net) -> anyhow::Result<()> {
     for _ in 0..CLIENTS {
         until("an allowed name passes", PATIENCE, || {
@@ -125,8 +125,8 @@ fn evicted(twin: Twin) -> anyhow::Result<()> {
     stage.end()
 }
 
-/// Checks that a connection passes with no name if conntrack has no room for it, that the connections in conntrack are
-/// decided by their names, and that new connections pass again when others have ended.
+/// Checks that a connection for which conntrack has no room does not pass, whatever its name. The connections in
+/// conntrack are decided by their names, and new connections pass again after old ones have ended.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let limit = limit(&net)?;

@@ -16,7 +16,7 @@ use crate::evasion::{
 
 use Hook::{Input, Output};
 
-/// Ways that depend on the state of connections and on the settled class.
+/// Cases of the ways that depend on the state of connections and on the settled class.
 pub const ROWS: &[Row] = &[
     ("evasion-input", |twin| tcp(twin, Input, V4, BLOCK_LIST)),
     ("evasion-output", |twin| tcp(twin, Output, V4, BLOCK_LIST)),
@@ -47,7 +47,7 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
-/// All other ways, for `make test-long`.
+/// Cases of all other ways, for `make test-long`.
 pub const LONG: &[Row] = &[
     ("input-others", |twin| others(twin, Input)),
     ("output-others", |twin| others(twin, Output)),

@@ -33,7 +33,7 @@ const ANSWERED: Duration = Duration::from_millis(300);
 const FIRST: [u32; 2] = [0x1000_0000, 0x5000_0000];
 
 /// Makes a client show an allowed name, and end the connection by a segment that may not reach the server. Then makes
-/// it send a hello with a name from the same port. Returns true if the server answers this hello.
+/// the client send a hello with `name` from the same port. Returns true if the server answers this hello.
 fn asks_again(net: &Net, port: u16, end: &Segment, name: &str) -> anyhow::Result<bool> {
     let link = net.link()?;
     let client = Client {
@@ -221,7 +221,8 @@ fn forgotten(twin: Twin) -> anyhow::Result<()> {
     stage.end()
 }
 
-/// Reads the commands of FTP clients, and counts packets of connections that these announce.
+/// Rules by which the kernel reads the commands of FTP clients, and counts packets of connections that these commands
+/// announce.
 const FTP: &str = r#"
 table inet others {
 	ct helper ftp { type "ftp" protocol tcp; }
@@ -236,8 +237,8 @@ table inet others {
 }
 "#;
 
-/// Checks that a connection has no class of another connection that has announced it to conntrack: its mark begins as
-/// that of the other connection. The client announces its own port by an FTP connection whose class is final, when
+/// Checks that a connection does not have the class of the FTP connection that has announced it to conntrack, although
+/// it inherits that connection's mark. The client announces its own port when the FTP connection's class is final, and
 /// conntrack has forgotten the connection of that port. Then the server sends first, as HTTP clients allow.
 fn expected(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;

@@ -67,8 +67,8 @@ const SEGMENT_BYTES: u16 = 100;
 /// Pause between two disturbances, in which connections get a class.
 const BETWEEN: Duration = Duration::from_millis(300);
 
-/// Returns BLOCK_LIST with one more rule, which gives its classes other numbers. The number of a denied name then belongs
-/// to an allowed name in the other policy.
+/// Returns BLOCK_LIST with one more rule, which changes the numbers of the classes. A number of a denied name in one of
+/// the two policies belongs to an allowed name in the other policy.
 fn renumbered() -> String {
     BLOCK_LIST.replacen(
         "tls sni @denied",

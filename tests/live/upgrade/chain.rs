@@ -29,8 +29,8 @@ pub const ROWS: &[(&str, Body)] = &[
     ("sockets-and-events-go-on", sockets_go_on),
 ];
 
-/// Send buffer: much larger than what waits during an upgrade, and much smaller than a queue. So a delay slows the
-/// sender only, and no datagram is lost by it.
+/// Size of the sender's send buffer: much larger than the data that waits during an upgrade, and much smaller than a
+/// queue. So a delay slows the sender only, and no datagram is lost by it.
 const SEND_BUFFER_BYTES: i32 = 16 << 20;
 /// Number of datagrams that a firewall answers before the next firewall takes over.
 const DATAGRAMS: u64 = 2000;

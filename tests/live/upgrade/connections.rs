@@ -228,8 +228,8 @@ const CHANGES: [Change; 10] = [
     }),
 ];
 
-/// Checks that invalid connection state is refused as a whole, that the upgrade continues, and that no packet waits for
-/// it.
+/// Checks that invalid connection state is refused as a whole, that the upgrade continues, and that a connection works
+/// afterwards.
 fn wrong_connections(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let policy = setting.policy("policy.nft", NAMES)?;

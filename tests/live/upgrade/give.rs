@@ -36,8 +36,9 @@ pub const ROWS: &[Row] = &[
     ("once-given-nothing-else-is-served", nothing_else_served),
 ];
 
-/// Time limits of the old firewall: until the new firewall is ready, and until it has taken over the paused queues.
+/// Time for which the old firewall waits until the new firewall is ready.
 const PREPARE: Duration = Duration::from_secs(15);
+/// Time for which the old firewall waits until the new firewall has taken over the paused queues.
 const PAUSE: Duration = Duration::from_secs(2);
 /// Number of datagrams that are sent while the old firewall prepares or is paused.
 const WAITING: u64 = 500;
@@ -218,8 +219,8 @@ fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
 
 const BUSY: &str = "another firewall is about to take over";
 
-/// Checks that a second request during an upgrade is refused with this reason, and that the control socket and packets
-/// are served meanwhile.
+/// Checks that a second request during an upgrade is refused with the reason BUSY, and that the control socket and
+/// packets are served meanwhile.
 fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;

@@ -19,14 +19,17 @@ pub const ROWS: &[Row] = &[
     ("learnt-addresses-that-are-none", wrong_addresses),
 ];
 
-/// Addresses and ports of the client and the resolver, both on this host.
+/// Address and port of the client, on this host.
 const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 1), 4000);
+/// Address and port of the resolver, on this host.
 const RESOLVER: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 53), 53);
-/// Address that the set learns, and address that it does not learn.
+/// Address that the set learns.
 const KNOWN: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 1);
+/// Address that the set does not learn.
 const STRANGE: Ipv4Addr = Ipv4Addr::new(127, 0, 1, 2);
-/// TTL of the response in seconds: in the case that waits until the address expires, and in the others.
+/// TTL of the response in seconds, in the case that waits until the address expires.
 const SHORT: u32 = 60;
+/// TTL of the response in seconds, in the other cases.
 const LONG: u32 = 3600;
 /// Time to wait for a datagram that should not arrive.
 const QUIET: Duration = Duration::from_millis(300);
@@ -111,8 +114,8 @@ impl Scene {
     }
 }
 
-/// Checks learned addresses over four upgrades: to the other twin, to itself, and the same back. After that an address
-/// expires at the same time as without upgrades.
+/// Checks learned addresses over four upgrades: twice to the other twin, then twice to the first one. After that an
+/// address expires at the same time as without upgrades.
 fn go_on(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let other = match twin {
@@ -180,7 +183,7 @@ const CHANGES: [Change; 8] = [
     ("time", true, |bytes| bytes[TIME + 7] = 1),
 ];
 
-/// Checks that invalid addresses are refused as a whole and learned again, and that the upgrade continues.
+/// Checks that a new firewall refuses damaged addresses as a whole, takes over all the same, and learns them anew.
 fn wrong_addresses(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new()?;
     let arguments = ["--policy", scene.policy.as_str()];

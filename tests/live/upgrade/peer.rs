@@ -139,7 +139,7 @@ impl Peer {
     }
 }
 
-/// Sends a line with a descriptor, which its first byte carries.
+/// Sends a line. Its first byte carries a descriptor.
 pub fn send_with(stream: &UnixStream, line: &str, fd: RawFd) -> io::Result<()> {
     let mut vector = libc::iovec {
         iov_base: line.as_ptr() as *mut libc::c_void,
@@ -231,7 +231,7 @@ pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
 }
 
 /// Makes an old firewall stop. Returns the data that it sends after that: states and sums (counters).
-/// - ready: line of the new firewall that it is ready.
+/// - ready: line by which the new firewall reports that it is ready.
 pub fn commit(mut stream: &UnixStream, ready: &str) -> anyhow::Result<Said> {
     stream.write_all(ready.as_bytes())?;
     hear_until(stream, "{\"fd\":\"sums\"}\n")

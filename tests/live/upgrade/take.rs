@@ -74,7 +74,7 @@ fn check(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
 }
 
 /// Makes a firewall take over from a stand-in for an old firewall. Returns its output.
-/// - answer: replies to its second request.
+/// - answer: replies to the new firewall's second request.
 fn take_from(
     twin: Twin,
     answer: impl FnOnce(UnixStream) -> std::io::Result<()> + Send + 'static,
@@ -379,8 +379,8 @@ fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests a new firewall that is killed after its report that it has taken the queue, which never arrives. The queue
-/// must stay with the old firewall, whatever the new one's --fail says about a crash.
+/// Tests a new firewall whose report that it has taken the queue never arrives, and which is then killed. The queue
+/// must stay with the old firewall, even if the new one has --fail crash=open.
 fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {

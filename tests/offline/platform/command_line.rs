@@ -308,7 +308,8 @@ const BAD: &[Bad] = &[
     bad(b"explain|a|\xfe", "\"\\xfe\": expected a path in UTF-8"),
 ];
 
-/// Returns a namespace for command lines: should one be accepted, it uses no queue of the machine.
+/// Returns a namespace for command lines: should one be accepted, it uses no queue of the machine. Without the right to
+/// create a namespace, returns that of this process.
 fn place() -> Namespace {
     namespace().unwrap_or_else(|_| Namespace::host())
 }

@@ -27,7 +27,7 @@ pub fn is_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
-/// Returns the text up to the bracket that closes the one open at its start, and the text after it.
+/// Returns the text up to the first closing bracket that no bracket in the text opens, and the text after that bracket.
 fn up_to_closing(text: &str) -> Option<(&str, &str)> {
     let (mut depth, mut before) = (1, ' ');
     let end = text.find(|character| {

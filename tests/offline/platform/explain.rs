@@ -87,7 +87,7 @@ fn packets() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Writes numbers in the capture's byte order.
+/// Byte order of a capture's numbers.
 #[derive(Clone, Copy)]
 pub struct Order {
     big: bool,
@@ -330,7 +330,7 @@ fn text() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Explanation of the first packet.
+/// Expected explanation of a capture's first packet, for a policy named web.nft.
 const EXPLAINED: &str = "\
 packet 1 at 0.000000: 127.0.0.1:40000 > 127.0.0.1:9999 tcp syn, 40 bytes
   chain inet filter input

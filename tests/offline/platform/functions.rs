@@ -67,7 +67,7 @@ fn is_like(text: &str, pattern: &str) -> bool {
     }
 }
 
-/// Returns the text that the `*` of a pattern matches. None if the text does not match the pattern.
+/// Returns the text that the `*` of a pattern matches, "" for a pattern without `*`. None if the text does not match.
 fn behind_star<'a>(text: &'a str, pattern: &str) -> Option<&'a str> {
     match pattern.split_once('*') {
         None => (text == pattern).then_some(""),
@@ -187,7 +187,7 @@ impl Pair<'_> {
     }
 
     /// Returns the functions whose order differs between the twins. Methods are compared with methods of the same type,
-    /// free functions with free functions.
+    /// free functions with free functions. Ignores methods of traits, and functions in C headers.
     fn disordered(&self, exemptions: &[Exemption]) -> Vec<String> {
         let scopes: BTreeSet<&str> = self.rust.iter().map(|found| &found.scope[..]).collect();
         let mut texts = Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests that imports have one direction: in both twins between folders in the order of tests/layers, and in every
-//! program without a cycle, so that there is always a file that can be read first.
+//! Tests that imports have one direction: in both twins between folders in the order of tests/layers, and in the twins
+//! and PACKAGES without a cycle, so that there is always a file that can be read first.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,7 +11,7 @@ use twinwall_tests::case::Case;
 
 use super::imports::{of_c, of_rust, Imports};
 
-/// The Rust programs besides the twin.
+/// Rust programs, besides the twin, that are checked for cycles.
 const PACKAGES: [&str; 5] = ["capture", "capture-lab", "fwctl", "harness", "scanner"];
 
 pub fn cases() -> Vec<Case> {

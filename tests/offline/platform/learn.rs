@@ -295,7 +295,7 @@ fn what_nobody_asked() -> anyhow::Result<()> {
     script.run()
 }
 
-/// A server's packet opens a flow: what the client sends in it is no query, until the flow is over.
+/// Tests a flow that a server's packet has opened: the client's data in it is no query, until the flow is over.
 fn what_is_reflected() -> anyhow::Result<()> {
     let learn = |script: &mut Script, port, address| {
         script.ask(port, &query(7, "a.cdn.example", A));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests that no file and no function exceeds the limits of docs/STYLE.md, and that no test sleeps without a reason. The
-//! code is formatted (`make lint-format`), so a function ends with the first brace in the column of its first line.
+//! Tests that no file and no function in FOLDERS exceeds the limits of docs/STYLE.md, and that no test sleeps without a
+//! reason. The code is formatted (`make lint-format`), so a function ends with the first brace in the column of its
+//! first line.
 
 use std::fs;
 
@@ -57,7 +58,7 @@ const FILE_MAX: usize = 600;
 /// Maximum number of lines of a function, with its signature (docs/STYLE.md).
 const FUNCTION_MAX: usize = 80;
 
-/// The folders that contain code.
+/// Folders whose source files must not exceed the limits.
 const FOLDERS: [&str; 12] = [
     "c-firewall",
     "capture",

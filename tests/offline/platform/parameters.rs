@@ -41,7 +41,7 @@ fn is_pointer(parameter: &str) -> bool {
     parameter.contains(['*', '['])
 }
 
-/// Returns true if a C parameter is the length of the previous parameter's data.
+/// Returns true if a C parameter is the length or the end of the previous parameter's data.
 fn is_length(before: &str, parameter: &str) -> bool {
     let name = name_of(parameter);
     let is_struct =

@@ -18,7 +18,7 @@ use testbed::place::namespace;
 use testbed::twin::{root, Twin, TWINS};
 use twinwall_tests::case::Case;
 
-/// Minimum number of policies: a missing folder must not pass.
+/// Minimum numbers of accepted and of refused policies: a missing folder must not pass.
 const ACCEPTED_MIN: usize = 30;
 const REFUSED_MIN: usize = 100;
 /// Exit code of a bad policy, as in the text of --help.

@@ -15,7 +15,7 @@ use twinwall_tests::case::Case;
 
 const EXEMPTIONS: &str = "tests/exemptions-results";
 
-/// The result without an experiment's file, made by `make bench-scanner`.
+/// Result of `make bench-scanner`, which has no experiment's file.
 const SCANS: &str = "scanner";
 
 /// Returns a case for each expected result.

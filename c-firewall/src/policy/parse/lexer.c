@@ -350,8 +350,9 @@ static bool count_token(struct lexer *lexer, const struct token *token, bool in_
     return lexer->tokens <= POLICY_TOKENS_MAX;
 }
 
-/// Writes the text for a token in a string: of a word, a number or a text in quotes. Returns false
-/// for others.
+/// Writes the text that a define's token has within a string: of a word, number, address, wildcard
+/// or text in quotes. Returns false for a reserved word, a text that is empty or contains `$`, and
+/// other tokens.
 static bool value_text(const struct token *token, char text[static POLICY_NAME_BYTES]) {
     const size_t length = token->length;
     bool fits = true;

@@ -140,9 +140,10 @@ struct token lexer_scan(struct lexer *lexer);
 /// Returns the definition of a name, or NULL. A TOKEN_VARIABLE is searched without its `$`.
 const struct lexer_define *lexer_find_define(const struct lexer *lexer, const struct token *name);
 
-/// Writes the value of a $NAME within a string into text. Fails unless it is one word, number or
-/// string.
-/// - token: the string; name: without the $
+/// Writes the value of a $NAME within a string into text. Fails unless it is a single token that
+/// value_text accepts.
+/// - token: the string.
+/// - name: name without the `$`.
 /// - Returns 0 or -EINVAL.
 int lexer_value_within(struct lexer *lexer, const struct token *token, const struct token *name,
                        char text[static POLICY_NAME_BYTES]);

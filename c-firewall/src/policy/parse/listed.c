@@ -91,8 +91,10 @@ static void add_id(struct target *target, const struct hostname *name, bool wild
         listed->count++;
 }
 
-/// Adds a name. Returns false if the word is not a host name.
-/// - children_too: also adds all names below the name, as a wildcard.
+/// Adds a name. Returns false if the word is not a host name, or is a wildcard that children_too
+/// excludes.
+/// - children_too: true if all names below the name are also added, as a wildcard. Then the word
+///   must be no wildcard.
 static bool add(struct target *target, struct piece word, bool children_too) {
     struct hostname name;
 
@@ -173,7 +175,7 @@ static bool add_address(struct target *target, struct piece rest) {
 }
 
 /// Adds the name of unbound's `local-zone: "NAME" TYPE`, with all names below it, if the type
-/// blocks the name. Returns false if the type does not.
+/// blocks the name. Returns false if the line has another form or type.
 static bool add_zone(struct target *target, struct piece rest) {
     struct piece name = next_word(&rest);
     const struct piece type = next_word(&rest);
@@ -203,7 +205,8 @@ static bool is_number(struct piece word) {
 }
 
 /// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks
-/// the name. Returns false if the target does not.
+/// the name. Returns false if the line has another form or target, or if the name stands for an
+/// address (`rpz-`).
 /// - rest: text after the name.
 static bool add_record(struct target *target, struct piece name, struct piece rest) {
     const char *dot = memrchr(name.text, '.', name.length);

@@ -18,8 +18,8 @@ struct block {
     bool is_map;
     struct token name;
     bool commented, typed, has_flags, has_elements;
-    bool ranged;               // true if an element is a range or prefix
-    struct policy_place range; // place of the first element that is a range or prefix
+    bool ranged;               // true if an element has a range, a prefix or a `*`
+    struct policy_place range; // place of the first element with a range, a prefix or a `*`
     uint32_t fields;           // number of fields in set.types
     struct policy_set set;
 };

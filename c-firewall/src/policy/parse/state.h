@@ -35,12 +35,14 @@ enum parse_name_kind { PARSE_TABLE, PARSE_CHAIN, PARSE_SET };
 /// Properties of packets that the statements of the current rule so far imply.
 struct parse_tested {
     enum policy_family family;
-    // Protocol of layer 3: PARSE_NFPROTO_* or PARSE_TESTED_*.
+    // Protocol of layer 3 that the table and the matches so far imply: PARSE_NFPROTO_*,
+    // PARSE_TESTED_ANY for none, or PARSE_TESTED_SEVERAL.
     uint16_t layer3;
-    // Protocol of layer 4: PARSE_PROTOCOL_*, another protocol's number, or PARSE_TESTED_*.
+    // Protocol of layer 4 that the matches so far imply: its number, PARSE_TESTED_ANY for none, or
+    // PARSE_TESTED_SEVERAL.
     uint16_t protocol;
     uint32_t fields; // number of fields that the rule has read so far
-    // True for the fields after `typeof`: none of them excludes another one.
+    // True for the fields after `typeof`: no field excludes another field there.
     bool is_typeof;
 };
 

@@ -5,8 +5,8 @@
 //! The folder /run/twinwall/stage belongs to root and is readable for everybody:
 //!   names.nft      the firewall's policy
 //!   orders.json    program and options of the firewall
-//!   twinwall.conf  the same for the unit
-//!   pid, log       of a firewall that systemd doesn't run
+//!   twinwall.conf  options of the firewall, for its unit
+//!   pid, log       process id and messages of a firewall that systemd doesn't run
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use crate::store::{PercentileRow, Round, Sample, SeriesRow, Store};
 use crate::summary::summarize;
 
 const ROUNDS: u32 = 3;
-/// Throughput of the published programs whose stream collapses, in Gbit/s.
+/// Made-up throughput in Gbit/s of the subjects `…paper` (published programs), whose stream collapses.
 const FALLEN: f64 = 0.0231;
 
 /// A result folder that is deleted on drop.
@@ -23,7 +23,7 @@ impl Drop for Folder {
     }
 }
 
-/// Three rounds of every workload.
+/// Content of an artificial result folder: three rounds of every workload.
 pub struct Made<'a> {
     pub subjects: &'a [&'a str],
     pub payload_bytes: &'a [usize],

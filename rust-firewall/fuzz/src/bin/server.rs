@@ -45,7 +45,8 @@ const WRAPS: u8 = 32;
 const MS_NS: u64 = 1_000_000;
 const STEP_BYTES: usize = 8;
 
-/// Step of an input (STEP_BYTES bytes).
+/// Step of a fuzz input (STEP_BYTES bytes): one action of the client, of a forger, or of the operator (reload,
+/// hand-over).
 struct Step {
     /// Action of the step: `ACTION_*`, modulo ACTIONS.
     action: u8,

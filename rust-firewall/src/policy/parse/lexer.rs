@@ -262,7 +262,8 @@ impl Lexer {
         self.tokens <= TOKENS_MAX
     }
 
-    /// Returns the text for a token in a string: of a word, a number or a text in quotes. None for others.
+    /// Returns the text that a define's token has within a string: of a word, number, address, wildcard or text in
+    /// quotes. None for a reserved word, a text that is empty or contains `$`, and other tokens.
     fn value_text(&self, token: &Token) -> Option<String> {
         let text = self.text(token);
         let fits = match token.kind {
@@ -275,8 +276,9 @@ impl Lexer {
         fits.then(|| text.to_owned())
     }
 
-    /// Returns the value of a $NAME within a string. Fails unless it is one word, number or string.
-    /// - token: the string; name: without the $
+    /// Returns the value of a $NAME within a string. Fails unless it is a single token that `value_text` accepts.
+    /// - token: the string.
+    /// - name: name without the `$`.
     pub(super) fn value_within(&mut self, token: &Token, name: &str) -> Result<String, Failure> {
         let Some(define) = self.defines.get(name) else {
             return Err(self.wrong(token, format_args!("${name} is {UNDEFINED}")));

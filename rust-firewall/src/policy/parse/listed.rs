@@ -76,8 +76,8 @@ fn add_id(target: &mut Target, name: &Hostname, wildcard: bool) {
     target.ids.push(id);
 }
 
-/// Adds a name. Returns false if the word is not a host name.
-/// - children_too: also adds all names below the name, as a wildcard.
+/// Adds a name. Returns false if the word is not a host name, or is a wildcard that children_too excludes.
+/// - children_too: true if all names below the name are also added, as a wildcard. Then the word must be no wildcard.
 fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
     let Ok(name) = hostname::parse(word) else {
         return false;
@@ -114,7 +114,7 @@ fn add_address(target: &mut Target, rest: &str) -> bool {
 }
 
 /// Adds the name of unbound's `local-zone: "NAME" TYPE`, with all names below it, if the type blocks the name. Returns
-/// false if the type does not.
+/// false if the line has another form or type.
 fn add_zone(target: &mut Target, rest: &str) -> bool {
     let blank = |letter: char| letter.is_ascii() && is_blank(letter as u8);
     let mut words = rest.split(blank).filter(|word| !word.is_empty());
@@ -127,7 +127,7 @@ fn add_zone(target: &mut Target, rest: &str) -> bool {
 }
 
 /// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks the name. Returns
-/// false if the target does not.
+/// false if the line has another form or target, or if the name stands for an address (`rpz-`).
 /// - rest: words after the name.
 fn add_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());

@@ -37,7 +37,7 @@ struct Block {
     elements: Option<Elements>,
     listed: Listed,
     learned: Elements,
-    /// Place of the first element that is a range or prefix.
+    /// Place of the first element with a range, a prefix or a `*`.
     ranged: Option<Place>,
 }
 

@@ -28,7 +28,7 @@ pub const STATEMENTS_MAX: usize = 32;
 /// Maximum number of fields of a rule, for the same reason. A new mark counts as a field.
 pub const FIELDS_MAX: u32 = 24;
 
-/// Names declared in a table.
+/// Names declared in a table, with the indexes of their chains and sets.
 #[derive(Debug, Default)]
 pub struct Scope {
     pub chains: HashMap<String, u32>,
@@ -39,13 +39,14 @@ pub struct Scope {
 #[derive(Clone, Copy, Debug)]
 pub struct Tested {
     pub family: Family,
-    /// Protocol of layer 3: NFPROTO_* or TESTED_*.
+    /// Protocol of layer 3 that the table and the matches so far imply: NFPROTO_*, TESTED_ANY for none, or
+    /// TESTED_SEVERAL.
     pub layer3: u16,
-    /// Protocol of layer 4: PROTOCOL_*, another protocol's number, or TESTED_*.
+    /// Protocol of layer 4 that the matches so far imply: its number, TESTED_ANY for none, or TESTED_SEVERAL.
     pub protocol: u16,
     /// Number of fields that the rule has read so far.
     pub fields: u32,
-    /// True for the fields after `typeof`: none of them excludes another one.
+    /// True for the fields after `typeof`: no field excludes another field there.
     pub is_typeof: bool,
 }
 

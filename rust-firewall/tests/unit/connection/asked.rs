@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests pending queries: only the right answer finds one, once and in time, and the oldest are replaced in a full
-//! table.
+//! Tests pending queries: only the right answer finds a query, once and in time, and in a full table the oldest
+//! queries are replaced.
 
 use rust_firewall::connection::{asked, ConnectionInput, INTERFACE_UNKNOWN};
 use rust_firewall::names::answer::Answer;

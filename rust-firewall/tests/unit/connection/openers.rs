@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Flows with port 53: the end that opened one, for as long as it lasts, and when there is no room.
+//! Tests flows with port 53: the end that opened a flow, the flow's lifetime, and full tables.
 
 use rust_firewall::connection::openers::{self, Openers};
 use rust_firewall::connection::{ConnectionInput, INTERFACE_UNKNOWN};
@@ -12,7 +12,7 @@ const SERVER: [u8; 4] = [10, 0, 0, 53];
 const CLIENT: [u8; 4] = [10, 0, 0, 1];
 const OTHER: [u8; 4] = [10, 0, 0, 2];
 
-/// A UDP packet between two addresses and ports.
+/// Returns a UDP packet between two addresses and ports.
 fn bytes_of(source: ([u8; 4], u16), destination: ([u8; 4], u16)) -> Vec<u8> {
     let mut bytes = vec![0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0];
     bytes.extend([source.0, destination.0].concat());
@@ -27,7 +27,7 @@ fn parsed(bytes: &[u8]) -> Packet<'_> {
     parsed
 }
 
-/// A time in seconds, on this host.
+/// Returns the metadata of a packet between processes of this host, at a time in seconds.
 fn at(seconds: u64) -> ConnectionInput {
     ConnectionInput {
         now_ns: seconds * SECOND_NS,

@@ -16,7 +16,7 @@ const QUERIES: usize = 2000;
 const PART_BYTES: usize = 100;
 /// Number of sent bytes that the server leaves unacknowledged: its ACKs are this far behind the client.
 const LATE_BYTES: usize = 9000;
-/// Sequence number of the client's first byte; below it, that of the server's first byte.
+/// Sequence numbers of the client's first byte, and of the server's first byte.
 const FIRST: u32 = 1000;
 const ANSWER: u32 = 5000;
 const SYN: u8 = 0x02;
@@ -86,7 +86,7 @@ fn begin() -> Connections {
     connections
 }
 
-/// Returns true if the current names of a packet are the name in the DNS query with this number.
+/// Returns true if a packet's current name is the name in DNS query `number`.
 fn is_query(connections: &Connections, followed: &Followed, number: usize) -> bool {
     let names = follow::names(connections, followed);
     let host = format!("q{number:05}.example");

@@ -127,8 +127,8 @@ fn records(kind: u8, bytes: &[u8], size: usize) -> Vec<u8> {
     bytes.chunks(size).flat_map(record).collect()
 }
 
-/// Reads the second ClientHello of a stream in segments. Compares each result with one without progress. Returns the
-/// last result.
+/// Reads the second ClientHello of a stream in segments. Compares each result with the result without progress. Returns
+/// the last result.
 /// - begin: length of the records with the first ClientHello.
 /// - segment: size of the segments in bytes.
 fn read_second(bytes: &[u8], begin: usize, segment: usize) -> NamesState {

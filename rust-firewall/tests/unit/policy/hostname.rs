@@ -5,7 +5,7 @@ use crate::support::lines::{lines, unescape};
 use idna::uts46::{AsciiDenyList, DnsLength, Hyphens, Uts46};
 use rust_firewall::policy::hostname::{self, Hostnames};
 
-/// Number of names in a table, which grows often, at last to huge pages.
+/// Number of names for a table that grows often, at last to huge pages.
 const NAMES: u32 = 100_000;
 /// Number of random words.
 const WORDS: u32 = 200_000;

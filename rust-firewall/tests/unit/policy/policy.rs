@@ -47,7 +47,8 @@ fn parts_have_their_names() {
     assert_eq!(type_name(Type::Boolean), "boolean");
 }
 
-/// Tests that the lists are in the order of their enums, because they are indexed by them.
+/// Tests that the lists are in the order of their enums, because the values of an enum are the
+/// indexes of its list.
 #[test]
 fn lists_are_in_order() {
     assert!(FIELDS

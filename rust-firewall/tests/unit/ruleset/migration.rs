@@ -65,7 +65,7 @@ fn counters(old: &str, new: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Returns the same as `counters`, for policies with one chain of these rules.
+/// Returns the result of `counters` for two policies, each with one chain of the given rules.
 fn counters_of_rules(old: &str, new: &str) -> Vec<u64> {
     counters(&chain(old), &chain(new))
 }

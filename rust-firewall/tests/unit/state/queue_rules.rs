@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Output of `fwctl queue-rules`.
+//! Tests the parser of the output of `fwctl queue-rules`.
 
 use rust_firewall::state::queue_rules::{parse, QueueRules};
 

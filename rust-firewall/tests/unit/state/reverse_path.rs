@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Interfaces at which IPv4 packets with false source addresses arrive.
+//! Tests the search for interfaces at which IPv4 packets with false source addresses can arrive.
 
 use rust_firewall::state::reverse_path::{find, NAMES_MAX};
 

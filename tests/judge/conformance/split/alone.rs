@@ -13,7 +13,8 @@ use super::deviations::{adds_errors, After};
 use super::side::{Case, Side};
 use super::Sitting;
 
-/// Returns the packet to send: for `After::LeftOutIfAbsent` without the bytes after its IP header.
+/// Returns the packet to send alone: for `After::LeftOutIfAbsent` its stand-in (the IP headers), otherwise the whole
+/// packet.
 fn stand_in_of(shot: &Shot, after: After) -> Shot {
     match after {
         After::LeftOutIfAbsent => stand_in(shot),
@@ -22,8 +23,8 @@ fn stand_in_of(shot: &Shot, after: After) -> Shot {
 }
 
 impl Sitting {
-    /// Sends a packet after the earlier packets of its connection. The whole policy lacks some rules. Returns the reason
-    /// if the packet does not have the same result on both sides.
+    /// Sends a packet after the earlier packets of its connection, with some rules removed from the whole policy.
+    /// Returns the reason if the packet does not have the same result on both sides.
     /// - shots: the packets; the last one counts.
     /// - is_rule: returns true for the text of the rules that are left out.
     pub(super) fn without(
@@ -62,7 +63,8 @@ impl Sitting {
         Ok(Some(format!("without rules, {}", first.text)))
     }
 
-    /// Sends a packet alone. Returns the reason if it does not have the result that a deviation requires then.
+    /// Sends a packet alone. Returns the reason if it does not have the result that a deviation requires for a packet
+    /// sent alone.
     /// - answers: responses to the packet on the split side.
     pub(super) fn alone(
         &mut self,

@@ -30,8 +30,8 @@ pub struct Differing<'a> {
     pub is_asked: bool,
     /// True if an earlier packet of its connection was stopped on both sides.
     pub is_denied: bool,
-    /// True if an earlier packet of its connection was sent, and the split policy queues no packet of the connection, or
-    /// none before, since those have an authentication header.
+    /// True if the packet is not the first of its connection, and the split policy queues no packet of the connection,
+    /// or no earlier packet, because the earlier packets have an authentication header.
     pub is_unasked: bool,
     /// True if an earlier QUIC packet of another connection had its destination connection ID.
     pub is_id_reused: bool,
@@ -44,22 +44,22 @@ pub enum After {
     Same,
     /// The packet is left out, and so is the rest of its connection.
     LeftOut,
-    /// The same, if both sides treat the packet alike when it is sent alone.
+    /// As `LeftOut`, if both sides treat the packet alike when it is sent alone.
     LeftOutIfAlike,
-    /// The same, if the packet has the same result once the whole policy has no rules with keys of names, and none that
-    /// set marks by names.
+    /// As `LeftOut`, if the packet has the same result once the whole policy has no rules with keys of names, and none
+    /// that set marks by names.
     LeftOutIfExcluded,
-    /// The same, if the packet has the same result once the whole policy has no rules that set marks by names.
+    /// As `LeftOut`, if the packet has the same result once the whole policy has no rules that set marks by names.
     LeftOutIfUnmarked,
-    /// The same, if both sides treat the packet alike without the bytes after its IP header.
+    /// As `LeftOut`, if both sides treat the packet alike without the bytes after its IP header.
     LeftOutIfAbsent,
     /// No effect, if the host answers the packet alike without a policy.
     SameIfOwn,
 }
 
 impl After {
-    /// Returns the test of the rules without which the whole policy must decide like the split one. None: it is the whole
-    /// policy that must do so.
+    /// Returns a function that selects rules. Without these rules, the whole policy must decide like the split policy.
+    /// None: the whole policy must do so with all its rules.
     pub fn without(self) -> Option<fn(&str) -> bool> {
         match self {
             After::LeftOutIfExcluded => {
@@ -162,7 +162,8 @@ fn reset_of_the_other_end(case: &Differing) -> bool {
         && split.iter().all(|answer| answer.0.starts_with("tcp reset"))
 }
 
-/// Returns true if a packet goes the same way on both sides, and only the split side adds ICMP errors.
+/// Returns true if a packet passes the same hooks with the same marks on both sides, and only the split side adds ICMP
+/// errors.
 pub fn adds_errors(whole: &Fate, split: &Fate) -> bool {
     let is_known = |answer| whole.answers.contains(answer);
     let mut kept = whole.answers.iter();
@@ -211,7 +212,8 @@ fn no_connection(case: &Differing) -> bool {
         && case.split.answers.is_empty()
 }
 
-/// Returns true if only the whole policy drops a packet, without an answer.
+/// Returns true if the whole policy drops a packet without an answer, after hooks that the packet also passes under the
+/// split policy.
 fn is_dropped_by_whole(case: &Differing) -> bool {
     let is_within = |hook| case.split.passed.contains(hook);
     case.whole.is_stopped()
@@ -227,7 +229,7 @@ fn id_of_another_connection(case: &Differing) -> bool {
     case.is_id_reused && is_dropped_by_whole(case)
 }
 
-/// Protocols whose names rules read, each with the first letters of its fields: `http` alone may be a port.
+/// Protocols whose names rules read, each with the second words of its fields: the word `http` alone may be a port.
 const NAMES: [(&str, &[&str]); 3] = [
     ("tls", &["sni", "alpn", "ech", "version"]),
     ("http", &["host", "method"]),

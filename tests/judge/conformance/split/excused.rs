@@ -100,8 +100,8 @@ impl Sitting {
         Ok(excused)
     }
 
-    /// Returns the packets that only one side counts, by a deviation, and that were not left out yet. A limit or quota that
-    /// counts them decides later packets.
+    /// Returns the packets that only one side counts because of a deviation, and adds their number to the deviation:
+    /// those of the first deviation that has such packets. A limit or quota that counts them decides later packets.
     fn uncounted(&mut self, acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
         let all = [
             (deviations::NO_CONNECTION, lost(acts, reports)),
@@ -117,7 +117,8 @@ impl Sitting {
         uncounted
     }
 
-    /// Returns the packets that the kernel's rules read otherwise than the twins', as far as they were not left out yet.
+    /// Returns the packets that the kernel's rules and the twins' rules read differently, and counts their deviations.
+    /// Packets that were left out are not in `acts`.
     fn read_otherwise(&mut self, policy: &str, acts: &[Act]) -> BTreeSet<u32> {
         let mut numbers = BTreeSet::new();
         for act in acts {

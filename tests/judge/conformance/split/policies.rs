@@ -43,7 +43,8 @@ pub fn has_names(text: &str) -> bool {
     FIELDS.iter().any(|field| text.contains(field))
 }
 
-/// Returns the policies of a folder: all, or those of the parser's tests that it accepts.
+/// Returns the policies of a folder. Leaves out policies of the parser's corpus that the parser refuses, and policies
+/// without names that nft refuses.
 pub fn of_folder(folder: &str) -> anyhow::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(root().join(folder)).with_context(|| folder.to_owned())?;
     let mut paths = Vec::new();
@@ -136,7 +137,7 @@ const MAPS: [&str; 6] = [
 
 /// Priorities of chains in which names can be tested.
 const PRIORITIES: [&str; 5] = ["filter", "0", "-10", "filter + 7", "security"];
-/// Bits of marks that policies use. The others remain for classes.
+/// Bits of marks that policies use. The remaining bits are for classes.
 const MARK_BITS: u32 = 0xffff;
 
 /// Returns a random policy with names. A part of the policies has a second table, without names.

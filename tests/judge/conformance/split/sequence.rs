@@ -54,7 +54,7 @@ const SPEECHES: [Speech; 6] = [
     Speech::DnsOverUdp,
     Speech::Other,
 ];
-/// Servers' ports for each of [`SPEECHES`]; most connections of a speech have one of them.
+/// Usual server ports of each entry of [`SPEECHES`]: at least 70 % of the connections have one of them.
 const PORTS: [&[u16]; 6] = [&[443], &[443], &[80, 8080], &[53], &[53], &[22, 443, 80]];
 
 /// Returns the host names in a policy's text: the quoted words that contain a dot, with `sub.x` for each `*.x`.
@@ -131,9 +131,9 @@ fn connection(random: &mut Random, scanned: &Scanned, way: Way) -> Vec<Plan> {
     made.into_iter().map(plan).collect()
 }
 
-/// Returns packets for a policy, on every way through one of its hooks: `singles` single packets and `connections`
-/// connections for each way. Packets of different connections are interleaved.
-/// - mask: bits of marks that no packet has.
+/// Returns packets for a policy. Each way through one of its hooks gets `singles` single packets and `connections`
+/// connections. Their packets are interleaved.
+/// - mask: bits that are 0 in the marks of all packets.
 pub fn acts(
     random: &mut Random,
     scanned: &Scanned,

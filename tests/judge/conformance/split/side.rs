@@ -50,7 +50,7 @@ pub struct Case<'a> {
     pub unknown: Unknown,
 }
 
-/// Treatment of unknown names: values of `--fail` and `--undecided`. Twins get no other `--fail`.
+/// Options of a twin for unknown names: the values of `--fail` and `--undecided`. No twin gets another `--fail` option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unknown {
     fail: &'static str,
@@ -61,7 +61,7 @@ pub const DEFAULT: Unknown = Unknown {
     fail: "crash=closed",
     undecided: "accept",
 };
-/// A rule that reads an unknown name drops the packet.
+/// Options with which a packet is dropped if a rule reads an unknown name.
 pub const STRICT: Unknown = Unknown {
     fail: "crash=closed",
     undecided: "drop",

@@ -63,8 +63,8 @@ pub fn stopped(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     numbers.filter(is_stopped).collect()
 }
 
-/// Returns the later packets of connections of which the split policy queues no packet, or no packet before, since the
-/// earlier ones have an authentication header.
+/// Returns packets that are not the first of their connection, if the split policy queues no packet of the connection,
+/// or no earlier packet, because the earlier packets have an authentication header.
 pub fn unasked(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     let is_asked = |act: &&Act| reports[2].asked.contains(&act.shot.number);
     let asked: BTreeSet<u32> = acts

@@ -24,7 +24,7 @@ pub struct Profile {
     /// Percentage of rules that begin, and that end, with a counter.
     pub counters: u32,
     pub interfaces: &'static [&'static str],
-    /// Bits of the values of marks.
+    /// Mask of the bits that the values of marks may have.
     pub mark_bits: u32,
 }
 
@@ -61,7 +61,7 @@ pub struct Generator<'a> {
 struct Making {
     family: Family,
     sets: Vec<Set>,
-    /// Key fields of each set or map, and the values to which the map maps.
+    /// Key fields of each set or map, and the kind of a map's values.
     keys: Vec<(Vec<Field>, Maps)>,
     /// Chains that the current chain may jump to.
     targets: Vec<String>,

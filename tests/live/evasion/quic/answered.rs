@@ -26,8 +26,8 @@ struct Way {
     name: &'static str,
     /// True if the denied name is sent later than --hello-timeout after the allowed connection.
     late: bool,
-    /// Function that returns a datagram of a length. That datagram precedes those with the name in one packet, which is
-    /// split later (UDP_SEGMENT). None: the datagrams are separate packets.
+    /// Function that returns a datagram of a given length. It goes before the datagrams with the name, in one packet
+    /// that is split later (UDP_SEGMENT). None: a packet for each datagram.
     before: Option<fn(usize) -> Vec<u8>>,
     datagrams: fn(&Opening) -> Vec<Datagram>,
 }

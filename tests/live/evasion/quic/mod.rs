@@ -124,7 +124,8 @@ pub fn half_hello(host: &str) -> anyhow::Result<Vec<u8>> {
     Ok([&[0, 0][..], &port, &length, &[0, 0], &data].concat())
 }
 
-/// Network with a QUIC server with Retry, one without, and one that requests another hello (aioquic only), and the names that the servers received.
+/// Network with QUIC servers, and the names that they received. A server uses Retry, a server does not, and (aioquic
+/// only) a server requests another hello.
 struct Scene {
     setting: Setting,
     net: Net,
@@ -318,7 +319,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Checks that a client with another name passes.
+/// Checks that a client with an allowed name passes.
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?, setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {

@@ -20,10 +20,10 @@ pub struct Opening {
     /// Other version that the server also supports.
     pub other_version: Option<u32>,
     pub bytes: Vec<u8>,
-    /// Offset and length of the name.
+    /// Offset of the name in `bytes`; its length is `name_bytes`.
     pub name_at: usize,
     pub name_bytes: usize,
-    /// The same bytes with the other name in place of the true name.
+    /// Hello like `bytes`, with the other name in place of the true name.
     pub decoy: Vec<u8>,
     /// Hello of another connection, with the name of `decoy`.
     pub other: Vec<u8>,
@@ -131,7 +131,7 @@ pub fn whole(o: &Opening) -> Vec<Datagram> {
     spread(o, &o.bytes, 0, &[(0, o.bytes.len())])
 }
 
-/// Returns the steps that send pieces of a hello, in this order.
+/// Returns the steps that send these ranges of a hello, in this order.
 fn pieces(o: &Opening, pieces: &[(usize, usize)]) -> Option<Vec<Step>> {
     steps(spread(o, &o.bytes, 0, pieces))
 }
@@ -182,7 +182,7 @@ pub fn low_ttl(datagram: &mut Datagram) {
     datagram.outside.ttl = HOPS - 1;
 }
 
-/// Makes a datagram one in the server's name, to the client.
+/// Changes the direction of a datagram: a forged datagram from the server to the client.
 fn forge(datagram: &mut Datagram) {
     datagram.outside.is_forged = true;
 }

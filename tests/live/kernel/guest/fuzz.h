@@ -17,7 +17,7 @@ struct random {
 /// Returns a stream of random numbers that depends only on the seed and the step.
 struct random random_of(uint64_t seed, uint64_t step);
 uint32_t random_below(struct random *random, uint32_t limit);
-/// Returns true once in `n` times.
+/// Returns true with a probability of 1 in `n`.
 bool random_once_in(struct random *random, uint32_t n);
 /// Returns a length up to `most`: often one at which behaviour changes, otherwise any.
 size_t random_length(struct random *random, size_t most);
@@ -30,7 +30,7 @@ int fuzz(char **arguments);
 void fuzz_echo(uint64_t seed, uint64_t steps);
 /// Fuzzes the module `message` with processes that use its device and are killed.
 void fuzz_message(uint64_t seed, uint64_t steps);
-/// Runs one of these processes (an actor) for a limited number of steps.
+/// Runs one process (actor) of `fuzz_message` for a limited number of steps.
 /// - shared: socket through which actors pass descriptors.
 void fuzz_message_actor(struct random random, int shared);
 /// Reports the current step. If no step is reported for a long time, the fuzzer counts as stuck.

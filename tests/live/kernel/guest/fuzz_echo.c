@@ -19,8 +19,8 @@
 /// Message as it was sent.
 struct sent {
     struct request request;
-    size_t length; ///< with padding
-    bool bent;     ///< bytes were changed: nothing is known of the answer
+    size_t length; ///< bytes of the request, with padding
+    bool bent;     ///< bytes were changed: any answer is valid
     bool unknown;  ///< has an attribute that no request may have
 };
 
@@ -54,7 +54,8 @@ static void add_attribute(struct random *random, struct sent *sent) {
     request_attribute(&sent->request, type, payload, length);
 }
 
-/// Corrupts lengths and bytes of a message. The family stays: other families are not tested.
+/// Corrupts the length, type or bytes of a message. The type never becomes that of another family:
+/// other families are not tested.
 static void bend(struct random *random, struct sent *sent) {
     struct nlmsghdr *header = request_header(&sent->request);
     struct nlattr *attribute = (struct nlattr *)(sent->request.bytes + NLMSG_HDRLEN + GENL_HDRLEN);

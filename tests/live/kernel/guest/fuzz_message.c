@@ -37,7 +37,8 @@ static void start(struct actor *actor, uint64_t seed, uint64_t number) {
     *actor = (struct actor){pid, number, now_ns(), false};
 }
 
-/// Returns true if an actor has ended. Fails if it ended with an error: only SIGKILL is allowed.
+/// Returns true if an actor has ended. Kills the actor after ACTOR_SECONDS. Fails if it ended with
+/// an error, or by a signal other than SIGKILL.
 static bool ended(struct actor *actor) {
     int status;
 

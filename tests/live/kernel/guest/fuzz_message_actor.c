@@ -29,7 +29,7 @@
 struct owed {
     uint64_t token;
     uint64_t number;
-    int fd; ///< on which it was received
+    int fd; ///< descriptor through which the request was received
 };
 
 static int descriptors[DESCRIPTORS];

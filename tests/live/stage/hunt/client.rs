@@ -15,10 +15,10 @@ pub const NAMES: [&str; 3] = [
     "www.denied.example",
     "www.others.example",
 ];
-/// Number of bytes before the first sequence number of a connection that is opened again.
+/// Distance by which a client sometimes raises the first sequence number for a new connection from its port.
 const AGAIN: u32 = 0x0200_0000;
 
-/// Returns a stream: a hello with a name, or text that shows no name.
+/// Returns a stream: a hello with the name NAMES[index], or text that shows no name if there is no such name.
 pub fn stream(index: usize) -> Vec<u8> {
     let hello = hello::tls(NAMES.get(index).copied().unwrap_or(NAMES[0]), 0).bytes;
     match NAMES.get(index) {
@@ -34,7 +34,7 @@ pub fn stream(index: usize) -> Vec<u8> {
 
 pub struct Client {
     pub port: u16,
-    /// Own stream, and one with other bytes.
+    /// The client's own stream, and a stream with other bytes.
     streams: [Vec<u8>; 2],
     /// Percentage of segments with bytes of the other stream.
     mixes: u32,
@@ -66,7 +66,8 @@ impl Client {
         }
     }
 
-    /// Returns a plain client of a stream.
+    /// Returns a client that neither mixes its stream with other bytes nor spoils segments.
+    /// - index: selects the stream, as in `stream`.
     pub fn plain(port: u16, index: usize) -> Client {
         Client {
             port,
@@ -91,7 +92,7 @@ impl Client {
         Segment::data(1, &self.streams[0])
     }
 
-    /// Returns a segment with bytes of the stream.
+    /// Returns a segment with bytes of the own stream, or in a `mixes` percentage of calls of the other stream.
     fn data(&mut self, random: &mut Random) -> Segment {
         let other = usize::from(random.percent(self.mixes));
         let bytes = &self.streams[other];
@@ -154,6 +155,7 @@ impl Client {
     }
 
     /// Returns the segments of a round.
+    /// - is_listening: true if the server has no connection, so that the client may begin a connection.
     pub fn speak(&mut self, random: &mut Random, is_listening: bool) -> Vec<Segment> {
         if is_listening && random.percent(70) {
             let again = random.percent(50) && self.before != self.first;
@@ -203,7 +205,7 @@ impl Client {
     }
 }
 
-/// Flags of a data segment, for messages.
+/// Formats a segment for messages: flags, offset, length, and unusual properties.
 pub fn shown(segment: &Segment) -> String {
     let names = [(SYN, 'S'), (FIN, 'F'), (RST, 'R'), (PSH, 'P'), (ACK, 'A')];
     let flags = names.iter().filter(|(flag, _)| segment.flags & flag != 0);

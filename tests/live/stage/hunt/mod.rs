@@ -37,14 +37,15 @@ pub const LONG: &[Row] = &[("hunt-for-settled-too-early", |twin| {
 
 const SECONDS: u64 = 4;
 const LONG_SECONDS: u64 = 180;
-/// Number of connections at once, and rounds of each.
+/// Number of simultaneous connections.
 const CONNECTIONS: u16 = 64;
+/// Number of rounds of a batch of connections.
 const ROUNDS: usize = 24;
 const BATCHES: u64 = 16;
 /// First port of the clients.
 const FIRST_PORT: u16 = 10_000;
 
-/// `VERDICT` is the verdict for the second name.
+/// Policy of the hunt; `VERDICT` stands for the verdict for the second name.
 const POLICY: &str = r#"
 table inet filter {
 	chain forward {
@@ -64,7 +65,7 @@ struct Pair {
     mark: u32,
 }
 
-/// Class of a name, and that of other and no names: the mark's bits.
+/// Class bits of a settled connection's mark: for each of NAMES, and for a client without a name.
 type Marks = [u32; 4];
 
 struct Scene<'a> {
@@ -84,11 +85,12 @@ enum Shown {
     Nothing,
     /// Bytes that begin like a hello, but are none.
     Garbage,
-    /// Index of the name; that of no name stands behind the last one.
+    /// Index in NAMES, the last one for any unlisted name; NAMES.len() for bytes that begin no hello.
     Name(usize),
 }
 
-/// Returns the content of a stream at the place of a hello: the first, or a second one.
+/// Returns the content of a stream at the place of a hello.
+/// - index: 0 for the first hello, 1 for the second.
 fn shown_by(bytes: &[u8], index: usize) -> Shown {
     let hello = hello::tls(NAMES[0], 0);
     let bytes = bytes.get(index * hello.bytes.len()..).unwrap_or_default();
@@ -108,7 +110,8 @@ fn shown_by(bytes: &[u8], index: usize) -> Shown {
     }
 }
 
-/// Returns true if a stream shows a hello with a name.
+/// Returns true if a stream shows a whole hello with a name.
+/// - index: 0 for the first hello, 1 for the second.
 fn shows_name(bytes: &[u8], index: usize) -> bool {
     matches!(shown_by(bytes, index), Shown::Name(name) if name < NAMES.len())
 }
@@ -132,7 +135,7 @@ impl Scene<'_> {
         })
     }
 
-    /// Returns the packets that arrive at an end before the marker that is sent behind them.
+    /// Sends a marker to an end. Returns the packets that arrive at that end up to the marker.
     fn arrived(&mut self, to: To) -> anyhow::Result<Vec<Vec<u8>>> {
         self.number += 1;
         let number = self.number;
@@ -186,7 +189,7 @@ impl Scene<'_> {
         1 << (u32::BITS - 1 - self.mask.leading_zeros())
     }
 
-    /// Sends the clients' segments, and delivers those that arrive.
+    /// Sends the clients' segments. Passes the segments that arrive to the model servers, and sends the servers' RSTs.
     fn deliver(
         &mut self,
         pairs: &mut BTreeMap<u16, Pair>,
@@ -212,7 +215,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    /// Sends the segment of each server that has one in this round.
+    /// Sends the segment of each server that sends one in this round.
     fn answer(
         &mut self,
         pairs: &mut BTreeMap<u16, Pair>,
@@ -311,7 +314,7 @@ impl Scene<'_> {
         Ok(settled)
     }
 
-    /// Runs a batch of connections. Returns how many are settled at the end.
+    /// Runs a batch of connections. Returns the number of connections that are settled at the end; 0 without `marks`.
     /// - marks: those of the classes; None if the policy drops the second name.
     fn batch(&mut self, seed: u64, number: u64, marks: Option<&Marks>) -> anyhow::Result<usize> {
         let mut random = Random::split(seed, number);

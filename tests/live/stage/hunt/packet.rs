@@ -13,7 +13,7 @@ const MARKERS: [u16; 2] = [7001, 7002];
 const IPV4_BYTES: usize = 20;
 const MD5: u8 = 19;
 
-/// TCP segment without what its sender's Segment adds.
+/// TCP segment with the fields that the model server uses.
 #[derive(Clone, Debug)]
 pub struct Tcp {
     pub seq: u32,
@@ -64,7 +64,7 @@ fn word(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
 
-/// Returns the payload of an IPv4 packet of the client to the server.
+/// Returns the payload of an IPv4 packet from the client to the server; None for another packet or protocol.
 fn of_client(packet: &[u8], protocol: u8) -> Option<&[u8]> {
     let end = usize::from(word(packet, 2)?);
     let is_ours = packet.first() == Some(&0x45)

@@ -7,7 +7,7 @@ use twinwall_judge::random::Random;
 use super::packet::Tcp;
 use crate::evasion::client::{ACK, FIN, RST, SYN};
 
-/// Maximum number of bytes that the server keeps.
+/// Maximum number of the client's bytes that the server stores.
 const WINDOW: usize = 4_096;
 /// Data of servers that have no hello to answer: text, and an alert.
 const SAID: [&[u8]; 3] = [b"SSH-2.0-server\r\n", &[0x15, 3, 3, 0, 2, 2, 40], b"220 "];
@@ -53,7 +53,7 @@ struct Habits {
     retries: bool,
     /// True if the server's data is sent in pieces.
     splits: bool,
-    /// True if bytes that arrive again before their turn replace the first ones.
+    /// True if a byte that arrives again replaces the stored one, as long as an earlier byte is missing.
     last_wins: bool,
 }
 
@@ -63,9 +63,11 @@ pub struct Server {
     pub state: State,
     /// Sequence number of the client's SYN.
     first: u32,
-    /// Own sequence number of the SYN-ACK, and that of the next byte.
+    /// Sequence number of the server's SYN-ACK.
     begun: u32,
+    /// Sequence number of the server's next byte.
     next: u32,
+    /// Value of `next` after the last segment that the server has sent.
     shown: u32,
     /// Bytes of the client by position; None if a byte has not arrived.
     bytes: Vec<Option<u8>>,
@@ -128,18 +130,19 @@ impl Server {
         server
     }
 
-    /// Returns the number of hellos that the client has to send: at least one.
+    /// Returns the number of hellos that the client has to send so far: 2 after the server has requested a second
+    /// hello, otherwise 1.
     pub fn hellos(&self) -> usize {
         1 + usize::from(self.habits.retries && self.answered > 0)
     }
 
-    /// Returns the number of the server's next byte, as far as the server has shown it.
+    /// Returns the sequence number after the last byte (or SYN) that the server has sent.
     pub fn shown(&self) -> u32 {
         self.shown
     }
 
-    /// Returns true if the client may still send bytes: the connection is open or half open, the server has shown its
-    /// own number, and the client has not sent a FIN.
+    /// Returns true if the client may still send bytes: the connection is open, or half open after the server's
+    /// SYN-ACK. The client has sent no FIN.
     pub fn is_connected(&self) -> bool {
         !self.has_fin && self.is_confirmed()
     }
@@ -279,7 +282,8 @@ impl Server {
         None
     }
 
-    /// Adds data to send: the answer to a hello, or what needs no hello. A server may take its time.
+    /// Adds data to send: the answer to a hello, or data that does not depend on a hello. May add nothing in this
+    /// round.
     fn prepare(&mut self, random: &mut Random) {
         let wanted = self.hellos();
         if self.answered < wanted && super::shows_name(&self.received(), wanted - 1) {
