@@ -61,7 +61,8 @@ impl Uplink {
             Some(UplinkKind::Slirp) => {
                 Failure::new("slirp4netns is not installed: apt install slirp4netns")
             }
-            _ => Failure::new("neither pasta nor slirp4netns is installed: apt install passt"),
+            Some(UplinkKind::Pasta) => Failure::new("pasta is not installed: apt install passt"),
+            None => Failure::new("neither pasta nor slirp4netns is installed: apt install passt"),
         })
     }
 

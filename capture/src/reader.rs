@@ -146,7 +146,7 @@ impl Opening {
 
 impl Reader<'_> {
     /// Reads until it is stopped, the interface is gone, or an error occurs. Packets received by then are passed on and
-    /// counted; after an error those of the current chunk are counted only.
+    /// counted.
     pub fn run(mut self) -> End {
         let mut due = Due {
             batches: 0,
@@ -177,7 +177,8 @@ impl Reader<'_> {
     }
 
     /// Stops all readers because this ring has failed: a partial capture is useless.
-    fn fail(&self, error: io::Error) -> End {
+    fn fail(&mut self, error: io::Error) -> End {
+        self.outbox.flush();
         self.shared.stop.store(true, Ordering::Relaxed);
         End::Failed(error)
     }

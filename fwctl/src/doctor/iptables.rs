@@ -144,6 +144,18 @@ mod tests {
     }
 
     #[test]
+    fn no_rule_behind_a_goto_is_reached() {
+        let rest = "-A INPUT -j NFQUEUE --queue-num 1\n-A OURS -j NFQUEUE --queue-num 2";
+        let firsts = |call: &str| -> Vec<u16> {
+            let found = rules_of(&format!("-A INPUT {call}\n{rest}"));
+            found.iter().map(|rule| rule.first).collect()
+        };
+        assert_eq!(firsts("-g OURS"), [2]);
+        assert_eq!(firsts("-i lo -g OURS"), [2, 1]);
+        assert_eq!(firsts("-j OURS"), [2, 1]);
+    }
+
+    #[test]
     fn counters_are_no_part_of_a_rule() {
         let found = rules_of("[12:900] -A INPUT -j NFQUEUE --queue-num 1");
         assert_eq!(found[0].packets, Some(12));

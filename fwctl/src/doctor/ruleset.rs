@@ -128,9 +128,10 @@ impl Walk<'_> {
                 Target::Jump(next) | Target::Goto(next) if depth < DEPTH_MAX => {
                     self.chain(next, conditional || rule.conditional, depth + 1);
                 }
-                Target::Jump(_) | Target::Goto(_) | Target::Flow | Target::Other => {}
-                Target::End if !rule.conditional => return,
-                Target::End => {}
+                Target::Jump(_) | Target::Goto(_) | Target::Flow | Target::Other | Target::End => {}
+            }
+            if matches!(rule.target, Target::Goto(_) | Target::End) && !rule.conditional {
+                return;
             }
         }
     }

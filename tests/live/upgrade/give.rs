@@ -150,6 +150,7 @@ fn new_one_does_not_read(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-balance 0:255")?;
     let firewall = setting.start(twin, &["--queue", "0:255", "--receive-buffer", "65536"])?;
     let mut peer = Peer::connect(&setting)?;
+    peer.prove()?;
     peer.say(REQUEST)?;
     let mut other = Peer::connect(&setting)?;
     other.say("{\"command\":\"status\"}\n")?;
