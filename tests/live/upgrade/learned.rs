@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Context};
 use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
-use testbed::wait::{patience, until, PATIENCE};
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::between::{Change, Knowledge, Misled};
@@ -33,6 +33,8 @@ const SHORT: u32 = 60;
 const LONG: u32 = 3600;
 /// Time to wait for a datagram that should not arrive.
 const QUIET: Duration = Duration::from_millis(300);
+/// Time after which a datagram is certainly dropped, not late.
+const SURELY: Duration = Duration::from_secs(3);
 
 const POLICY: &[&str] = &[
     "table inet filter {",
@@ -92,12 +94,11 @@ impl Scene {
         Ok(())
     }
 
-    /// Returns true if a datagram reaches an address.
-    /// - expected: the datagram must reach it; otherwise it has QUIET.
-    fn is_reached(&self, address: Ipv4Addr, expected: bool) -> anyhow::Result<bool> {
+    /// Returns true if a datagram reaches an address within a time.
+    fn is_reached(&self, address: Ipv4Addr, limit: Duration) -> anyhow::Result<bool> {
         let to = SocketAddr::from((address, 9999));
         let server = self.bind((address, 9999))?;
-        server.set_read_timeout(Some(patience(expected, QUIET)))?;
+        server.set_read_timeout(Some(limit))?;
         let client = self.bind((CLIENT.0, 0))?;
         // A packet that is dropped in OUTPUT may cause an error of the send.
         let _ = client.send_to(b"here", to);
@@ -105,9 +106,9 @@ impl Scene {
     }
 
     fn check_reached(&self, when: &str) -> anyhow::Result<()> {
-        ensure!(self.is_reached(KNOWN, true)?, "not reached {when}");
+        ensure!(self.is_reached(KNOWN, PATIENCE)?, "not reached {when}");
         ensure!(
-            !self.is_reached(STRANGE, false)?,
+            !self.is_reached(STRANGE, QUIET)?,
             "reached without a name {when}"
         );
         Ok(())
@@ -125,7 +126,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     let arguments = ["--policy", scene.policy.as_str()];
     let mut firewall = scene.setting.start(twin, &arguments)?;
     ensure!(
-        !scene.is_reached(KNOWN, false)?,
+        !scene.is_reached(KNOWN, QUIET)?,
         "reached before anybody asked"
     );
     let since = Instant::now();
@@ -138,7 +139,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     }
     let patience = PATIENCE + Duration::from_secs(SHORT.into());
     until("the address is forgotten", patience, || {
-        Ok(!scene.is_reached(KNOWN, false)?)
+        Ok(!scene.is_reached(KNOWN, SURELY)?)
     })?;
     let took = since.elapsed();
     let limits = Duration::from_secs(SHORT.into())..Duration::from_secs((SHORT + 10).into());
@@ -153,7 +154,7 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     let (firewall, _) = scene
         .setting
         .upgrade(firewall, other, &["--policy", &policy])?;
-    ensure!(!scene.is_reached(KNOWN, false)?, "another set has it");
+    ensure!(!scene.is_reached(KNOWN, QUIET)?, "another set has it");
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
@@ -193,7 +194,7 @@ fn wrong_addresses(twin: Twin) -> anyhow::Result<()> {
         scene.teach(LONG)?;
         scene.check_reached(part)?;
         misled.upgrade(new, change)?;
-        ensure!(!scene.is_reached(KNOWN, false)?, "{part}: it is known");
+        ensure!(!scene.is_reached(KNOWN, QUIET)?, "{part}: it is known");
     }
     misled.end()
 }
