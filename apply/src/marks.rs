@@ -20,8 +20,8 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Returns marks that may contain classes in several layouts of the bits. Before the next generation, `stale`
-    /// returns all these bits.
+    /// Returns the state after a change of the layout: connections may have classes of several layouts in the bits of
+    /// `mask`. With this state, the result of `stale` includes all these bits.
     fn mixed(mask: u32) -> Marks {
         Marks {
             mask,

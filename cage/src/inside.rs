@@ -103,7 +103,8 @@ fn mounts_below(folder: &str) -> Result<Vec<PathBuf>, Failure> {
     Ok(points.filter(|point| point.starts_with(folder)).collect())
 }
 
-/// Returns true if a folder of the path denies access, to this process and so to the command, which has fewer rights.
+/// Returns true if this process lacks the right to enter a folder of the path. Then the command, which has fewer
+/// rights, can't reach the path either.
 fn is_out_of_reach(path: &Path) -> bool {
     fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
 }

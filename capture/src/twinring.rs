@@ -104,9 +104,9 @@ pub struct Wanted<'a> {
 }
 
 enum Held {
-    /// Memory of the module, mapped by the program.
+    /// Memory that the kernel module has allocated and this program has mapped.
     Mapped,
-    /// Memory of the program, lent to the module.
+    /// Memory that this program has allocated and lent to the kernel module.
     #[allow(dead_code)] // It is there to be dropped.
     Lent(Memory),
 }
@@ -135,7 +135,8 @@ impl Policy {
         }
     }
 
-    /// Returns true if the memory belongs to the program.
+    /// Returns true if the program allocates the ring's memory and lends it to the kernel module; false if the module
+    /// allocates it.
     pub fn is_lent(self) -> bool {
         matches!(self, Policy::Hugetlb | Policy::Both)
     }

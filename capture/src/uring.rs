@@ -35,7 +35,8 @@ const REGISTER_SYNC_CANCEL: u8 = 24;
 pub struct Uring {
     ring: IoUring,
     socket: Socket,
-    /// Lengths of the parts of a buffer, as a message header; the kernel reads it while the request is armed.
+    /// Header of the multishot recvmsg: lengths of the address and of the control data in each buffer. The kernel may
+    /// read it while the request is armed.
     head: ManuallyDrop<Box<msghdr>>,
     /// Ring of free buffers.
     free: ManuallyDrop<Memory>,

@@ -91,8 +91,10 @@ fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
     Ok(changed_ms.is_some_and(|time| time.as_millis() > u128::from(policy.loaded_ms)))
 }
 
-/// Fails if the current policy file breaks one of its expectations. Other errors in it are reported by the firewall.
-/// - writer: credentials of the process that answered, as the kernel reports them.
+/// Fails if the firewall's policy file can't be read or breaks one of its expectations. The firewall reports other
+/// errors in it. If the path is no regular file, nothing is checked.
+/// - writer: credentials of the firewall's process, as the kernel reports them; the file is read with these rights.
+///   None: nothing is checked.
 pub fn check_expectations(status: &Status, writer: Option<UnixCredentials>) -> Result<(), Failure> {
     let (Some(policy), Some(writer)) = (&status.policy, writer) else {
         return Ok(());

@@ -43,6 +43,7 @@ pub enum Route {
     Vm,
 }
 
+/// Generator of a load's traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum RunnerName {
@@ -155,7 +156,8 @@ pub struct Figure {
     pub workload: Workload,
     #[serde(default = "loopback")]
     pub path: Route,
-    /// Kind of the load's policy. Growth figures show values over its sizes.
+    /// Kind of policy of the loads that the figure shows; None: loads without a policy. A growth figure shows values
+    /// over the policy's sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<SyntheticKind>,
     /// Metric of dots and growth; None means the workload's main metric.

@@ -43,7 +43,7 @@ pub struct Site<'a> {
     pub make_runner: &'a MakeRunner<'a>,
 }
 
-/// Namespaces of a subject.
+/// Network namespaces in which a subject is measured.
 pub enum Ground {
     One(Namespace),
     /// Client and server, joined by a veth pair.

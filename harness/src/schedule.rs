@@ -21,7 +21,7 @@ pub struct Cell {
     pub policy: Option<SyntheticPolicy>,
     /// Number of rounds of this load; None: all rounds of the experiment.
     pub rounds: Option<u32>,
-    /// Runners in order of preference.
+    /// Generators of this load's traffic, in order of preference; the first available generator is used.
     pub runners: Vec<RunnerName>,
 }
 

@@ -156,8 +156,8 @@ fn ends(count: usize) -> usize {
     (0..=most).rev().find(covers).unwrap_or(0)
 }
 
-/// Returns the coverage of the interval that leaves out `outer` values at each end: 1 - 2 P(B <= outer), B binomial of
-/// `count` and 1/2.
+/// Returns the probability that the interval of `count` sorted values without the first and last `outer` values
+/// contains the true median: 1 - 2 P(B <= outer), where B is binomial with `count` trials and probability 1/2.
 fn coverage_without(count: usize, outer: usize) -> f64 {
     let mut term = 0.5f64.powi(count as i32);
     let mut below = 0.0;

@@ -93,10 +93,10 @@ fn tools(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("# tools:"))
 }
 
-/// Returns a fragment of iptables rules in which `target` replaces each NFQUEUE target. A rule for 127.0.0.1 is
-/// repeated for the address of each flow, and these rules use the queues in turn. They don't use --queue-balance: it
-/// selects the queue by a hash with a random key, so two flows may share a queue after one boot and not after the next.
-/// A rule without this address uses --queue-balance.
+/// Returns a fragment of iptables rules with `target` in place of each NFQUEUE target. With several queues, a rule uses
+/// --queue-balance, except a rule for 127.0.0.1: it is repeated for the address of each flow, and the copies use the
+/// queues in turn. --queue-balance would select the queue by a hash with a random key, so two flows might share a queue
+/// after one boot and not after the next.
 fn adapt(text: &str, target: Target, flows: u16) -> String {
     let rule = |start: &str, flow: u16| {
         let address = format!("{}/32", loopback_address(flow));

@@ -219,7 +219,8 @@ impl Store {
     }
 }
 
-/// Compresses the contents of a file, or an addition to it, if its name has the ending.
+/// Compresses the contents of a file, or bytes to be appended to it, if the file's name ends in GZ; otherwise returns
+/// them unchanged.
 fn packed(name: &str, contents: Vec<u8>) -> io::Result<Vec<u8>> {
     if !name.ends_with(GZ) {
         return Ok(contents);

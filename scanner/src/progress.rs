@@ -14,7 +14,7 @@ const TEMPLATE: &str = "{bar:12} {human_pos}/{human_len} {rate}/s {eta} left {wi
 
 pub struct Progress {
     bar: Option<ProgressBar>,
-    /// True if results go to a terminal, too: probably the same one.
+    /// True if the results go to a terminal, too, probably to the bar's: the bar is then hidden while they are written.
     shares: bool,
 }
 

@@ -57,7 +57,7 @@ pub enum Text {
 pub struct Word {
     /// Key of the ledger as JSON.
     pub key: String,
-    /// Name among the values of the key, "" if the key has only this counter.
+    /// Name of the counter in the JSON object of the key; "" if the key has only this counter.
     pub value: String,
     /// Name in the state that an upgrade hands over.
     pub handover: String,

@@ -206,7 +206,7 @@ impl CommandOption {
         }
     }
 
-    /// Returns the description of the value in a sentence, if it follows from the other parts.
+    /// Returns the description of the option's expected value: its choices or its range; empty if it has neither.
     fn expectation(&self, choices: &[Choice]) -> String {
         let choice = choices.iter().find(|choice| choice.name == self.choice);
         if let Some(choice) = choice {

@@ -75,7 +75,7 @@ impl NameRule {
         all.any(Ask::is_of_dns)
     }
 
-    /// Returns true if only DNS packets pass the rule's first test of the class.
+    /// Returns true if the rule's first test of the class holds for DNS packets only.
     pub fn is_of_dns(&self) -> bool {
         self.is_of_dns_at(self.first_test())
     }

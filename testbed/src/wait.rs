@@ -6,7 +6,7 @@ use std::process::{Child, ExitStatus};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Waits for a child; None if it still runs after the limit.
+/// Waits for a child. Returns None if it still runs after the limit, or if waiting fails.
 pub fn wait_within(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
     let end = Instant::now() + limit;
     loop {

@@ -23,7 +23,9 @@ uint32_t connection_ids_find(const struct connection_table *table, const uint8_t
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 
-/// Assigns an id of at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes to a connection without an id.
+/// Assigns a QUIC connection id to a connection, and links the connection in the bucket of the id.
+/// The connection must not have an id (see connection_ids_remove).
+/// - id: at most NAMES_QUIC_CONNECTION_BYTES_MAX bytes.
 void connection_ids_add(struct connection_table *table, uint32_t slot, const uint8_t *id,
                         uint8_t bytes);
 

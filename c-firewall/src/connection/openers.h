@@ -52,7 +52,7 @@ struct openers {
     struct siphash_key key;
     struct openers_bucket clients[OPENERS_CLIENT_BUCKETS];
     struct openers_bucket reversed[OPENERS_REVERSED_BUCKETS];
-    // Clients of reversed flows, by address and port.
+    // Clients (address and port) of those reversed flows that have no place in `reversed`.
     struct openers_bucket ends[OPENERS_END_BUCKETS];
 };
 

@@ -68,8 +68,8 @@ enum compile_shape {
     COMPILE_SHAPE_KEY,    // several fields, which keys[low] lists
 };
 
-/// Compiled statement. The statements of a rule are adjacent and in the policy's order: the n-th is
-/// the n-th of the policy's rule.
+/// Compiled statement. A rule's compiled statements are adjacent, and in the same number and order
+/// as in the policy's rule.
 struct compile_op {
     uint8_t kind;  // kind of the statement: enum compile_kind
     uint8_t field; // field of kind NARROW and of shape NARROW

@@ -39,12 +39,14 @@ struct ways {
     bool returns;  // true if a way reaches the end of the base chain
     bool aside; // true until the current chain ends, if the packet may be accepted on another way
     struct mark_values *values; // values of the bits of all sets of marks
-    mark_set marks;             // marks on the current ways
-    // accepted: marks on the ways that the base chain accepts. returned: marks on the ways that
-    // reach the end of the base chain before the last way.
+    mark_set marks;             // values that the packet's mark may have on the current ways
+    // accepted: values that the mark may have on the ways that the base chain accepts. returned:
+    // values that the mark may have on the ways that reach the end of the base chain before the
+    // last way.
     mark_set accepted, returned;
-    // past: marks on the ways that may continue past the current rule. fails: marks on the ways on
-    // which the current rule certainly does not hold.
+    // past: values that the mark may have on the ways on which it is unknown whether the current
+    // rule holds. fails: values that the mark may have on the ways on which the current rule
+    // certainly does not hold.
     mark_set past, fails;
     struct rule_read read; // unknown values that the rules so far have read
     // Statement that decided the current rule's result: it did not hold, or is the first with an

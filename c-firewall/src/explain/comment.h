@@ -13,7 +13,8 @@
 #include "options/types.h"
 #include "packet/verdict.h"
 
-/// Parsed comment. Fields that the comment does not name are unset.
+/// Metadata and verdict from the comment of a captured packet. Fields that the comment does not
+/// name are unset.
 struct comment {
     struct options_facts facts;
     bool has_verdict;

@@ -41,7 +41,8 @@ enum {
     HANDOVER_PAUSE_MS = 2000,
 };
 
-// Commands of the new process, and the old process's confirmation of "taken".
+// Commands of the new process (COMMIT, TAKEN), and the line by which the old process confirms TAKEN
+// (HEARD).
 #define HANDOVER_COMMIT "commit"
 #define HANDOVER_TAKEN "taken"
 #define HANDOVER_HEARD "{\"ok\":true}\n"

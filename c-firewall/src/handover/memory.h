@@ -25,7 +25,8 @@ struct handover_sealed {
     uint64_t size; // size in bytes, which the seals keep constant
 };
 
-/// Creates empty memory. Returns 0, or -errno with the memory closed.
+/// Creates an empty memory file (memfd), to be written and sealed. Returns 0, or -errno with the
+/// memory closed.
 int handover_memory_make(struct handover_memory *memory);
 
 /// Appends bytes, which may stay in the buffer. Returns 0 or -errno.

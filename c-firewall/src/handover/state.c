@@ -224,8 +224,8 @@ int handover_state_fail_stranger(struct failure *failure) {
     return -EPROTO;
 }
 
-/// Parses the largest number of connections of an old worker. It is missing if the old policy reads
-/// no names.
+/// Parses the number of connections of that old worker which follows the most connections at the
+/// hand-over. The number is missing if the old policy reads no names.
 static void parse_connections(const json_t *number, struct handover *state) {
     const json_int_t most = json_integer_value(number);
 

@@ -16,9 +16,9 @@
 ///   one question, or if the question is cut or malformed.
 enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct names *names);
 
-/// Parses the first message of a TCP stream; a length field precedes the message. A stream that
-/// begins like TLS is unreadable, because a server on port 53 may accept TLS. A DNS message with
-/// the same first bytes is then unreadable, too.
+/// Parses the first DNS message of a TCP stream; a length field precedes the message. A stream that
+/// begins like TLS is unreadable, because a server on port 53 may accept TLS. So a DNS message with
+/// the same first bytes is also unreadable.
 /// - bytes: received bytes, in order from the message's length field on.
 /// - names: out: as in names_dns_query.
 /// - taken: out: total size of length field and message; 0 unless the state is NAMES_KNOWN.

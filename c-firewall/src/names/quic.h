@@ -36,7 +36,7 @@ enum names_quic_kind {
 struct names_quic_header {
     enum names_quic_kind kind;
     uint32_t version;    // QUIC version, for UNKNOWN, LONG, HANDSHAKE and INITIAL
-    uint32_t start;      // offset of the packet
+    uint32_t start;      // offset of the first byte of the packet
     uint32_t connection; // offset of the destination connection ID, for LONG, HANDSHAKE and INITIAL
     uint8_t connection_bytes; // length of the destination connection ID
     uint32_t number;          // offset of the packet number, for INITIAL

@@ -126,8 +126,9 @@ void verdict_batch_finish(struct verdict_batch *batch);
 /// Returns true if the batch has unsent runs.
 bool verdict_batch_unsent(const struct verdict_batch *batch);
 
-/// Returns the number of unsent runs that one datagram can contain, at most `most`. Packets that
-/// the kernel gets back share a datagram up to VERDICT_RESTATED_TOGETHER.
+/// Returns the number of unsent runs for the next datagram: at most `most`, with at most
+/// VERDICT_RESTATED_TOGETHER bytes of packets that the kernel gets back. A longer packet has a
+/// datagram of its own.
 size_t verdict_batch_rest(const struct verdict_batch *batch, size_t most);
 
 /// Changes the next unsent run to a drop: its packet does not fit into a message to the kernel.

@@ -395,9 +395,9 @@ static bool has_base_chain(const struct policy_table *table) {
     return false;
 }
 
-/// Prints the tables from index `from` to index `end` (excluded), which have no block yet. Prints a
-/// table without base chains completely. Prints only the name of a table with base chains, because
-/// its blocks come later.
+/// Prints the tables from index `from` to index `end` (excluded), of which nothing is printed yet.
+/// Prints a table without base chains completely. Prints only the name of a table with base chains,
+/// because its blocks come later.
 static void mention_tables(FILE *out, const struct policy *policy, uint32_t from, uint32_t end) {
     for (uint32_t i = from; i < end; i++) {
         const struct policy_table *table = &policy->tables[i];

@@ -24,7 +24,8 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
 size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_run *runs, size_t count,
                                 uint8_t *buffer);
 
-/// Sends the verdicts of runs in one datagram, also for backends whose library cannot do so.
+/// Sends the verdicts of runs in one datagram. The backend `classic` calls it for a gap, because
+/// its library can't set a message's sequence number.
 /// - runs: at most as many as queue->verdicts has room for.
 /// - Returns the number of runs that were sent, or -errno.
 int queue_raw_verdict(struct queue *queue, const struct verdict_run *runs, size_t count);

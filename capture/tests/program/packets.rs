@@ -158,7 +158,8 @@ fn several_interfaces_stand_side_by_side_in_a_file() {
     assert_eq!(names, ["lo", "veth"]);
 }
 
-/// Links without an Ethernet header: raw IP, and a link type that the program does not know.
+/// Checks the form of packets without an Ethernet header: raw IP, and cooked packets for a link type that the program
+/// does not know.
 #[test]
 fn other_links_have_their_own_form() {
     for (hardware, wanted, told) in [

@@ -44,7 +44,8 @@ pub struct Record {
     pub applied_ms: u64,
     /// Seconds for which the policy is observed before it may be confirmed.
     pub observe_seconds: u32,
-    /// Bound of the pointer: packets per second that each rule may drop.
+    /// Maximum number of packets per second that each rule may drop before the confirmation, from the pointer. None: no
+    /// limit.
     pub drops_per_second: Option<u64>,
     /// Number of the latest question that was accepted.
     pub question: u64,

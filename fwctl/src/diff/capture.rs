@@ -99,8 +99,8 @@ impl Capture {
         now.saturating_sub(u64::from(seconds) * 1_000_000_000)
     }
 
-    /// Decides packets by the present policy and by the new policy, and adds them to `flips`. Returns the counts of the
-    /// remaining input.
+    /// Decides the capture's packets by the old and by the new policy, and adds both decisions to `flips`. Returns the
+    /// counts of skipped, damaged and nameless input, and the time of the first compared packet.
     pub fn compare(
         &self,
         options: &Options,

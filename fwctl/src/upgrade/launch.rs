@@ -40,7 +40,8 @@ fn words_of(texts: impl Iterator<Item = Vec<u8>>) -> Result<Vec<CString>, String
     words.map_err(|_| "a word of the command line has a NUL byte".to_owned())
 }
 
-/// Makes the program inherit a descriptor, and returns its number.
+/// Clears a descriptor's close-on-exec flag, so that the program which this process executes inherits it. Returns the
+/// descriptor's number as text.
 fn leave(fd: BorrowedFd) -> Result<String, String> {
     fcntl_setfd(fd, FdFlags::empty()).map_err(because("fcntl"))?;
     Ok(fd.as_raw_fd().to_string())

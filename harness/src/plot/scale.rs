@@ -250,7 +250,7 @@ impl<'a> Figure<'a> {
     }
 }
 
-/// Returns the label of a load's sizes.
+/// Returns the label of the axis of sizes: the meaning of a size in the load.
 fn size_label(workload: &str) -> &'static str {
     match workload {
         "udp-flood" | "tcp-stream" => "payload of a datagram or write (bytes)",

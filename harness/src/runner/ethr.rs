@@ -32,7 +32,8 @@ pub struct Ethr {
 struct Abilities {
     /// True if the option `-dp` exists: two decimal places give a resolution of 0.1 % at 12 Gbit/s instead of 1 %.
     two_places: bool,
-    /// True if the client starts with a second of the server, so that every row covers a whole second.
+    /// True if this version's client starts at the beginning of a second of the server, so that every row covers a
+    /// whole second.
     aligned: bool,
 }
 

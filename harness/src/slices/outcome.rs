@@ -123,7 +123,8 @@ impl Whole {
         Ok(())
     }
 
-    /// Returns the totals of the load, and the 99.9th percentile of the latency of all requests.
+    /// Returns the metrics of the subject over the whole load: its totals, and the 99.9th percentile of the latency of
+    /// all requests.
     pub fn metrics(&self, workload: Workload) -> Vec<Metric> {
         let mut metrics = Vec::new();
         if workload == Workload::UdpFlood {

@@ -81,7 +81,7 @@ row! {
         workload: String,
         path: String,
         payload_bytes: usize,
-        /// Empty in loads without a policy, and missing in older files.
+        /// Policy of the load. The column is empty for loads without a policy, and missing in older files.
         policy: Option<SyntheticPolicy>,
         metric: String,
         unit: String,

@@ -67,7 +67,9 @@ pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     owner != slot && !own.is_some_and(|connection| has(connection, id))
 }
 
-/// Assigns an id of at most CONNECTION_BYTES_MAX bytes to a connection without an id.
+/// Assigns a QUIC connection id to a connection, and links the connection in the bucket of the id. The connection must
+/// not have an id (see `remove`).
+/// - id: at most CONNECTION_BYTES_MAX bytes.
 pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     let bucket = bucket_of(table, id);
     let connection = table::at(table, slot);

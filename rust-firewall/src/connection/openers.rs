@@ -55,7 +55,7 @@ pub struct Openers {
     key: SiphashKey,
     clients: Vec<Bucket>,
     reversed: Vec<Bucket>,
-    /// Clients of reversed flows, by address and port.
+    /// Clients (address and port) of those reversed flows that have no place in `reversed`.
     ends: Vec<Bucket>,
 }
 

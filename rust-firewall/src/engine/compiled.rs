@@ -57,8 +57,8 @@ pub enum CompileAsk {
     Key(u32),
 }
 
-/// Compiled statement. The statements of a rule are adjacent and in the policy's order: the n-th is the n-th of the
-/// policy's rule. A match with `negated` holds if its comparison does not, but it never holds without the field.
+/// Compiled statement. A rule's compiled statements are adjacent, and in the same number and order as in the policy's
+/// rule. A match with `negated` holds if its comparison does not; without the field, it never holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileOp {
     /// Match of a narrow field: (field & mask) - low <= span, in unsigned arithmetic.
@@ -228,7 +228,7 @@ pub struct CompileChain {
     /// Number of the first rule; rules are numbered across all chains.
     pub first_rule: u32,
     pub rule_count: u32,
-    /// Finders by `CompileReach`.
+    /// Finders of the rules to evaluate, by `CompileReach`.
     pub finders: [CompileFinder; REACH_COUNT],
     /// Verdict of a base chain for packets that reach its end.
     pub policy: Verdict,

@@ -54,15 +54,15 @@ pub struct Ways<'w, 'a, R> {
     pub aside: bool,
     /// Values of the bits of all sets of marks.
     pub values: MarkValues,
-    /// Marks on the current ways.
+    /// Values that the packet's mark may have on the current ways.
     pub marks: MarkSet,
-    /// Marks on the ways that the base chain accepts.
+    /// Values that the mark may have on the ways that the base chain accepts.
     pub accepted: MarkSet,
-    /// Marks on the ways that reach the end of the base chain before the last way.
+    /// Values that the mark may have on the ways that reach the end of the base chain before the last way.
     pub returned: MarkSet,
-    /// Marks on the ways that may continue past the current rule.
+    /// Values that the mark may have on the ways on which it is unknown whether the current rule holds.
     pub past: MarkSet,
-    /// Marks on the ways on which the current rule certainly does not hold.
+    /// Values that the mark may have on the ways on which the current rule certainly does not hold.
     pub fails: MarkSet,
     /// Unknown values that the rules so far have read.
     pub read: Read,

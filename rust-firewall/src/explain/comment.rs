@@ -11,7 +11,7 @@ use crate::packet::verdict::{self, Verdict};
 /// Maximum length of a known field's value, in bytes. A comment with a longer value is damaged.
 const VALUE_BYTES_MAX: usize = 63;
 
-/// Parsed comment. Fields that the comment does not name are unset.
+/// Metadata and verdict from the comment of a captured packet. Fields that the comment does not name are unset.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comment {
     pub facts: OptionsFacts,

@@ -33,7 +33,7 @@ pub const PREPARE_MS: u32 = 15000;
 /// filtering.
 pub const PAUSE_MS: u32 = 2000;
 
-/// Commands of the new process, and the old process's confirmation of "taken".
+/// Commands of the new process (COMMIT, TAKEN), and the line by which the old process confirms TAKEN (HEARD).
 pub const COMMIT: &str = "commit";
 pub const TAKEN: &str = "taken";
 pub const HEARD: &str = "{\"ok\":true}\n";

@@ -41,7 +41,7 @@ fn errno(error: io::Error) -> Errno {
     error.raw_os_error().map_or(Errno::EPROTO, Errno::from_raw)
 }
 
-/// Creates empty memory.
+/// Creates an empty memory file (memfd), to be written and sealed.
 pub fn make() -> Result<HandoverMemory, Errno> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let fd = memfd_create(c"twinwall", flags)?;

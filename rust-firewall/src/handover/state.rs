@@ -185,7 +185,8 @@ pub fn fail_stranger() -> Failure {
     )
 }
 
-/// Parses the largest number of connections of an old worker. It is missing if the old policy reads no names.
+/// Parses the number of connections of that old worker which follows the most connections at the hand-over. The number
+/// is missing if the old policy reads no names.
 fn parse_connections(number: Option<&Value>, state: &mut Handover) {
     let number = number.and_then(Value::as_u64);
     state.connections = number.and_then(|number| u32::try_from(number).ok());

@@ -91,9 +91,9 @@ fn parse_part(part: &[u8], names: &mut Names) -> NamesState {
     blank::finish(state, false, names)
 }
 
-/// Parses the first message of a TCP stream; a length field precedes the message. A stream that begins like TLS is
-/// unreadable, because a server on port 53 may accept TLS. A DNS message with the same first bytes is then unreadable,
-/// too.
+/// Parses the first DNS message of a TCP stream; a length field precedes the message. A stream that begins like TLS is
+/// unreadable, because a server on port 53 may accept TLS. So a DNS message with the same first bytes is also
+/// unreadable.
 /// - bytes: received bytes, in order from the message's length field on.
 /// - names: out: as in `query`.
 /// - Returns names.state, and the total size of length field and message (0 unless the state is Known). The state is

@@ -93,7 +93,7 @@ pub struct QuicHeader {
     pub kind: QuicKind,
     /// QUIC version, for Unknown, Long, Handshake and Initial.
     pub version: u32,
-    /// Offset of the packet.
+    /// Offset of the first byte of the packet.
     pub start: u32,
     /// Offset and length of the destination connection ID, for Long, Handshake and Initial.
     pub connection: u32,

@@ -298,8 +298,8 @@ pub fn batch_unsent(batch: &VerdictBatch) -> bool {
     batch.sent < batch.count
 }
 
-/// Returns the unsent runs that one datagram can contain, at most `most` runs. Packets that the kernel gets back share a
-/// datagram up to RESTATED_TOGETHER.
+/// Returns the next unsent runs for one datagram: at most `most` runs, with at most RESTATED_TOGETHER bytes of packets
+/// that the kernel gets back (`VerdictRun::restated`). A longer packet has a datagram of its own.
 pub fn batch_rest(batch: &VerdictBatch, most: usize) -> &[VerdictRun] {
     let end = batch.count.min(batch.sent.saturating_add(most));
     let runs = batch.runs.get(batch.sent..end).unwrap_or_default();

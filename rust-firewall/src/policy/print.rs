@@ -411,8 +411,8 @@ fn has_base_chain(table: &Table) -> bool {
     table.chains.iter().any(|chain| chain.base.is_some())
 }
 
-/// Prints the tables from index `from` to index `end` (excluded), which have no block yet. Prints a table without base
-/// chains completely. Prints only the name of a table with base chains, because its blocks come later.
+/// Prints the tables from index `from` to index `end` (excluded), of which nothing is printed yet. Prints a table
+/// without base chains completely. Prints only the name of a table with base chains, because its blocks come later.
 fn mention_tables(out: &mut String, policy: &Policy, from: usize, end: usize) {
     for table in policy.tables.iter().take(end).skip(from) {
         if has_base_chain(table) {

@@ -287,8 +287,8 @@ pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends the verdicts of runs in one datagram, also for backends whose library cannot do so. Returns the number of runs
-/// that were sent.
+/// Sends the verdicts of runs in one datagram. The backend `classic` calls it for a gap, because its library can't set
+/// a message's sequence number. Returns the number of runs that were sent.
 /// - runs: at most as many as queue.verdicts has room for.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     let length = build_verdicts(queue.settings.number, runs, &mut queue.verdicts);

@@ -125,7 +125,8 @@ pub unsafe fn set_fd(socket: &mut QueueSocket, fd: RawFd) {
     socket.fd = fd;
 }
 
-/// Removes the file descriptor from the socket. Must be called before the descriptor is closed.
+/// Forgets the file descriptor without closing it; `fd` then fails with EBADF. Must be called before the descriptor is
+/// closed.
 pub fn forget_fd(socket: &mut QueueSocket) {
     socket.fd = -1;
 }

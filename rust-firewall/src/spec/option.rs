@@ -64,7 +64,7 @@ pub enum QueueKind {
 
 pub const BACKEND_COUNT: usize = 3;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const BACKEND_NAMES: [(QueueKind, &str); BACKEND_COUNT] = [
     (QueueKind::Classic, "classic"),
     (QueueKind::Mnl, "mnl"),
@@ -82,7 +82,7 @@ pub enum OptionsProfile {
 
 pub const PROFILE_COUNT: usize = 2;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const PROFILE_NAMES: [(OptionsProfile, &str); PROFILE_COUNT] = [
     (OptionsProfile::Fast, "fast"),
     (OptionsProfile::Paper, "paper"),
@@ -107,7 +107,7 @@ pub enum OptionsSituation {
 
 pub const SITUATION_COUNT: usize = 6;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
     (OptionsSituation::Overload, "overload"),
     (OptionsSituation::Stall, "stall"),
@@ -127,7 +127,7 @@ pub enum OptionsConntrack {
 
 pub const CONNTRACK_COUNT: usize = 3;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const CONNTRACK_NAMES: [(OptionsConntrack, &str); CONNTRACK_COUNT] = [
     (OptionsConntrack::Auto, "auto"),
     (OptionsConntrack::Attribute, "attribute"),
@@ -145,7 +145,7 @@ pub enum LogLevel {
 
 pub const LOG_LEVEL_COUNT: usize = 4;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const LOG_LEVEL_NAMES: [(LogLevel, &str); LOG_LEVEL_COUNT] = [
     (LogLevel::Error, "error"),
     (LogLevel::Warning, "warning"),
@@ -155,22 +155,22 @@ pub const LOG_LEVEL_NAMES: [(LogLevel, &str); LOG_LEVEL_COUNT] = [
 
 pub const DEFAULT_COUNT: usize = 2;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const DEFAULT_NAMES: [(bool, &str); DEFAULT_COUNT] = [(false, "accept"), (true, "drop")];
 
 pub const MALFORMED_COUNT: usize = 2;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const MALFORMED_NAMES: [(bool, &str); MALFORMED_COUNT] = [(false, "fail"), (true, "policy")];
 
 pub const MODE_COUNT: usize = 2;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const MODE_NAMES: [(bool, &str); MODE_COUNT] = [(false, "closed"), (true, "open")];
 
 pub const SWITCH_COUNT: usize = 2;
 
-/// All of them in order, with their names as on the command line.
+/// All values in order, with their names on the command line.
 pub const SWITCH_NAMES: [(bool, &str); SWITCH_COUNT] = [(false, "off"), (true, "on")];
 
 /// The options with a meaning of their own, in the order in which their values are checked, which

@@ -47,7 +47,7 @@ pub enum PacketStatus {
 
 pub const STATUS_COUNT: usize = PacketStatus::Icmpv6Short as usize + 1;
 
-/// All of them in order, with their names in reports.
+/// All statuses in order, with their names in reports.
 pub const STATUSES: [(PacketStatus, &str); STATUS_COUNT] = [
     (PacketStatus::Ok, "ok"),
     (PacketStatus::BeyondCopy, "beyond-copy"),

@@ -51,7 +51,8 @@ fn later_fragment_ports(case: &Case) -> bool {
     looks_behind_the_header(case.policy) && is_later_fragment(&case.shot.bytes)
 }
 
-/// Maximum number of copied bytes that a policy requires if it tests fields after the IPv6 header.
+/// Maximum number of bytes that the twins copy of a packet, without --copy-bytes, for a policy that tests fields after
+/// the IPv6 header.
 const REQUIRED_BYTES: usize = 128;
 /// Largest number of compared bytes of a transport header.
 const HEADER_BYTES: usize = 20;

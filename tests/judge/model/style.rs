@@ -72,7 +72,7 @@ fn added_table(table: &Table) -> String {
     text
 }
 
-/// Replaces some of the values by defined names.
+/// Replaces some of a policy's values, chosen at random, by variables, and prepends the variables' `define` lines.
 fn defined(text: &str, random: &mut Random) -> String {
     let mut defines = String::new();
     let mut out = String::new();

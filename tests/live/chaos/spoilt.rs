@@ -305,8 +305,8 @@ fn after_a_take_over(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests a corrupted id that is far too high: its verdict applies to all waiting packets. Packets whose messages are
-/// unread when the firewall is stopped must count as received.
+/// Corrupts a packet's id to a number that is far too high, so that its verdict applies to all waiting packets, and
+/// stops the firewall. Packets whose messages it has not read must count as received.
 fn and_stopped(twin: Twin) -> anyhow::Result<()> {
     const WHOLE: u32 = 20_000;
     let folder = Folder::shared()?;

@@ -102,8 +102,8 @@ impl Segment {
         }
     }
 
-    /// Returns true if a kernel may send the segment's data as one packet to be split: it has more than `bytes` bytes,
-    /// plain IP headers apart from the TTL, and a plain checksum. A SYN is not split.
+    /// Returns true if the segment can be sent as one packet that the kernel splits into parts of `bytes` bytes (GSO):
+    /// it is no SYN, has more than `bytes` bytes of data, plain IP headers apart from the TTL, and a plain checksum.
     fn is_splittable(&self, bytes: u16) -> bool {
         let outside = Outside {
             ttl: self.outside.ttl,

@@ -45,9 +45,9 @@ fn lost_syn(offset: i64) -> Segment {
     }
 }
 
-/// Returns a client that completes a hello for an allowed name, ends that connection by a RST, and opens another
-/// connection, followed by a SYN that does not reach the server.
-/// - lost: that SYN.
+/// Returns a client that completes a hello for an allowed name and ends this connection by a RST. Then it opens another
+/// connection; before the server's answer arrives, it sends a second SYN, which does not reach the server.
+/// - lost: the second SYN.
 fn behind_another_syn(opening: &Opening, lost: Segment) -> Option<Script> {
     let first = match opening.port {
         443 => hello::tls(ALLOWED, opening.padding),

@@ -96,7 +96,8 @@ pub fn pseudo_sum(version: Version, protocol: u8, bytes: usize) -> [u8; 2] {
     checksum(&[&client, &server, &length, &[0, 0, 0, protocol]]).map(|byte| !byte)
 }
 
-/// Returns a UDP datagram between two ports of client and server, in either direction.
+/// Returns a UDP header with its data, without an IP header. The checksum is right in both directions between client
+/// and server.
 pub fn datagram(version: Version, (from, to): (u16, u16), data: &[u8]) -> Vec<u8> {
     let words = [from, to, 8 + data.len() as u16, 0].map(u16::to_be_bytes);
     let mut udp = [&words.concat()[..], data].concat();

@@ -74,7 +74,7 @@ fn without_an_id(twin: Twin) -> anyhow::Result<()> {
     check_has(status.code(0)?, "reconciled, lost 0 in the queues")
 }
 
-/// Runs `fwctl doctor` while datagrams are sent to the multicast group. Returns its findings.
+/// Runs `fwctl doctor` while datagrams are sent to the IP multicast group GROUP. Returns the findings of doctor.
 fn with_traffic(place: &Place) -> anyhow::Result<Found> {
     let (done, namespace) = (AtomicBool::new(false), &place.namespace);
     thread::scope(|scope| {

@@ -26,7 +26,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
 const ESCAPES: &str =
     "\u{1b}]0;title\u{7}\u{1b}[31m\u{9b}31m\u{202e}\u{200b}\u{8}\u{7f}\r\nERROR forged";
 
-/// Appends the escapes to every text and key of a value.
+/// Returns a copy of a JSON value with ESCAPES appended to each text in it. The keys stay unchanged.
 fn spoil(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(format!("{text}{ESCAPES}")),

@@ -32,7 +32,7 @@ const PROGRAMS: [&str; 4] = ["fwctl", "rust-firewall", "c-firewall", "twinwall-e
 /// iptables rule that sends all outgoing packets to the firewall.
 const QUEUED: &str = "-A OUTPUT -j NFQUEUE --queue-num 0";
 
-/// Finding that is caused and cured.
+/// Case: a finding of doctor with its cause, its expected severity and words, and a probe of the host after the cure.
 struct Row {
     name: &'static str,
     /// Options of the firewall; None: no firewall runs.

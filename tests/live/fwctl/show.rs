@@ -218,7 +218,7 @@ fn handshake(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the row of the contract (the effects of --fail) about a crash in `status`.
+/// Runs `fwctl status`. Returns the row of its contract (the effects of --fail) about a crash of the firewall.
 fn crash_row(place: &Place) -> anyhow::Result<String> {
     let said = place.fwctl(&["status"])?;
     let mut lines = said.code(0)?.lines();

@@ -25,8 +25,8 @@ const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 pub struct StandIn(Child);
 
 impl StandIn {
-    /// Starts a copy of this program as stand-in, as the user NOBODY. If a program inherited the stand-in's
-    /// environment, its dynamic linker would write files in `home`.
+    /// Starts a copy of this test program as user NOBODY, in place of a firewall. Its environment has LD_DEBUG_OUTPUT:
+    /// in a program that inherits it, the dynamic linker writes files in `home`.
     /// - player: path of the copy.
     /// - home: folder of the stand-in's user.
     /// - capabilities: in setpriv's syntax; empty = none.

@@ -341,7 +341,8 @@ fn forwarded(net: &Net) -> Scene<'_> {
 
 const FORWARDED: (Kind, &str, u16) = (Kind::Tls, "allowed.example", 8443);
 
-/// Tests the policy family-filter with a name that is on its list. Without a firewall all messages must arrive.
+/// Checks the shipped policy family-filter with a name that its list denies. First, without a firewall, all messages
+/// must arrive.
 fn family_filter(twin: Twin) -> anyhow::Result<()> {
     const DENIED: &str = "www.casino.example";
     let net = Net::new(Sees::Both)?;

@@ -158,7 +158,8 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
-/// Offsets in the file that hands learned addresses over in an upgrade, here one address of one set.
+/// Offsets of the set, the upper half of the address, the lifetime and the count in the file that hands learned
+/// addresses over in an upgrade. The file here contains one address.
 const SET: usize = 4;
 const HIGH: usize = SET + 16;
 const TIME: usize = HIGH + 8;

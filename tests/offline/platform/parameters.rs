@@ -56,9 +56,9 @@ fn is_written(parameter: &str) -> bool {
     is_pointer(parameter) && (!parameter.starts_with("const ") || parameter.contains("**"))
 }
 
-/// Returns the number of values that C may write through pointers in place of a Rust function's result: one for each
-/// part of a tuple, none for a status. One more for Result<Option<…>>: C returns a status, and may also write whether
-/// there is a value.
+/// Returns the number of output parameters that the C twin of a function may have in place of the Rust result
+/// `returned`: none for a status (bool, fmt::Result, nothing), one for a value, one for each part of a tuple.
+/// Result<Option<…>> adds one, because C returns a status, and may also write whether there is a value.
 fn values(returned: &str) -> usize {
     if ["", "bool", "fmt::Result"].contains(&returned) {
         return 0;

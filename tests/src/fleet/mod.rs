@@ -75,7 +75,8 @@ pub struct Plan {
     pub authority: Option<String>,
     /// Prefix of the commands of agents and of the services that run as root, e.g. faketime.
     pub before: Vec<String>,
-    /// Prefix of the agents' commands only; `{}` is the staging folder.
+    /// Prefix of the agents' commands, but not of the services' commands; `{}` is replaced by the agent's staging
+    /// folder.
     pub before_agent: Vec<String>,
     /// True if agents serve metrics for Prometheus at port NUMBERS, and write them to a file.
     pub numbers: bool,
@@ -236,7 +237,8 @@ impl Place {
         self.folder.file(&format!("{host}-{name}"))
     }
 
-    /// Returns the options that name the fleet's store (etcd or a folder), with the login of a host.
+    /// Returns the options for the fleet's store: a folder, or etcd with the login of a host; also --ca if there is an
+    /// authority.
     pub fn store(&self, host: &str) -> Vec<String> {
         let mut words = match &self.plan.folder {
             Some(folder) => vec!["--folder".to_owned(), folder.clone()],

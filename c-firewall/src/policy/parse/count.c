@@ -209,8 +209,8 @@ static int parse_level(struct parser *parser, struct policy_log *log) {
 
 static bool in_name(char byte) { return isalnum((unsigned char)byte) || byte == '_'; }
 
-/// Appends the part of a prefix after a `$`: the value of the name at the start of the part, then
-/// the rest of the part.
+/// Appends the part of a prefix after a `$`. The part begins with a name, which is replaced by its
+/// value.
 /// - length: length of the part in bytes
 /// - prefix: in: end of the prefix so far; out: its end with the part
 static int append_part(struct parser *parser, const struct token *token, const char *part,

@@ -132,7 +132,7 @@ int parse_count_element(struct parser *parser, const struct token *token) {
     return 0;
 }
 
-/// Returns the name of a protocol that fields need.
+/// Returns the name of a protocol, for the error that a field needs this protocol.
 static const char *protocol_name(uint16_t protocol) {
     switch (protocol) {
     case PARSE_PROTOCOL_ICMP:

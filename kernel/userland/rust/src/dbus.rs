@@ -15,8 +15,9 @@ use nix::sys::signal::Signal;
 pub const LAB_NAME: &str = "org.twinwall.Lab";
 pub const LAB_PATH: &str = "/lab";
 
-/// Arguments that make the program a daemon or a server.
+/// First argument with which this program runs as the bus daemon.
 const DAEMON: &str = "--daemon";
+/// First argument with which this program runs as the server on the bus.
 const SERVER: &str = "--server";
 
 /// Configuration of a bus for a single user, without service activation.

@@ -201,7 +201,7 @@ fn in_name(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// Appends the part of a prefix after a `$`: the value of the name at the start of the part, then the rest of the part.
+/// Appends the part of a prefix after a `$`. The part begins with a name, which is replaced by its value.
 fn append_part(
     parser: &mut Parser,
     token: &Token,

@@ -214,7 +214,7 @@ impl Parser {
     }
 }
 
-/// Returns the name of a protocol that fields need.
+/// Returns the name of a protocol, for the error that a field needs this protocol.
 fn protocol_name(protocol: u16) -> &'static str {
     match protocol {
         PROTOCOL_ICMP => "icmp",

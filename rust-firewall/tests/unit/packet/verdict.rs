@@ -22,7 +22,7 @@ fn accept(batch: &mut VerdictBatch, id: u32) {
     batch_add(batch, id, Verdict::Accept, 0).unwrap();
 }
 
-/// Returns the runs of some verdicts (ID, verdict, argument). The batch expects the first ID next.
+/// Adds verdicts (ID, verdict, argument) to a new batch, and returns its runs. There is no gap before the first ID.
 fn batch_of(verdicts: &[(u32, Verdict, u32)]) -> Vec<VerdictRun> {
     let mut batch = new_batch();
     batch.last_id = verdicts[0].0.wrapping_sub(1);

@@ -42,7 +42,8 @@ pub struct Differing<'a> {
 pub enum After {
     /// No effect: both sides have the same state.
     Same,
-    /// The packet is left out, and so is the rest of its connection.
+    /// The packet and the rest of its connection are removed from the sequence; the comparison is repeated without
+    /// them.
     LeftOut,
     /// As `LeftOut`, if both sides treat the packet alike when it is sent alone.
     LeftOutIfAlike,

@@ -13,7 +13,7 @@ use super::side::{self, Case, Report};
 use super::uncounted::{authenticated, denied, lost, reused, stopped, unasked};
 use super::Sitting;
 
-/// Comparison of differences with the deviations.
+/// Result of comparing the differences with the known deviations.
 #[derive(Default)]
 pub struct Excused {
     /// Numbers of the packets to leave out.

@@ -22,8 +22,8 @@ pub fn lost(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     numbers.filter(is_lost).collect()
 }
 
-/// Returns the packets that follow a packet of their connection that was stopped on both sides. A twin drops them
-/// without evaluating rules.
+/// Returns each packet before which a packet of the same connection was stopped on both sides. A twin drops it without
+/// evaluating rules.
 pub fn denied(acts: &[Act], reports: &[Report]) -> BTreeSet<u32> {
     let (mut later, mut denied) = (BTreeSet::new(), BTreeSet::new());
     for act in acts {
