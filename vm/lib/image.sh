@@ -59,7 +59,8 @@ make_base() {
     rm -r "$tree"
 }
 
-# Adds the machine's own files: modules, the agent, names. Masks units that only delay the boot.
+# Adds the machine's own files: modules, the agent, names. Masks units that only delay the boot, and servers on ports of
+# the tests.
 furnish() {
     local tree=$1 unit
     mkdir -p "$tree/usr/lib/modules"
@@ -78,7 +79,7 @@ furnish() {
     ln -s /dev/null "$tree/etc/tmpfiles.d/tmp.conf"
     mkdir -p "$tree/var/log/journal"
     for unit in apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
-        etcd.service fstrim.timer getty@tty1.service serial-getty@ttyS0.service systemd-pstore.service; do
+        etcd.service fstrim.timer getty@tty1.service nginx.service serial-getty@ttyS0.service systemd-pstore.service; do
         ln -sf /dev/null "$tree/etc/systemd/system/$unit"
     done
 }
