@@ -195,8 +195,8 @@ impl Ways<'_> {
 enum Version {
     V4,
     V6,
-    /// `meta nfproto` with a number or a set: nft takes the last value for the required one.
-    Some,
+    /// `meta nfproto` with a number or a set: nft requires the version of the last value.
+    Unclear,
 }
 
 fn version(tokens: &Tokens, found: &Match) -> Option<Version> {
@@ -213,7 +213,7 @@ fn version(tokens: &Tokens, found: &Match) -> Option<Version> {
         ["ipv4"] | ["==" | "eq", "ipv4"] => Some(Version::V4),
         ["ipv6"] | ["==" | "eq", "ipv6"] => Some(Version::V6),
         ["&" | "!=" | "ne", ..] => None,
-        _ => Some(Version::Some),
+        _ => Some(Version::Unclear),
     }
 }
 
