@@ -17,7 +17,7 @@ use crate::{
 /// Parameters of an application of a policy (`fwctl apply`).
 pub struct Request {
     pub source: Source,
-    /// Parameters of the firewall, if the policy has names.
+    /// Parameters of the firewall, if the policy has names; and settings for the expectations of any policy.
     pub wanted: Wanted,
     /// User who applies the policy, for the history.
     pub by: String,
@@ -28,7 +28,7 @@ pub struct Request {
 /// Applied generation.
 pub struct Applied {
     pub number: u64,
-    /// Warnings about the policy: "FILE:LINE: …".
+    /// Warnings about the policy, its lists, and flowtables of other tables.
     pub warnings: Vec<String>,
 }
 

@@ -10,7 +10,7 @@ use std::path::Path;
 pub enum Kind {
     /// The policy, or the request, can't be used.
     Policy,
-    /// The kernel, nft or the state folder refused or failed.
+    /// The kernel, another program (nft, the firewall, …) or the state folder refused or failed.
     System,
 }
 
@@ -31,7 +31,7 @@ pub fn policy(text: impl Display) -> Failure {
     }
 }
 
-/// Returns an error of the kernel, nft or the state folder.
+/// Returns an error of the kernel, another program or the state folder.
 pub fn system(text: impl Display) -> Failure {
     Failure {
         kind: Kind::System,

@@ -13,7 +13,7 @@ use crate::learned::Learned;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Naming {
     pub orders: Orders,
-    /// Number of generations after which the same mark bits are used again.
+    /// Number of generations after which their values in marks repeat.
     pub generations: u32,
     /// Mark of settled connections, which are not queued any more: mask and value.
     pub settled: (u32, u32),

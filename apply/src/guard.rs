@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The orphan process that reverts a generation at its deadline, if systemd does not run.
+//! The orphan process that reverts a generation at its deadline, if systemd does not run in this network namespace.
 
 use std::io::Write;
 use std::path::Path;
@@ -36,7 +36,7 @@ fn wait(folder: &Path) -> Result<bool> {
     let Some(pending) = store::read(folder)?.and_then(|state| state.pending) else {
         return Ok(false);
     };
-    // Only SIGKILL and the deadline end this process.
+    // These signals must not end or stop this process before the deadline.
     let polite = SigSet::from_iter([
         Signal::SIGHUP,
         Signal::SIGINT,

@@ -10,7 +10,7 @@ use crate::nft;
 use crate::source::Source;
 use crate::state::State;
 
-/// Parameters of the firewall for a policy with names.
+/// Parameters of the firewall for a policy with names, and settings for the expectations of any policy.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub twin: Twin,
@@ -69,7 +69,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     };
     let options = Options {
         queue,
-        // Truncated: only the remainder of this number selects the generation's mark bits.
+        // Truncated: only the remainder of this number selects the generation's value in marks.
         generation: (number % (1 << 31)) as u32,
         ..wanted.split
     };
@@ -95,7 +95,8 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     })
 }
 
-/// Returns the parts of a policy for the next generation. Skips a number with the mark bits of the applied generation.
+/// Returns the parts of a policy for the next generation. Skips a number with the same value in marks as the applied
+/// generation.
 pub fn parts(source: &Source, wanted: &Wanted, state: &State) -> Result<Parts> {
     let number = state.next_number();
     if !stage::asks_for_names(&source.text)? {

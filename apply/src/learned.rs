@@ -206,7 +206,7 @@ fn joined(mut present: Vec<Element>, saved: Vec<Element>) -> Vec<Element> {
 pub struct Sets<'a> {
     /// Sets of the generation in the kernel.
     pub before: &'a [Learned],
-    /// Sets of the generation that is loaded.
+    /// Sets of the generation to load.
     pub after: &'a [Learned],
     /// Saved addresses of the sets in `after`.
     pub saved: &'a Saved,

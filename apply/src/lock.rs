@@ -31,7 +31,7 @@ impl Lock {
         set.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
     }
 
-    /// Returns another descriptor of the lock, which also holds it.
+    /// Returns another descriptor of the lock, which still holds the lock if this process is killed.
     pub fn share(&self) -> Result<File> {
         let shared = self.0.try_clone();
         shared.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
@@ -77,7 +77,8 @@ fn holders(path: &Path) -> Vec<Pid> {
     found
 }
 
-/// Acquires the lock, and kills the processes that hold it: a stopped operation has exceeded its time.
+/// Acquires the lock. If another process holds it, kills all other processes that have its file open: a stopped
+/// operation has exceeded its time.
 pub fn seize(path: &Path) -> Result<Lock> {
     let begun = Instant::now();
     let mut file = open(path)?;

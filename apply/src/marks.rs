@@ -13,7 +13,7 @@ use crate::store::Store;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     pub mask: u32,
-    /// Number of generations after which the same mark bits are used again.
+    /// Number of generations after which their values in marks repeat.
     pub generations: u32,
     /// First generation whose classes connections may have.
     pub since: u64,
@@ -32,7 +32,7 @@ impl Marks {
 }
 
 /// Returns the mark bits to clear before a generation is loaded, or None if no bits must be cleared. Bits must be
-/// cleared before the first generation, after a change of the layout, and before bits are used again.
+/// cleared before the first generation, after a change of the layout, and before the generations' values repeat.
 fn stale(known: Option<Marks>, naming: &Naming, number: u64) -> Option<u32> {
     let mask = naming.orders.mask;
     match known {
@@ -45,7 +45,8 @@ fn stale(known: Option<Marks>, naming: &Naming, number: u64) -> Option<u32> {
     }
 }
 
-/// Returns true if two generations have the same mark bits.
+/// Returns true if marks have the same layout and the same value for two generations, so that their classes could be
+/// confused.
 pub fn are_alike(one: (u64, &Naming), other: (u64, &Naming)) -> bool {
     let layout = |naming: &Naming| (naming.orders.mask, naming.generations);
     let bits = |(number, naming): (u64, &Naming)| number % u64::from(naming.generations.max(1));
@@ -69,7 +70,7 @@ pub fn begin(store: &mut Store, naming: &Naming, number: u64) -> Result<Option<u
 }
 
 /// Clears the classes of a reverted generation that could be interpreted as classes of the previous generation.
-/// - before: previous generation; None: it has no names, and all classes are cleared.
+/// - before: previous generation; None: there is none, or it has no names. Then all classes are cleared.
 pub fn go_back(store: &mut Store, undone: &Naming, before: Option<(u64, &Naming)>) -> Result<()> {
     let Some((number, naming)) = before else {
         return end(store);

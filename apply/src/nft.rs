@@ -60,7 +60,7 @@ pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     }
 }
 
-/// Returns true if the kernel accepts a text in a new network namespace without interfaces.
+/// Returns true if the kernel accepts a text in a new network namespace, without this host's interfaces.
 pub fn is_taken_elsewhere(text: &str) -> Result<bool> {
     let nft = program::path(PROGRAM, PACKAGE)?;
     let arguments = ["-n", &nft.to_string_lossy(), "-c", "-f", "-"];

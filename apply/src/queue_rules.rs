@@ -142,8 +142,8 @@ pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Removes all rules that are not wanted. If none is wanted, also removes the tables and chains that were created for
-/// the rules.
+/// Removes all rules in the state that are not wanted. If none is wanted, also removes the tables and chains that were
+/// created for the rules.
 pub fn keep(store: &mut Store, wanted: &[String]) -> Result<()> {
     let made = store.state.rules.clone();
     if made == QueueRules::default() {

@@ -148,7 +148,8 @@ pub fn named_table<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>) -> O
     })
 }
 
-/// Returns the table of a command; None if it concerns no table.
+/// Returns the table of a command; None for a definition (`define` etc.). Fails for other commands without a table,
+/// such as `flush ruleset`.
 fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     let mut words = command.words.iter().map(String::as_str).peekable();
     let refuse = |cause: &str, cure: &str| {

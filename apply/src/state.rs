@@ -28,7 +28,7 @@ pub enum Outcome {
 pub struct Generation {
     pub number: u64,
     pub outcome: Outcome,
-    /// User who applied the policy, e.g. "anna (sudo)".
+    /// User who applied the policy, e.g. "root (login anna)".
     pub by: String,
     /// Time of the application (ms since 1970).
     pub applied_ms: u64,
@@ -36,7 +36,7 @@ pub struct Generation {
     pub settled_ms: Option<u64>,
     /// Absolute path of the policy's file, for messages and for the comparison with the file to load at boot.
     pub file: String,
-    /// SHA-256 of the policy's text with its includes, in hexadecimal.
+    /// SHA-256 of the generation's stored text (policy.nft), in hexadecimal.
     pub digest: String,
     /// Tables of the policy.
     pub tables: Vec<Table>,

@@ -156,7 +156,8 @@ impl<'a> Store<'a> {
         self.host.firewall
     }
 
-    /// Returns a descriptor of the lock for a started program. The lock is held until all descriptors are closed.
+    /// Returns a descriptor of the lock for a started program. If this process is killed, the lock is held until that
+    /// program closes the descriptor.
     pub fn share_lock(&self) -> Result<File> {
         self.lock.share()
     }

@@ -83,8 +83,8 @@ fn keeps_order(present: &[Outline], wanted: &[Outline]) -> bool {
     })
 }
 
-/// Returns commands that empty a table, except the base chains that the new text declares again. None if that is
-/// impossible.
+/// Returns commands that empty a table, and remove its chains except those that the new text declares again. None if
+/// that is impossible.
 fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
     let table = &present.table;
     if present.is_fixed || wanted.is_fixed {
@@ -178,9 +178,9 @@ pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()
     }
 }
 
-/// Loads a transaction of a generation, and retains base chains if possible.
-/// - present: as for [`check`]. If another program has changed one of these tables since, the transaction is loaded
-///   unchanged.
+/// Loads a transaction of a generation, and retains base chains if possible. If the kernel refuses that, for example
+/// after a change by another program, loads the transaction unchanged.
+/// - present: as for [`check`].
 pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result<()> {
     if let Some(swap) = plan(&store.text(number, name)?, present) {
         store.write(number, SWAP, &swap.text)?;

@@ -62,7 +62,7 @@ fn restore(store: &Store, number: u64, undone: Option<&Naming>) -> Result<()> {
 }
 
 /// Reverts the pending generation: restores the kernel's previous rules and the firewall, and writes the reason to the
-/// state. Changes no rule if the kernel does not hold the generation. Returns the generation's number; None if no
+/// state. Restores no nft table if the kernel does not hold the generation. Returns the generation's number; None if no
 /// generation is pending.
 pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     let (Some(pending), undone) = (store.state.pending.clone(), store.state.waiting().cloned())

@@ -14,7 +14,7 @@ enum {
     CASE_COUNT = 7,
 };
 
-/// Factor that scatters numbers over 32 bits: 2^32 / golden ratio, odd, so that its multiples
+/// Factor that scatters numbers over 32 bits: about 2^32 / golden ratio, odd, so that its multiples
 /// differ.
 #define CASES_STRIDE 2654435761U
 

@@ -15,10 +15,10 @@
 #include "names.h"
 
 enum {
-    // Time before each slice that is not measured, because other programs may have filled the
-    // caches meanwhile.
+    // Duration of an unmeasured run before each slice. It fills the processor's caches, which other
+    // programs may have used meanwhile.
     SETTLE_NS = 1000000,
-    SLICE_NS = 5000000, // duration of a slice
+    SLICE_NS = 5000000, // duration of a slice: the measurement for one line on stdin
     SECOND_NS = 1000000000,
     LINE_BYTES = 16,
 };

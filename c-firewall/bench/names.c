@@ -26,8 +26,8 @@ static const char policy[] = "table inet filter {\n"
                              "}\n";
 
 enum {
-    // Maximum number of connections: twice the number of clients in a round. Beyond that, the
-    // oldest connections are evicted.
+    // Maximum number of connections: twice the number of clients in a round. Beyond that, old
+    // connections are evicted.
     CONNECTIONS = 2 * CASES_PACKETS,
     HELLO_BYTES = 4 << 20,
     SECOND_NS = 1000000000,
@@ -40,8 +40,10 @@ enum {
     ACK = 0x10,
     CLIENT_FIRST = 1000, // sequence number of a client's first byte
     SERVER_FIRST = 5000,
-    KNOWN = CLIENT_FIRST + 4000, // sequence number after the end of a client's ClientHello
-    SHARE_BYTES = 320,           // size of the key share of a ClientHello in one packet
+    // Sequence number up to which the server acknowledges a client's ClientHello, which has fewer
+    // than 4000 bytes.
+    KNOWN = CLIENT_FIRST + 4000,
+    SHARE_BYTES = 320, // size of the key share of a ClientHello in one packet
     // Size of the key share of a ClientHello in two packets (with ML-KEM-768).
     LONG_SHARE_BYTES = 1216,
     SEGMENT_BYTES = 1400, // maximum number of data bytes in a packet

@@ -14,8 +14,9 @@ struct step_list;
 /// Benchmark case in which all clients send the same packets.
 struct named_case {
     const char *name;
-    // Appends the packets that each client sends before the measurement; NULL = none. With NULL,
-    // each round has new clients. Otherwise all rounds have the same clients.
+    // Appends the packets of each client's connection before the measurement, in both directions;
+    // NULL = none. With NULL, each round has new clients. Otherwise all rounds have the same
+    // clients.
     void (*before)(struct step_list *list);
     void (*each)(struct step_list *list);
 };

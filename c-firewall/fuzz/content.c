@@ -21,7 +21,7 @@ static void put_number(struct content *content, uint32_t number, uint32_t bytes)
     put(content, both + 2 - bytes, bytes);
 }
 
-/// Adds a TLS vector: a length of length_bytes bytes, and the vector's bytes.
+/// Adds a TLS vector: its length in length_bytes bytes, and its bytes.
 static void put_vector(struct content *content, uint32_t length_bytes,
                        const struct content *vector) {
     put_number(content, vector->length, length_bytes);

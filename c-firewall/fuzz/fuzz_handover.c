@@ -178,7 +178,7 @@ static uint32_t no_interface(const char *name, void *context) {
     return 0;
 }
 
-/// Compiles the policy of the shared test vectors, with empty learning sets.
+/// Compiles the policy that the test vectors of learned addresses need, with empty learning sets.
 static struct compiled *make_learning(void) {
     static const char text[] = "table inet t {\n"
                                "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"

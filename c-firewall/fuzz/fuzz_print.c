@@ -60,7 +60,7 @@ struct printed {
     uint16_t queue;
     uint16_t ethertype;
     bool has_names;
-    bool answers; // true if a rejected packet needs a reply
+    bool answers; // true if a rejected packet gets a reply
 };
 
 static struct printed *load(void) {
@@ -118,7 +118,7 @@ static void take_options(struct facts *facts, struct printed *printed) {
     explain->recorded = bits & 32768 ? VERDICT_ACCEPT : VERDICT_DROP;
 }
 
-/// Reads a packet's kernel metadata, and the packet: the rest of the input.
+/// Reads a packet's metadata: the kernel's, the names and the number.
 static void take_packet(struct facts *facts, struct printed *printed) {
     static const uint8_t families[] = {0, 2, 10};
     struct explain *explain = &printed->explain;

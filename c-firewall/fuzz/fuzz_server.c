@@ -56,7 +56,7 @@ enum action {
 enum fate {
     FATE_DECOY = 4,    // the packet is lost after the firewall
     FATE_DECOY_TOO,    // the same as FATE_DECOY
-    FATE_BAD_CHECKSUM, // the checksum of the packet is wrong
+    FATE_BAD_CHECKSUM, // the checksum is wrong, and the server does not receive the packet
     FATE_UNHEARD,      // the server's answer is lost before the firewall
 };
 
@@ -68,7 +68,7 @@ enum change {
     CHANGE_URGENT,
     CHANGE_SEQUENCE, // changes the sequence number by one of shifts
     CHANGE_BYTE,     // changes a byte of the data
-    CHANGE_BASE,     // changes the first sequence number
+    CHANGE_BASE,     // changes the client's initial sequence number
 };
 
 #define MS_NS UINT64_C(1000000)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Program that writes test vectors as first inputs of the fuzzers. `seeds FOLDER` writes
 // FOLDER/netlink/NAME, FOLDER/packet/NAME, FOLDER/print/NAME, FOLDER/names/NAME,
-// FOLDER/handover/NUMBER and FOLDER/comment/NUMBER in the form that each target reads.
+// FOLDER/server/NAME, FOLDER/handover/KIND-NUMBER and FOLDER/comment/NUMBER in the form that each
+// target reads.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

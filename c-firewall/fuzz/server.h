@@ -23,7 +23,8 @@ enum server_property {
     // If several segments have bytes for the same sequence number, the bytes that arrived last are
     // kept.
     SERVER_LAST_WINS = 4,
-    SERVER_COOKIES = 8, // a new SYN replaces a SYN that has not been acknowledged
+    // A SYN with another sequence number restarts a connection whose handshake is not complete.
+    SERVER_COOKIES = 8,
     SERVER_FAST_OPEN = 16,
 };
 

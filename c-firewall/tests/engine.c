@@ -365,7 +365,7 @@ uint32_t engine_packet_bytes(struct random *random, uint8_t bytes[static ENGINE_
     const uint8_t sport = (uint8_t)random_below(random, PORTS);
     const uint8_t dport = (uint8_t)random_below(random, PORTS);
     const uint8_t flags = all_flags[random_below(random, 3)];
-    // The rest of the TCP header; in UDP the first 4 bytes are length and checksum.
+    // The TCP header; in UDP the bytes 4 to 7 are length and checksum.
     const uint8_t transport[] = {0, sport, 0,    dport, 0, 20, 0, 0, 0, 0,
                                  0, 0,     0x50, flags, 0, 0,  0, 0, 0, 0};
     uint32_t count;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Random policies and packets with few different values, so that packets often match rules; and
-// compilation of policies with their state. The Rust twin's tests/engine generates the same
-// policies and packets from the same random numbers.
+// compilation of policies with their state. The Rust twin's tests/unit/support/engine.rs generates
+// the same policies and packets from the same random numbers.
 #ifndef ENGINE_H
 #define ENGINE_H
 

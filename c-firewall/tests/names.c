@@ -219,7 +219,7 @@ static void put_chunk(const uint8_t *bytes, uint32_t length, FILE *out) {
 }
 
 /// Prints the names that a parser reads from some bytes.
-/// - what: query that selects the parser: fold, hello, query, framed or client.
+/// - what: query that selects the parser: fold, hello, query, framed, client or client-whole.
 static void put_names(const char *what, const uint8_t *bytes, uint32_t length,
                       struct names_progress *progress, FILE *out) {
     static uint8_t scratch[NAMES_HELLO_BYTES_MAX];

@@ -51,7 +51,7 @@ pub enum Report {
     Unmapped,
     /// The command was started. The descriptor is its pidfd.
     Started,
-    /// The command was not started: exit code, text.
+    /// The command was not started, or its end can't be awaited: exit code, text.
     Failed(u8, String),
     /// The command ended with this exit code.
     Exited(i32),

@@ -11,7 +11,7 @@ pub const NOT_RUN: u8 = 126;
 /// Exit code: the command was not found.
 pub const NOT_FOUND: u8 = 127;
 
-/// "CAUSE: CURE", without "error: " and without a line end.
+/// Error: exit code, and the text "CAUSE: CURE" without "error: " and without a line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: u8,

@@ -63,7 +63,7 @@ pub fn start(program: &Path, arguments: &[String]) -> Result<Firewall, Failure> 
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    // Only the command receives Ctrl-C of the terminal.
+    // Ctrl-C of the terminal must not end the firewall.
     command.process_group(0);
     let mut process = command.spawn().map_err(Failure::at(program.display()))?;
     let stdout = process

@@ -2,7 +2,7 @@
 //! The cage: runs one command that can reach only what a policy allows, without root. It implements `fwctl run`;
 //! docs/CAGE.md describes what it prevents.
 //!
-//!     fwctl (the caller, in the outer user, mount and pid namespaces)
+//!     fwctl (the caller, in the outer user and mount namespaces)
 //!      +- hold: init of the outer pid namespace; ends with fwctl, and all others with it
 //!      |   +- inside: init of the inner pid namespace, in the inner user and mount namespaces
 //!      |       +- the command

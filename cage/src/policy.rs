@@ -19,8 +19,8 @@ const HTTPS: u16 = 443;
 /// Limit for DNS queries of names below a wildcard, which could carry data in their labels.
 const QUESTIONS: &str = "limit rate over 100/second burst 400 packets";
 
-/// Addresses that are denied for all names: this host's, link-local ones (including the metadata services of clouds),
-/// and multicast.
+/// Addresses that are denied for all names: this host's, link-local ones, the metadata services of clouds, multicast,
+/// and reserved ones.
 const NOWHERE: [(&str, &str); 2] = [
     ("ip", "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3"),
     (
@@ -165,7 +165,7 @@ fn write_other_servers(text: &mut String, groups: &Groups) {
 }
 
 /// Returns the policy for `--allow`.
-/// - resolver: the only DNS server that the command may query.
+/// - resolver: the only DNS server that the command may query for allowed names.
 /// - ech: true to allow an encrypted ClientHello.
 pub fn of_allowed(allowed: &[Allowed], resolver: IpAddr, ech: bool) -> String {
     let mut groups = Groups::new();

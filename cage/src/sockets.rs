@@ -9,8 +9,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// List of the sockets that are bound by processes of this network namespace. Other sockets are searched in the file
-/// system.
+/// Kernel's list of the Unix sockets of this network namespace. A search of FOLDERS finds the sockets of other
+/// namespaces.
 const BOUND: &str = "/proc/net/unix";
 /// Folders in which services create sockets, and the depth of the search.
 const FOLDERS: [(&str, usize); 4] = [("/run", 4), ("/var/run", 4), ("/tmp", 2), ("/var/lib", 2)];

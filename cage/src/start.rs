@@ -21,8 +21,8 @@ use crate::settings::{Settings, Source};
 use crate::uplink::Uplink;
 use crate::{policy, queue_rules, refused, settle, sockets, stage};
 
-/// File with the number of probes for a duplicate of an IPv6 address, for interfaces made later (kernel: ip-sysctl,
-/// accept_dad).
+/// File that turns probes for duplicates of IPv6 addresses off (0) or on (1), for interfaces made later (kernel:
+/// ip-sysctl, accept_dad).
 const DUPLICATE_PROBES: &str = "/proc/sys/net/ipv6/conf/default/accept_dad";
 
 /// Cage whose firewall and uplink are ready, and whose command waits for its order.

@@ -43,8 +43,8 @@ pub struct Uplink {
 }
 
 impl Uplink {
-    /// Returns the wanted uplink; if `wanted` is None, pasta, otherwise slirp4netns. Fails if no such program is
-    /// installed.
+    /// Returns the wanted uplink. If `wanted` is None, returns pasta, or slirp4netns if pasta is not installed. Fails
+    /// if no such program is installed.
     pub fn find(wanted: Option<UplinkKind>) -> Result<Uplink, Failure> {
         let kinds = match wanted {
             Some(kind) => vec![kind],
@@ -107,7 +107,7 @@ impl Uplink {
             .stdin(network)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        // Only the command receives Ctrl-C of the terminal.
+        // Ctrl-C of the terminal must not end the uplink.
         command.process_group(0);
         let name = self.kind.program();
         let process = command.spawn().map_err(Failure::at(name))?;

@@ -21,7 +21,7 @@ use crate::translation::{Model, Sizes};
 const MULTIPLICATIONS: u32 = 1000;
 /// Time for which the TLB model reads packets.
 const MODEL_TIME: Duration = Duration::from_secs(1);
-/// Time for which the ring is emptied before the measurement with each delay factor.
+/// Maximum time for which the ring is emptied before the measurement with each delay factor.
 const DRAINING: Duration = Duration::from_millis(200);
 /// Bytes in a block beside each packet (struct tpacket3_hdr, the link-layer address, and padding).
 const HEAD_BYTES: f64 = 90.0;
@@ -143,7 +143,8 @@ impl Row {
     }
 }
 
-/// Discards waiting packets for a fixed time, much longer than a whole ring takes, and resets the statistics.
+/// Discards packets until none arrives, but at most for DRAINING, which is much longer than a whole ring takes. Resets
+/// the statistics.
 fn drain(ring: &mut Backend) -> io::Result<Statistics> {
     let end = Instant::now() + DRAINING;
     while Instant::now() < end && ring.ready()? != Ready::Nothing {

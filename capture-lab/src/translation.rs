@@ -20,7 +20,7 @@ const ASSUMED: Sizes = Sizes {
 };
 
 impl Sizes {
-    /// Returns the sizes of the TLB of this machine's processor.
+    /// Returns the sizes of the TLB of this machine's processor; common values if the processor reports none.
     pub fn of_this() -> Sizes {
         cpuid().unwrap_or(ASSUMED)
     }

@@ -21,7 +21,8 @@ use crate::socket::{self, Socket, Statistics};
 use crate::source::{Ready, Source, WAIT};
 use crate::xdp::Program;
 
-/// Frame size: the kernel's maximum with pages of 4 KiB. The kernel drops longer packets and counts them.
+/// Frame size: the kernel's maximum with pages of 4 KiB. The kernel leaves 256 bytes of a frame free
+/// (XDP_PACKET_HEADROOM), and drops and counts packets that don't fit in the rest.
 const FRAME_BYTES: usize = 4096;
 const FEWEST_FRAMES: usize = 64;
 const MOST_FRAMES: usize = 1 << 18;
@@ -42,7 +43,7 @@ pub struct Afxdp {
     filled: Places<xdp_desc>,
     free: Places<u64>,
     socket: OwnedFd,
-    /// Packet socket that keeps the interface in promiscuous mode.
+    /// Packet socket for promiscuous mode, if requested, and for interface queries; it receives nothing.
     aside: Socket,
     memory: Memory,
     frames: usize,
@@ -134,7 +135,7 @@ impl<T> Drop for Places<T> {
 }
 
 impl Afxdp {
-    /// Returns the bytes of memory that `new` allocates.
+    /// Returns the bytes that `new` needs for packets; [`Memory::new`] rounds them up to huge pages.
     pub fn memory_bytes(buffer_bytes: usize) -> usize {
         frames(buffer_bytes) * FRAME_BYTES
     }
@@ -222,7 +223,7 @@ impl Source for Afxdp {
         }
         Ok(match self.filled.waiting() as usize {
             0 => Ready::Nothing,
-            // Packets are dropped only when the ring fills up.
+            // The kernel drops packets only when the ring fills up, apart from packets that are too long.
             waiting => Ready::Packets {
                 losing: waiting > self.frames / 2,
             },

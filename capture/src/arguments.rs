@@ -165,7 +165,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// Checks the options of twinring: one interface, one thread, a limited ring.
+    /// Checks the options of twinring: one thread, a limited ring, neither --follow nor `-i any`.
     fn check_twinring(&self) -> Result<()> {
         if self.backend != Kind::Twinring {
             return Ok(());

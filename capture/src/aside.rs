@@ -11,7 +11,8 @@ use crate::socket::Socket;
 /// Room for control messages: a timestamp and a PACKET_AUXDATA message.
 pub const CONTROL_BYTES: usize = 128;
 
-/// Enables timestamps and PACKET_AUXDATA (lengths, VLAN tags) on the socket, and sets its receive buffer to `buffer_bytes`.
+/// Enables timestamps and PACKET_AUXDATA (lengths, VLAN tags) on the socket, and sets its receive buffer to
+/// `buffer_bytes`, or to at most net.core.rmem_max without CAP_NET_ADMIN.
 pub fn prepare(socket: &Socket, buffer_bytes: usize) -> io::Result<()> {
     let size = buffer_bytes.min(i32::MAX as usize) as i32;
     // SO_RCVBUFFORCE exceeds the machine's limit, but needs CAP_NET_ADMIN.

@@ -95,7 +95,7 @@ impl Blocks {
 }
 
 /// Returns the packet at an offset of a block, and the distance to the next packet. Returns None if the packet would
-/// exceed the block.
+/// exceed the block, or if the offset is no multiple of 8.
 ///
 /// # Safety
 /// `block` points to `block_bytes` bytes that nothing writes to as long as the packet lives.

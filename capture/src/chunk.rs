@@ -52,8 +52,8 @@ pub struct Inbox<'a> {
 pub struct Pools(Vec<Pool>);
 
 impl Pools {
-    /// Allocates the chunks of `readers` readers: for each reader `bytes` in total (four chunks at least), each chunk with
-    /// room for one more block of `longest` bytes.
+    /// Allocates the chunks of `readers` readers: for each reader as many as hold `bytes` up to their fill level FULL
+    /// (at least four). Each chunk has room for one more block of `longest` bytes.
     pub fn new(readers: usize, bytes: usize, longest: usize) -> Pools {
         let count = (bytes / FULL).max(4);
         let pool = |ring| {

@@ -37,7 +37,7 @@ use crate::twinring;
 use crate::uring::Uring;
 use crate::writer::{Named, Plan, Writer};
 
-/// Interval at which the main thread checks that the readers still run.
+/// Interval at which the main thread checks whether the readers and the writer have ended.
 const WATCH_MS: u16 = 100;
 /// A signal repeated within this time counts as the same signal.
 const TWICE: Duration = Duration::from_secs(1);
@@ -90,7 +90,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
 }
 
-/// Validates the interfaces and the filter, before any privilege is needed.
+/// Validates the interfaces and the filter, before any ring is opened. Returns the parameters for opening the rings.
+/// Needs no privilege, except CAP_NET_RAW for a filter with `vlan`.
 pub fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
     if let Some(group) = arguments.nflog {
         return Ok(vec![nflog(arguments, group)]);

@@ -5,7 +5,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// Exit code: a system call failed, an interface is gone, or a disk is full and `--on-full stop` was given.
+/// Exit code of all failures but bad usage and missing rights, for example: a system call failed, an interface is gone,
+/// a disk is full and `--on-full stop` was given, the ledger does not reconcile.
 pub const EXIT_FAILED: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_PRIVILEGE: u8 = 3;

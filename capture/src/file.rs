@@ -124,7 +124,7 @@ impl Out {
         Ok(())
     }
 
-    /// Retains the first `keep` bytes of a short write and truncates the rest.
+    /// Retains the first `keep` bytes of a short write, and truncates a regular file after them.
     pub fn cut(&mut self, keep: usize) -> io::Result<()> {
         self.bytes += keep as u64;
         if self.is_regular {

@@ -63,7 +63,7 @@ impl Link {
 #[derive(Clone, Debug)]
 pub struct Interface {
     pub name: String,
-    /// Interface index; 0: all interfaces.
+    /// Interface index; 0: all interfaces, or an nflog group.
     pub index: u32,
     pub link: Link,
     pub is_loopback: bool,

@@ -4,8 +4,8 @@
 use std::ffi::{CStr, CString};
 use std::path::{Path, PathBuf};
 
-/// Makes the C library read the time zone once, now. Otherwise it would check the zone file at each call, which the sandbox
-/// forbids. Must be called while there is one thread.
+/// Makes the C library read the time zone only once, at the first use. Otherwise it would check the zone file at each
+/// call, which the sandbox forbids. Must be called while there is one thread.
 pub fn keep_zone() {
     if std::env::var_os("TZ").is_none() {
         std::env::set_var("TZ", ":/etc/localtime");

@@ -101,7 +101,7 @@ fn time_ns(value: &[u8]) -> Option<u64> {
     seconds.checked_add(u64::from_be_bytes(*micro).checked_mul(1000)?)
 }
 
-/// Returns the rule's prefix up to the first zero or invalid byte.
+/// Returns the rule's prefix up to the first zero or invalid byte, without white space at the end.
 fn text(value: &[u8]) -> &str {
     let value = value.split(|byte| *byte == 0).next().unwrap_or_default();
     let valid = value.utf8_chunks().next().map_or("", |chunk| chunk.valid());
@@ -174,7 +174,7 @@ fn put_comment(out: &mut String, fd: i32, body: &[u8]) {
 }
 
 impl Nflog {
-    /// Subscribes to the group. Fails with EPERM without CAP_NET_ADMIN, and with EBUSY if another program has subscribed.
+    /// Subscribes to the group. Fails with EPERM without CAP_NET_ADMIN, or if another program has subscribed.
     pub fn new(group: u16, buffer_bytes: usize, snap_bytes: usize) -> io::Result<Nflog> {
         // SAFETY: socket(2) touches no memory; the descriptor is new and owned from here on.
         let socket = unsafe {
@@ -202,7 +202,7 @@ impl Nflog {
         // One packet per message, so that the kernel's count of dropped messages counts packets.
         nflog.configure(group, CONFIG_THRESHOLD, &1u32.to_be_bytes())?;
         nflog.configure(group, CONFIG_FLAGS, &NUMBERED.to_be_bytes())?;
-        // The mode comes last: until it is set no packet arrives, and the replies above come alone.
+        // Packets may arrive from BIND on, since the kernel's default mode copies them; `configure` skips them.
         let range = (snap_bytes as u32).min(0xffff).to_be_bytes();
         let mode = [range[0], range[1], range[2], range[3], COPY_PACKET, 0];
         nflog.configure(group, CONFIG_MODE, &mode)?;

@@ -62,7 +62,7 @@ pub struct Shared<'a> {
 /// State of the reader's periodic work.
 struct Due {
     batches: u32,
-    /// Time at which a partly filled chunk was last passed on.
+    /// Time of the last flush after a batch of packets; at first the start of the reader.
     flushed: Instant,
 }
 
@@ -93,8 +93,8 @@ pub struct Reader<'a> {
 }
 
 impl Opening {
-    /// Opens a ring for the interface with this index. No packet is accepted until all options are set, so none is recorded
-    /// twice.
+    /// Opens a ring for the interface with this index. A packet socket accepts no packet until all its options are set,
+    /// so none is recorded twice.
     pub fn open(&self, index: u32) -> io::Result<Backend> {
         let (bytes, snap) = (self.ring_bytes as usize, self.snap_bytes as usize);
         let socket = || -> io::Result<Socket> {
@@ -135,7 +135,7 @@ impl Opening {
         };
         opened.bind(&interface, self.promiscuous)?;
         if self.threads > 1 {
-            // Another process or interface has another group number.
+            // Another process or interface most likely has another group number, which has 16 bits.
             let group = std::process::id().wrapping_mul(31).wrapping_add(index);
             opened.join(group as u16)?;
         }

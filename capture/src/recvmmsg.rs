@@ -43,14 +43,14 @@ fn slots(buffer_bytes: usize, snap_bytes: usize) -> (usize, usize) {
 }
 
 impl Recvmmsg {
-    /// Returns the bytes of memory that `new` allocates.
+    /// Returns the bytes that `new` needs for packets; [`Memory::new`] rounds them up to huge pages.
     pub fn memory_bytes(buffer_bytes: usize, snap_bytes: usize) -> usize {
         let (count, bytes) = slots(buffer_bytes, snap_bytes);
         count * bytes
     }
 
-    /// Prepares a socket before it is bound. `buffer_bytes` is the size of the kernel's receive buffer and of the memory
-    /// here.
+    /// Prepares a socket before it is bound. `buffer_bytes` is the size of the kernel's receive buffer; the memory here
+    /// has the size that `memory_bytes` returns.
     pub fn new(
         socket: Socket,
         buffer_bytes: usize,

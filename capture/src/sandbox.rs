@@ -87,8 +87,8 @@ const fn of_backend(backend: Kind) -> &'static [c_long] {
 }
 
 /// System calls that are allowed only with certain argument values. Each row allows one value of one argument. The rows
-/// allow packet sockets and their options, interface queries, and files opened for writing only. They forbid executable
-/// memory.
+/// allow packet sockets and their options, interface queries, two ioctls of twinring, and files opened for writing
+/// only. They forbid executable memory.
 const LIMITS: &[(c_long, u8, SeccompCmpOp, u64)] = {
     use SeccompCmpOp::{Eq, MaskedEq};
     const CODE: u64 = libc::PROT_EXEC as u64;
@@ -154,7 +154,8 @@ extern "C" fn tell(_number: i32, info: *mut libc::siginfo_t, _context: *mut libc
     let _ = raise(Signal::SIGSYS);
 }
 
-/// Returns the rules of a call: none (all arguments are allowed) or one per limit. The kernel reads these arguments as ints.
+/// Returns the rules of a call: none (all arguments are allowed) or one per limit. Only the low 32 bits of an argument
+/// are compared; no call uses the other bits of these arguments.
 fn rules_of(call: c_long) -> std::result::Result<Vec<SeccompRule>, seccompiler::BackendError> {
     let limits = LIMITS.iter().filter(|limit| limit.0 == call);
     limits

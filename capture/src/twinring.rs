@@ -20,7 +20,7 @@ use crate::source::{Ready, Source, WAIT};
 const DEVICE: &str = "/dev/twinring";
 pub const BLOCK_BYTES: usize = 2 << 20;
 pub const BLOCKS_MOST: usize = 256;
-// Numbers that _IO, _IOW and _IOR compose of 0xd6 and an index (<asm-generic/ioctl.h>).
+// Numbers that _IO, _IOW, _IOR and _IOWR compose of 0xd6 and an index (<asm-generic/ioctl.h>).
 const SETUP: u64 = 1 << 30 | (size_of::<Setup>() as u64) << 16 | 0xd601;
 pub(crate) const STATISTICS: u64 = 2 << 30 | (size_of::<Counts>() as u64) << 16 | 0xd602;
 const CENSUS: u64 = 3 << 30 | (size_of::<Census>() as u64) << 16 | 0xd603;
@@ -115,7 +115,7 @@ pub struct Twinring {
     blocks: Blocks,
     device: File,
     memory: Held,
-    /// Socket for interface queries, which also keeps promiscuous mode on.
+    /// Socket for interface queries, and for promiscuous mode if requested; it receives nothing.
     aside: Socket,
     told: Counts,
 }

@@ -22,7 +22,7 @@ const MOST_SLOTS: usize = 512;
 const GROUP: u16 = 0;
 /// Bytes of a sockaddr_ll, padded so that the control messages after it are aligned.
 const NAME_BYTES: usize = size_of::<sockaddr_ll>().next_multiple_of(8);
-/// Bytes before the packet: four lengths (struct io_uring_recvmsg_out), the address, control messages.
+/// Bytes before the packet: three lengths and flags (struct io_uring_recvmsg_out), the address, control messages.
 const HEAD_BYTES: usize = 16 + NAME_BYTES + CONTROL_BYTES;
 const PAGE: usize = 4096;
 /// IOSQE_BUFFER_SELECT (<linux/io_uring.h>).
@@ -44,7 +44,7 @@ pub struct Uring {
     slot_bytes: usize,
     count: usize,
     tail: u16,
-    /// True if the multishot request is armed in the kernel.
+    /// True if the multishot request is armed in the kernel, or queued for the next submission.
     is_armed: bool,
     /// True if a packet found no free buffer.
     is_behind: bool,
@@ -63,14 +63,14 @@ fn slots(buffer_bytes: usize, snap_bytes: usize) -> (usize, usize) {
 }
 
 impl Uring {
-    /// Returns the bytes of memory that `new` allocates.
+    /// Returns the bytes that `new` needs for packets; [`Memory::new`] rounds them up to huge pages.
     pub fn memory_bytes(buffer_bytes: usize, snap_bytes: usize) -> usize {
         let (count, bytes) = slots(buffer_bytes, snap_bytes);
         count * bytes
     }
 
-    /// Prepares a socket before it is bound. `buffer_bytes` is the size of the kernel's receive buffer and of the memory
-    /// here.
+    /// Prepares a socket before it is bound. `buffer_bytes` is the size of the kernel's receive buffer; the memory here
+    /// has the size that `memory_bytes` returns.
     pub fn new(
         socket: Socket,
         buffer_bytes: usize,

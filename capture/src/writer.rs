@@ -204,7 +204,8 @@ impl<'a> Writer<'a> {
         let _ = self.put_scratch();
     }
 
-    /// Writes the whole scratch buffer, or nothing.
+    /// Writes the whole scratch buffer, or nothing. After an error, a part may remain in an output that can't be
+    /// truncated.
     fn put_scratch(&mut self) -> io::Result<()> {
         let put = match &mut self.packer {
             Some(packer) => {

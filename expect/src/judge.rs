@@ -132,7 +132,7 @@ impl<'a> Judge<'a> {
     }
 
     /// Returns the packet's way through the host (in, forward, out): that of the expectation, otherwise that of its
-    /// interfaces, otherwise that of the first chain's hook.
+    /// interfaces, otherwise that of the first chain in the hook input, forward or output, otherwise in.
     fn way(&self, expected: &Expected) -> Way {
         let chains = self.policy.tables.iter().flat_map(|table| &table.chains);
         let first = chains

@@ -24,7 +24,7 @@ pub enum Protocol {
     Icmpv6,
 }
 
-/// Address and port of one end; None if the line has none.
+/// Address and port of one end; None if the line has none, and `whole` and `fill` have set no default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     pub address: Option<IpAddr>,
@@ -58,7 +58,7 @@ pub struct Expected {
     pub verdict: Verdict,
 }
 
-/// State of the parser.
+/// Parts of an expectation that are parsed so far.
 #[derive(Default)]
 struct Reader {
     way: Option<Way>,

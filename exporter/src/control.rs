@@ -13,7 +13,7 @@ const LINE_MAX: u64 = 64 << 20;
 /// Maximum number of attempts to get status and rules of the same policy: it may be reloaded between both answers.
 const TRIES: u32 = 3;
 
-/// State of a firewall at one moment.
+/// Answers of a firewall to the requests `status`, `stats` and `rules`, given one after another.
 pub struct Answers {
     pub status: Value,
     pub stats: Value,

@@ -5,7 +5,7 @@
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-/// Metric with all its samples (a metric family of OpenMetrics).
+/// Description of a metric (a metric family of OpenMetrics), and the place of its values.
 pub struct Family {
     /// Name without prefix, unit and suffix.
     pub name: &'static str,
@@ -21,7 +21,7 @@ pub struct Family {
     pub from: &'static str,
 }
 
-/// Counter of the whole process.
+/// Counter of the whole firewall process, or of the exporter.
 pub struct Count {
     pub name: &'static str,
     pub help: &'static str,

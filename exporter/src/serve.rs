@@ -130,7 +130,8 @@ async fn make_rendering(source: &Source) -> Result<Rendering, String> {
     })
 }
 
-/// Returns a rendering for a new client: the newest if it is recent enough, otherwise a new one.
+/// Returns a rendering for a new client: the newest if it is recent enough, or if clients still read both renderings;
+/// otherwise a new one.
 async fn current_rendering(source: &Source) -> Result<Arc<Rendering>, String> {
     let mut renderings = source.renderings.lock().await;
     if let Some(newest) = renderings.newest.take() {

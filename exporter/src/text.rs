@@ -149,7 +149,7 @@ fn put_build(encoder: &mut Encoder, family: &Family, status: &Value) -> fmt::Res
 }
 
 impl Figures {
-    /// Writes a family that is computed from several answers.
+    /// Writes a family whose values are computed here (its `from` is "").
     fn put_made(&self, encoder: &mut Encoder, family: &Family) -> fmt::Result {
         let Answers { status, rules, .. } = &self.answers;
         let has_policy = !status["policy"].is_null();

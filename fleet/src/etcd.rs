@@ -169,7 +169,8 @@ impl Etcd {
         let (headers, body) = (self.headers(), body.to_string());
         let kept = self.connection.take();
         if let Some(mut connection) = kept {
-            // The server may have closed the connection meanwhile. All our requests may be repeated.
+            // The server may have closed the connection meanwhile. All our requests may be repeated; but `put_if`
+            // returns false if it is repeated after it has written.
             if let Ok(answer) = connection.ask("POST", path, &headers, body.as_bytes(), self.most) {
                 self.connection = Some(connection);
                 return Ok((answer.status, answer.body));
@@ -277,7 +278,7 @@ impl Etcd {
         found
     }
 
-    /// Reads a key on a new connection. Fails unless a server answers.
+    /// Reads a key on a new connection. Fails if no server answers, or if a server refuses (`Kind::Refused`).
     /// - limit: divided among the servers; then the time limit of each step, from 100 ms to PATIENCE.
     pub fn reach(&mut self, key: &str, limit: Duration) -> Result<()> {
         self.connection = None;
@@ -304,8 +305,8 @@ impl Etcd {
             .map(|_| ())
     }
 
-    /// Writes keys if the first of them was last written in revision `modified`; 0 = it was never written. Returns true
-    /// if the keys were written.
+    /// Writes keys if the first of them was last written in revision `modified`; 0 = it does not exist. Returns true if
+    /// the keys were written.
     pub fn put_if(&mut self, modified: u64, writes: &[(&str, &[u8])]) -> Result<bool> {
         let Some((first, _)) = writes.first() else {
             return Ok(true);
@@ -405,8 +406,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits at most for a time. Returns the keys that were written, with their values. Fails if the watch has ended,
-    /// for example by a compaction.
+    /// Waits at most for a time. Returns the keys that were written, with their values, and the keys that were removed.
+    /// Fails if the watch has ended, for example by a compaction.
     pub fn wait(&mut self, limit: Duration) -> Result<Vec<Entry>> {
         let Some(piece) = self.connection.wait(limit)? else {
             return Ok(Vec::new());

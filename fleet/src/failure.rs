@@ -10,7 +10,8 @@ use std::path::Path;
 pub enum Kind {
     /// The request, a file of the user or a policy can't be used.
     Request,
-    /// A signature, a digest or a number shows that the content can't be trusted.
+    /// Content can't be trusted: a signature, digest or number is wrong, or the content is invalid or of another
+    /// channel.
     Untrusted,
     /// The store does not answer: the same call may work later.
     Unreachable,

@@ -67,7 +67,7 @@ pub fn is_digest(text: &str) -> bool {
 }
 
 impl Pointer {
-    /// Parses a text whose signatures were verified.
+    /// Parses the text of a pointer. Does not verify its signatures.
     pub fn parse(text: &str) -> Result<Pointer> {
         let broken = |why: &str| untrusted(format_args!("the pointer: {why}: push again"));
         let read: Pointer = serde_json::from_str(text).map_err(|error| {

@@ -29,7 +29,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Parses a text whose signatures were verified.
+    /// Parses the text of a question. Does not verify its signatures.
     pub fn parse(text: &str) -> Result<Question> {
         let broken = |why: String| untrusted(format_args!("the question: {why}: ask again"));
         let read: Question =

@@ -237,7 +237,8 @@ impl Store {
         read.ok_or_else(|| unreachable(format_args!("bundle {digest} is not there: push again")))
     }
 
-    /// Fails unless the store answers on a new connection. The time limit is for etcd.
+    /// Fails if the store does not answer on a new connection, or refuses (`Kind::Refused`). The time limit is for
+    /// etcd.
     pub fn reach(&mut self, channel: &str, limit: Duration) -> Result<()> {
         match self {
             Store::Folder(place) => fetch(place, &key::channel(channel), SIGNED_MAX).map(|_| ()),
@@ -248,7 +249,7 @@ impl Store {
     }
 
     /// Waits until a change of the channel may concern the host, or the time is over. A watch is only a hint: the caller
-    /// reads the store. Returns true if there was a change.
+    /// reads the store. Returns true if there was such a change, or if the watch has ended.
     /// - concerns: returns true if a value of the pointer's key, which is not verified, may concern the host.
     pub fn wait(
         &mut self,

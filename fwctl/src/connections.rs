@@ -22,7 +22,7 @@ struct Connection {
     server: IpAddr,
     server_port: u16,
     state: String,
-    /// Protocol in which the client shows a name, e.g. "tls"; None: a protocol without names.
+    /// Protocol in which the client shows a name, e.g. "tls"; None: no name is complete yet, or the protocol has none.
     shows: Option<String>,
     name: Option<String>,
     age_ms: u64,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Output on stdout. All text leaves fwctl here, through `failure::tell` or through the cells that `top` draws: part of it
-//! comes from a firewall, which may be compromised, or from the network.
+//! Output on stdout. All text of this crate leaves fwctl here, through `failure::tell` or through the cells that `top`
+//! draws: part of it comes from a firewall, which may be compromised, or from the network.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};

@@ -26,7 +26,7 @@ fn changed(status: &Status) -> Option<Contract> {
 }
 
 /// Prints the applied policy. Returns false if the kernel does not hold it, or no firewall reads names for it. None: no
-/// policy is applied.
+/// policy is applied, or the state or the kernel's rules can't be read.
 fn print_applied(place: &StatePlace) -> Option<bool> {
     let firewall = HostFirewall::new(&place.run);
     let lines = summary::lines(&place.state, &firewall)?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Experiments of kind `capture`: the subject is a packet ring of capture, read as in a published experiment
-//! (capture/README.md). The reader hashes every byte and waits after each tenth packet. Frames of 700 to 1500 bytes arrive
-//! over a veth pair; the sender runs on the first CPU, the reader on the last.
+//! (capture-lab/README.md). The reader hashes every byte and waits after each tenth packet. Frames of 700 to 1500 bytes
+//! arrive over a veth pair; the sender runs on the first CPU, the reader on the last.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -27,7 +27,7 @@ const SLOW_PACE: u32 = 100_000;
 const EVERY: u32 = 10;
 const LEAST_BYTES: usize = 700;
 const MOST_BYTES: usize = 1500;
-/// Size of the ring, in MiB.
+/// Size of the ring in MiB, except under the load `frames-ring`.
 const RING: usize = 64;
 
 /// One output line of `capture-lab bench --json`.

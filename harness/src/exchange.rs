@@ -5,8 +5,8 @@
 //! On this machine the harness measures time and CPU, with all processes of a subject on one processor. The scheduler's
 //! placement of two communicating processes changes the cost of an exchange tenfold and varies during a run.
 //!
-//! A program that runs commands on their way to the network (harness/cage/way) is measured in the same way, but on all
-//! processors. It chooses the number of commands itself.
+//! A program that runs commands on their way to the network (harness/cage/way) runs on all processors. It chooses the
+//! number of commands and measures their time itself; their CPU time is not measured.
 //!
 //! In a virtual machine that counts instructions (kernel/lab), all subjects run under all loads one after another in one
 //! boot per round. Loads with their own number of rounds have a separate boot.
@@ -41,7 +41,7 @@ const PATIENCE: u32 = 20;
 struct Printed {
     count: u64,
     wall_ns: u64,
-    /// None for rings: only their instructions are measured.
+    /// None for rings, of which only instructions are measured, and for commands on their way to the network.
     cpu_ns: Option<u64>,
     #[serde(default)]
     percentiles_ns: Vec<(f64, f64)>,
@@ -126,8 +126,8 @@ impl Exchanges {
         }
     }
 
-    /// Runs a program that times commands, such as the start of a command in a cage or its download. Returns the mean
-    /// time.
+    /// Runs a program that times commands, such as the start of a command in a cage or its download. Returns their
+    /// median time, by which the program represents all, under the name `mean`.
     fn commands(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
         let words = self.words(subject, cell, 0, false)?;
         let mut command = Command::new(&words[0]);

@@ -160,7 +160,7 @@ pub struct Figure {
     /// over the policy's sizes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<SyntheticKind>,
-    /// Metric of dots and growth; None means the workload's main metric.
+    /// Metric of dots, growth and loss; None means the workload's main metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
     /// Payload size; None means all sizes of the workload.
@@ -168,7 +168,8 @@ pub struct Figure {
     pub payload_bytes: Option<usize>,
 }
 
-/// A reference value from another source, drawn as a dashed line in the figures of its workload and metric.
+/// A reference value from another source, drawn as a dashed line in the dots, series and panels of its workload and
+/// metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reference {

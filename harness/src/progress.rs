@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// Marks the end of `runs` runs with a total load of `load`, and shows their result.
+    /// Marks the end of `runs` runs with a total load of `load`. Prints their result if there is no bar.
     pub fn end(&mut self, runs: u32, load: Duration, result: &str) {
         self.planned.done += runs;
         self.planned.load_done += load;

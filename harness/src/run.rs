@@ -156,7 +156,7 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Measures all subjects under a load in slices and saves it; after an interruption, saves the completed rounds.
+    /// Measures all subjects under a load in slices and saves it; after an interruption, saves the slices so far.
     fn sliced(&mut self, cell: &Cell) -> Result<()> {
         let plan = self.plan;
         let (subjects, slices) = (&plan.experiment.subjects, &plan.experiment.slices);

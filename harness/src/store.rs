@@ -46,7 +46,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Starts a new result: removes an earlier result from the folder and no other files.
+    /// Starts a new result: removes an earlier result and all SVG files from the folder, and no other files.
     pub fn create(folder: &Path) -> Result<Store> {
         fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
         let store = Store::open(folder);

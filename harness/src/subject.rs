@@ -79,7 +79,7 @@ pub enum Kind {
         #[serde(skip_serializing_if = "Option::is_none")]
         policy: Option<SyntheticPolicy>,
     },
-    /// A program of the kernel lab that exchanges messages.
+    /// A program of the kernel lab that exchanges messages or reads a ring, or a way of a command to the network.
     Exchange,
     /// A packet ring of capture, read by capture-lab.
     Capture { backend: String, pages: String },

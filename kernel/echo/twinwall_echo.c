@@ -4,7 +4,7 @@
  * refusals. It is the peer of the lab's measurements, and does as little as such a module can.
  *
  * A counter is the only state, so requests need no lock, and an unread dump blocks nothing. The
- * policy refuses all invalid requests before this code runs.
+ * policy refuses invalid attributes before this code runs.
  */
 #include <linux/atomic.h>
 #include <linux/module.h>

@@ -38,7 +38,7 @@ static int is_netlink(int fd) {
 
 static int is_fault(const char *name) { return strcmp(fault, name) == 0; }
 
-/// Modifies the first message.
+/// Modifies the first message of a received datagram for the faults `interrupted` and `foreign`.
 static void change(const struct msghdr *message, ssize_t length) {
     struct nlmsghdr *header = message->msg_iov[0].iov_base;
 

@@ -4,8 +4,9 @@
  * a port. A request is a `struct message` in one of its port's two lists, first of the waiting,
  * then of the served messages; the port's lock guards the lists and the state of their messages.
  *
- * A message has two owners, its caller and its port, and is freed with the last reference. So each
- * end may leave at any time: a leaving caller marks the message, a leaving server completes it.
+ * A message has two owners, its caller (unless it is one-way) and its port, and is freed with the
+ * last reference. So each end may leave at any time: a leaving caller marks the message, a leaving
+ * server completes it.
  *
  * No process waits for the memory of another process. The caller pins its own pages; the server
  * reads them without a lock, and writes them piece by piece under the port's lock, with its own
@@ -33,7 +34,7 @@
 /* The bytes of a request or an answer: copied, or pinned in their owner's memory. */
 struct payload {
     size_t length;          /* length to read; for an answer's room, the length written */
-    void *bytes;            /* copied: this or `small` of the message; NULL if pinned */
+    void *bytes;            /* copied: allocated, or `small` of the message; NULL if pinned */
     struct bio_vec *pieces; /* pinned: a page or less each */
     unsigned int piece_count;
     unsigned int dirty_count;    /* pieces that were written */

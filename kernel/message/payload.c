@@ -23,7 +23,8 @@ module_param(pin_bytes, uint, 0644);
 MODULE_PARM_DESC(pin_bytes,
                  "messages over this many bytes are pinned, and copied once; others twice");
 
-/* Imports the parts of a message. -EMSGSIZE: their sum exceeds TWINWALL_MESSAGE_BYTES_MOST. */
+/* Imports the parts of a message. -EMSGSIZE: more than TWINWALL_MESSAGE_PARTS_MOST parts or
+ * TWINWALL_MESSAGE_BYTES_MOST bytes. */
 int parts_import(u64 address, u32 count, int direction, struct iovec *parts,
                  struct iov_iter *iter) {
     struct iovec *given = parts;

@@ -108,7 +108,8 @@ static int answer(struct port *port, const struct twinwall_receive *ask, bool *u
     return error;
 }
 
-/* Removes and returns the first waiting message; -EAGAIN if there is none. */
+/* Removes and returns the first waiting message. -EAGAIN: there is none. -EBUSY: the maximum number
+ * of requests is unanswered. */
 static struct message *take(struct port *port) {
     struct message *message = ERR_PTR(-EAGAIN);
 

@@ -156,7 +156,8 @@ static int make_by_policy(struct ring *ring, const struct twinwall_ring_setup *s
     return -EINVAL;
 }
 
-/* Allocates the blocks of a ring, zeroed. Returns 0, or -errno with nothing allocated. */
+/* Makes the blocks of a ring: allocates them zeroed, or pins the program's pages and zeroes only
+ * the block headers. Returns 0, or -errno with nothing allocated. */
 int pages_make(struct ring *ring, const struct twinwall_ring_setup *setup) {
     int error;
     unsigned int i;

@@ -26,7 +26,7 @@ use crate::targets::Family;
 
 /// Step by which the number in flight grows.
 const STEP: usize = 256;
-/// Maximum number of completions, and of connection attempts, per round.
+/// Maximum number of completions, and of new targets, per round.
 const ROUND: usize = 512;
 const FEWEST_IN_FLIGHT: usize = 8;
 /// Pause before a target is retried after a shortage.
@@ -42,7 +42,7 @@ const LONGEST_GATHER_NS: u64 = 4_000_000;
 /// Maximum wait for one completion while few targets are in flight.
 const LONGEST_WAIT_NS: u64 = 50_000_000;
 
-/// Settings of a ring; equal for all rings, except the rate, which they share.
+/// Settings of a ring, equal for all rings. In [`crate::run::Job`], `rate` is that of all rings together.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
     pub slots: usize,
@@ -105,7 +105,7 @@ pub struct Flight<'a, E> {
     /// Time before which the window does not grow after a shortage.
     grows_after_ns: u64,
     slowed_ns: u64,
-    /// Current time for completions to accumulate.
+    /// Maximum time for completions to accumulate at present, from GATHER_NS to LONGEST_GATHER_NS.
     gather_ns: u64,
     /// True if the kernel reports a refusal again at the next connect.
     keeps_refusals: bool,

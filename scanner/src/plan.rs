@@ -130,7 +130,7 @@ pub struct Cursor<'a> {
 impl Cursor<'_> {
     /// Returns the index of the next target. Takes a new chunk from the plan if no target of the last chunk is left. A
     /// chunk has at most `room` targets, because targets held by a full ring would wait for a time-out.
-    /// - room: number of free slots in the ring, at least 1.
+    /// - room: number of targets that the ring can probe now, at least 1.
     pub fn next_of(&mut self, room: u64) -> Option<u64> {
         if self.next == self.end {
             (self.next, self.end) = self.plan.take(room.min(CHUNK))?;

@@ -26,7 +26,8 @@ const RECORDS: usize = 256;
 /// Maximum bytes of an answer. A batch has this much room in addition to TEXTS, at which it is full.
 pub const LONGEST_TEXT: usize = 16 * 1024;
 const TEXTS: usize = 64 * 1024;
-/// Number of batches of a ring: the ring fills one batch; the other batches are with the writer or on their way back.
+/// Number of batches of an outbox: its thread fills one batch; the other batches are with the writer or on their
+/// way back.
 const BATCHES: usize = 8;
 
 #[derive(Debug)]
@@ -56,7 +57,8 @@ impl Batch {
     }
 }
 
-/// A ring's end of the queue.
+/// Sending end of the channel for results: each thread that scans has one. It sends batches of results and gets empty
+/// batches back.
 pub struct Outbox {
     batch: Option<Batch>,
     full: SyncSender<(usize, Batch)>,
@@ -64,13 +66,13 @@ pub struct Outbox {
     ring: usize,
 }
 
-/// The writer's end of the queue.
+/// Receiving end of the channel for results, for the writer.
 pub struct Inbox {
     full: Receiver<(usize, Batch)>,
     empty: Vec<SyncSender<Batch>>,
 }
 
-/// Creates an outbox for each ring, and the inbox.
+/// Creates `rings` outboxes, one for each thread that scans, and the inbox.
 pub fn boxes(rings: usize) -> (Vec<Outbox>, Inbox) {
     let (full, received) = sync_channel(rings * BATCHES);
     let (outboxes, empty) = (0..rings)

@@ -29,7 +29,7 @@ pub struct Resume {
     /// First place in the plan's order that no ring had taken.
     start: u64,
     left: Left,
-    /// Hash of the fields above: a modified file is refused.
+    /// Hash of the fields above except `version`: a modified file is refused.
     check: String,
 }
 

@@ -133,7 +133,7 @@ pub enum Finding {
     TooLong,
     /// The peer does not speak the protocol.
     Invalid,
-    /// The TLS handshake failed.
+    /// The TLS handshake failed, or a later TLS record was invalid.
     NoTls,
 }
 

@@ -53,7 +53,7 @@ pub struct Group {
     pub name: String,
     #[serde(default)]
     pub at: String,
-    /// Words that follow the group's name, one for each field.
+    /// Words that follow the group's name in the texts of its fields, each once.
     #[serde(skip)]
     fields: Vec<String>,
     /// Words of `fields` as a list for messages: `a, b or c`.

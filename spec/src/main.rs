@@ -105,7 +105,7 @@ fn put_section(page: &str, template: &str, text: &str) -> anyhow::Result<String>
     Ok(format!("{before}{begin}\n{text}{SECTION_END}{after}"))
 }
 
-/// Rewrites the sections of the pages below a root.
+/// Returns the pages below a root, by their paths, with their sections replaced.
 fn pages(
     root: &Path,
     environment: &Environment,

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::filters;
 
-/// Characters per line of a help text.
+/// Maximum number of characters per line of a help text.
 const HELP_WIDTH: usize = 54;
 /// Columns in a help text at which the values of the profiles begin.
 const PROFILE_COLUMNS: [usize; 2] = [33, 43];
@@ -50,7 +50,7 @@ pub struct Gone {
 #[serde(deny_unknown_fields)]
 pub struct Choice {
     pub name: String,
-    /// Description of the choice for the generated code; "" if the code does not use the choice.
+    /// Description of the choice for the generated code; "" if the code needs no function that returns a value's name.
     #[serde(default)]
     pub about: String,
     /// Name of the enum; "" for a bool.

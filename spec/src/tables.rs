@@ -50,7 +50,7 @@ struct Symbols {
 pub struct SymbolTable {
     pub name: String,
     pub about: String,
-    /// Type of the named values; "" if none.
+    /// Type of the policy language whose values the table names ("inet_proto"); "" if the names belong to no type.
     #[serde(default)]
     pub of: String,
     #[serde(default)]

@@ -8,7 +8,7 @@ use rust_firewall::policy::Range;
 
 use crate::others::Others;
 
-/// Maximum number of elements of a lookup in the kernel.
+/// Maximum number of elements into which the elements of a lookup may be split for the kernel.
 pub const ELEMENTS_MAX: usize = 1 << 17;
 
 fn overlaps(a: &[Range], b: &[Range]) -> bool {

@@ -55,7 +55,8 @@ impl Classes {
         self.numbers().filter(hold).collect()
     }
 
-    /// Returns the elements of a lookup whose matches of names all hold for a class. Other fields are not compared.
+    /// Returns the elements of a lookup of which all matches of names hold for a class. Other fields are not compared.
+    /// - number: number of the class.
     pub fn elements<'s, 'a: 's>(
         &'s self,
         lookup: &'a Lookup,

@@ -66,7 +66,7 @@ fn texts(mut edits: Vec<Edit>) -> Vec<String> {
     edits.iter().map(text).collect()
 }
 
-/// Returns the base chains that lead to a chain, as texts.
+/// Returns hook and priority of each base chain that leads to a chain, as text (`input priority 0`).
 fn hooks_of(kernel: &Kernel, chain: usize) -> Vec<String> {
     let nothing = Rule {
         chain,

@@ -26,7 +26,7 @@ const DNS_SERVER: &str = "tcp sport 53";
 pub const AUTHENTICATED: &str = "meta l4proto ah";
 
 /// Hook in which a table's packets are queued: lines of matches that select these packets, and the lowest priority of
-/// the policy's chains there.
+/// the base chains that lead to the rules of these lines.
 #[derive(Clone, Debug, Default)]
 pub struct Hook {
     pub lines: BTreeSet<String>,
@@ -129,7 +129,7 @@ impl Finder<'_> {
         words.join(" ")
     }
 
-    /// Returns true if all packets of a way are UDP packets.
+    /// Returns true if a way matches a field of UDP, so that all its packets are UDP packets.
     fn is_udp(way: &Way) -> bool {
         let is_udp = |found: &Match| found.field.starts_with("udp");
         way.matches.iter().any(is_udp)

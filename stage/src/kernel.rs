@@ -280,7 +280,8 @@ impl Kernel<'_> {
         all.filter(|table| !self.tables.contains_key(table))
     }
 
-    /// Returns a table's trial chains (see trial.rs) with their rules. They must exist before the policy's rules.
+    /// Returns a table's trial chains (see trial.rs) with their rules. `early_edits` declares these chains before the
+    /// policy's rules.
     fn trial_rules(&self, table: usize) -> String {
         let chains = self.trials.of_table(table).into_iter();
         let text = |(name, lines): (String, Vec<String>)| {
@@ -377,7 +378,7 @@ impl Kernel<'_> {
     }
 
     /// Returns the match of connections that a flowtable may take over; empty if it may take over all. It excludes
-    /// connections whose packets a rule with names may still drop, and DNS that the firewall learns from.
+    /// connections for which a rule with names may hold, UDP, and DNS that the firewall learns from.
     fn flow_test(&self) -> String {
         let mut test = String::new();
         let forwards = |hook: &&str| ["forward", "prerouting"].contains(hook);

@@ -45,7 +45,8 @@ pub struct Learns {
     sets: Vec<Learning>,
     /// Tables that get the chains: one table of family inet, or one for each of ip and ip6. Indexes in `Tree::tables`.
     tables: Vec<usize>,
-    /// Hooks in which DNS packets are queued, with the highest priority of the policy's chains there.
+    /// Hooks in which DNS packets are queued, with the highest priority of the policy's chains there (without those of
+    /// type nat), at least 0.
     hooks: BTreeMap<&'static str, i32>,
 }
 
@@ -134,8 +135,8 @@ fn choose_tables(tree: &Tree, sets: &[Learning]) -> Vec<usize> {
     }
 }
 
-/// Finds the hooks of the policy's last decisions, with the highest priority of its chains there. Refuses chains that
-/// may drop a packet after the firewall has learned from it.
+/// Finds the hooks of the policy's last decisions, with the highest priority of its chains there, at least 0. Refuses
+/// chains that may drop a packet after the firewall has learned from it.
 fn find_hooks(
     tokens: &Tokens,
     tree: &Tree,
@@ -212,7 +213,7 @@ impl Learns {
         self.sets.iter().map(edit).collect()
     }
 
-    /// Returns the declarations of the sets for the firewall, with rules that use them.
+    /// Returns the declarations of the sets for the firewall, with a rule for each hook that uses the first set.
     pub fn daemon(&self, tokens: &Tokens, tree: &Tree) -> String {
         let hooks: Vec<&str> = self.hooks.keys().copied().collect();
         let mut text = String::new();

@@ -74,7 +74,7 @@ pub struct Options {
     pub queue: Queue,
     /// Numbers of the first and the last queue.
     pub queues: (u16, u16),
-    /// --fail crash=open: packets pass if no firewall reads the queue.
+    /// --fail crash=open: if no firewall reads the queue, packets skip it, and their names count as not known yet.
     pub bypass: bool,
     pub undecided: Undecided,
     /// --fail unknown=open: packets without a connection are accepted. Unreadable names are handled as
@@ -144,7 +144,7 @@ impl fmt::Display for Refusal {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Class {
     pub number: u32,
-    /// Bits of the class in connection marks.
+    /// Value of the class in connection marks: `number`, shifted to the class's bits.
     pub mark: u32,
     /// Texts of the policy's matches that hold for the class.
     pub holds: Vec<String>,

@@ -35,7 +35,7 @@ pub struct Lookup {
     pub groups: Vec<Group>,
     /// Token index at which the kernel's test of the class is written. Set: after the matches that follow, like
     /// `Ask::place`. Verdict map: first token of the key. Map of values: first token of the statement that uses the
-    /// value.
+    /// value. Set after `!=`: first token of the key, where no test is written.
     pub place: usize,
 }
 

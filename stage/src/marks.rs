@@ -111,7 +111,7 @@ impl Layout {
     }
 }
 
-/// Parses a number as nft does: decimal, or hexadecimal after `0x`.
+/// Parses a number: decimal, or hexadecimal after `0x`.
 fn number(text: &str) -> Option<u32> {
     match text.strip_prefix("0x") {
         Some(digits) => u32::from_str_radix(digits, 16).ok(),
@@ -154,7 +154,7 @@ fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
     start..at.min(end)
 }
 
-/// Returns the bits of all numbers in the sets or maps `@NAME` that a mark is compared with.
+/// Returns the bits of all numbers in the sets or maps `@NAME` that a mark is compared with or set from.
 /// - said: tokens of the use.
 fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
     let names = said

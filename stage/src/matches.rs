@@ -235,8 +235,8 @@ pub fn begins_next(tokens: &Tokens, at: usize) -> bool {
     is_first && !is_value && !BEFORE_FIELDS.contains(&before)
 }
 
-/// Returns the token after the match that begins at a token, even if the match is unknown. Returns None if no match
-/// begins there, but a statement with an effect or a verdict.
+/// Returns the token after the match that begins at a token, even if the match is unknown. Returns None at `end`, and
+/// if a statement with an effect or a verdict begins there.
 pub fn behind(tokens: &Tokens, start: usize, end: usize) -> Option<usize> {
     if let Some(found) = read(tokens, start, end) {
         return Some(found.tokens.end);

@@ -49,7 +49,7 @@ impl Ask {
 /// Rule that matches names.
 #[derive(Clone, Debug)]
 pub struct NameRule {
-    /// Index in `Tree::rules`.
+    /// Index of this rule in `Tree::rules`.
     pub rule: usize,
     pub asks: Vec<Ask>,
     pub lookup: Option<Lookup>,
@@ -86,8 +86,9 @@ impl NameRule {
         self.lookup.is_none() && self.asks.iter().all(Ask::is_of_no_dns)
     }
 
-    /// Returns the token index of the rule's first test of the class (the kernel's form of matches of names). Only the
-    /// matches before this index decide whether the test is evaluated.
+    /// Returns the index of the policy's token before which the splitter writes the rule's first test of the class (the
+    /// kernel's form of matches of names). Only the matches before this token decide whether the kernel evaluates the
+    /// test.
     pub fn first_test(&self) -> usize {
         let tested = self
             .lookup
@@ -193,7 +194,8 @@ fn refuse_file(tokens: &Tokens, set: &Set) -> Result<(), Refusal> {
     }
 }
 
-/// Finds the sets of names. Refuses sets that have no form in the kernel yet.
+/// Finds the sets of names, the maps and sets with names in their key, and the sets that learn. Refuses a file of
+/// elements in any set but those of names.
 /// - names: out: the sets.
 fn find_sets(tokens: &Tokens, tree: &Tree, names: &mut Names) -> Result<(), Refusal> {
     let sets = &mut names.sets;
@@ -269,8 +271,8 @@ fn read_ask(
     })
 }
 
-/// Returns the token index of a class's test: after all other matches of the rule, so that while a name is unknown,
-/// only packets for which the other matches hold may be accepted.
+/// Returns the token index of a class's test: after the matches from `start` on, before the first statement with an
+/// effect. So while a name is unknown, only packets for which these matches hold may be accepted.
 /// - pure: matches of names.
 fn place(tokens: &Tokens, pure: &[Range<usize>], start: usize, end: usize) -> usize {
     let mut at = start;
@@ -286,7 +288,7 @@ fn place(tokens: &Tokens, pure: &[Range<usize>], start: usize, end: usize) -> us
     }
 }
 
-/// Returns a match `FIELD exists` for each host field of a lookup with `!=`, which holds if no element does.
+/// Returns a match `FIELD exists` for each host field of a lookup with `!=`: without a name the lookup must not hold.
 fn existence(lookup: &Lookup) -> Vec<Ask> {
     let asks = lookup.elements.iter().flat_map(|element| &element.asks);
     let hosts: BTreeSet<&str> = asks

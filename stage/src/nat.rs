@@ -12,15 +12,15 @@ fn is_nat(tree: &Tree, table: usize) -> bool {
     bases.peek().is_some() && bases.all(|base| base.kind == "nat")
 }
 
-/// Returns the first token of a table's block.
-/// - open: token of its opening brace.
+/// Returns the word `table` that begins a table's block. None: none of the four tokens before `open` is this word.
+/// - open: as in `Table`.
 fn beginning(tokens: &Tokens, open: usize) -> Option<usize> {
     let near = open.saturating_sub(4)..open;
     near.rev().find(|at| tokens.get(*at) == "table")
 }
 
-/// Returns the text of a policy with blanks in place of the tables that only translate addresses. Line numbers stay the
-/// same.
+/// Returns the text of a policy with blanks in place of the tables that only translate addresses. Only the first block
+/// of such a table is replaced. Line numbers stay the same.
 pub fn without_nat(source: &Source) -> String {
     let tokens = crate::token::tokens(&source.text);
     let tree = tree::read(&tokens);

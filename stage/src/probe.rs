@@ -25,7 +25,7 @@ pub type Wrong = (usize, String);
 /// Maximum number of ALPN protocols in a policy, because all combinations of them are tried.
 const PROTOCOLS_MAX: usize = 8;
 const NFPROTO_IPV4: u8 = 2;
-/// Name of the text in messages.
+/// Name of each parsed text in the parser's messages (`names:LINE:COLUMN: CAUSE`).
 pub const NAME: &str = "names";
 
 /// Compiled policy with a rule for each match.
@@ -85,7 +85,7 @@ fn words(asks: &[(String, String)], field: &str) -> Vec<String> {
 }
 
 /// Fails at the first match of ALPN if there are more protocols than can be combined.
-/// - line: line of the first match.
+/// - line: line of the first match in `asks`, of any field.
 fn check_protocols(asks: &[(String, String)], line: usize) -> Result<(), Wrong> {
     if words(asks, "tls alpn").len() <= PROTOCOLS_MAX {
         return Ok(());
@@ -99,7 +99,7 @@ fn check_protocols(asks: &[(String, String)], line: usize) -> Result<(), Wrong> 
 /// - sets: declarations of the sets that the matches use, in the firewalls' language, in whole lines.
 /// - asks: field and text of each match.
 ///
-/// Fails with a line number. The lines of `asks` follow those of `sets`.
+/// Fails with line and cause. The line of the first match in `asks` is the number of lines of `sets` plus 4.
 pub fn make(sets: &str, asks: &[(String, String)]) -> Result<Probe, Wrong> {
     let rules: String = asks
         .iter()

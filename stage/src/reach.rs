@@ -15,7 +15,7 @@ use crate::tree::{self, Base, Rule, Tree};
 /// Maximum number of ways (paths of jumps from a base chain) to one rule. If there are more, only their base chains
 /// count.
 const WAYS_MAX: usize = 64;
-/// Maximum number of chains in one way (the kernel's NFT_JUMP_STACK_SIZE).
+/// Maximum number of jumps in one way. The kernel allows fewer (NFT_JUMP_STACK_SIZE).
 const DEPTH_MAX: usize = 16;
 
 /// Way: a path of jumps from a base chain to a rule.

@@ -28,7 +28,7 @@ const OWN: &str = "meta iif { 0, \"lo\" }";
 
 /// Statement that rejects.
 struct Reject {
-    /// Index in `Tree::rules`.
+    /// Index in `Tree::rules` of the rule that contains the statement.
     rule: usize,
     tokens: Range<usize>,
 }

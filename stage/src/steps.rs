@@ -205,7 +205,7 @@ impl Reader<'_> {
         Some(all)
     }
 
-    /// Returns the key of a lookup in a map, and the elements. None: it is not understood.
+    /// Returns the key of a lookup in a map, and the elements. None: it is not understood, or its result may change.
     /// - range: tokens from the key's first word to `map` or `vmap`.
     fn looked_up_in(&self, range: &Range<usize>) -> Option<(String, Elements)> {
         let tokens = self.ways.tokens;
@@ -448,8 +448,9 @@ pub fn changes(ways: &Ways, rule: &Rule) -> BTreeSet<String> {
         .collect()
 }
 
-/// Returns the possible results of a rule whose lookup may find each of the verdicts `leads`.
-/// - leads: verdicts of the lookup's elements.
+/// Returns the ways on from a rule with a lookup, one for each verdict in `leads` but `continue`. The packet may also
+/// skip the rule.
+/// - leads: verdicts of the lookup's elements as text (`jump c`).
 pub fn of_leads(ways: &Ways, number: usize, leads: &[&str]) -> Step {
     let none = BTreeSet::new();
     let mut reader = reader(ways, number, None, &none);

@@ -13,7 +13,7 @@ pub struct Base {
     /// `filter`, `nat` or `route`.
     pub kind: String,
     pub hook: String,
-    /// None: the priority is not a number.
+    /// None: the priority is neither a number nor a known name (`filter`).
     pub priority: Option<i32>,
     /// True if the chain's policy is drop.
     pub drops: bool,
@@ -51,7 +51,8 @@ pub struct Set {
 pub struct Table {
     pub family: String,
     pub name: String,
-    /// Token of the first `{` of the table's blocks. The tokens after it belong to the table.
+    /// Token of the first `{` in the first command with this table, e.g. that of its block. Without braces, the token
+    /// at the end of that command.
     pub open: usize,
 }
 
@@ -81,7 +82,7 @@ struct Reader<'a> {
     tree: Tree,
 }
 
-/// Returns the priority for a word (nft(8), Priority in chains). The bridge family has other priorities, but no names.
+/// Returns the priority for a word (nft(8), chains). The family bridge has other priorities, but can't match names.
 fn priority_word(word: &str) -> Option<i32> {
     Some(match word {
         "raw" => -300,

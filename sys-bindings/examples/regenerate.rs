@@ -4,8 +4,9 @@
 
 use std::process::exit;
 
-/// Functions that a queue backend may call. Excluded are functions that print, that look up interface names
-/// (`nfq_get_*_name`), that dissect packets (`packet` does that), and those whose arguments need types of libc.
+/// Regular expressions of the functions of libnetfilter_queue and libmnl that a queue backend may call. Functions that
+/// print, look up interface names (`nfq_get_*_name`) or dissect packets (`packet` does that) are excluded. Functions
+/// with an argument of type FILE, timeval or socklen_t are excluded, too.
 const FUNCTIONS: [&str; 8] = [
     "nfq_(open|close|fd|bind_pf|unbind_pf|create_queue|destroy_queue|handle_packet)",
     "nfq_set_(mode|queue_maxlen|queue_flags|verdict|verdict2|verdict_batch|verdict_batch2)",

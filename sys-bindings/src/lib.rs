@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Raw bindings to libnetfilter_queue, libmnl, and the kernel headers that they use (`linux/netlink.h`, `linux/netfilter.h`,
-//! `linux/netfilter/nfnetlink.h` and `linux/netfilter/nfnetlink_queue.h`): functions, structs and constants as in C, without
-//! wrappers and without hand-written declarations. Multi-byte fields have the byte order of the header (`__be32`: network
-//! order, `__u32`: host order).
+//! Raw bindings to libnetfilter_queue, libmnl, and kernel headers (`linux/netlink.h`, `linux/netfilter.h`, and of
+//! `linux/netfilter/` `nfnetlink.h`, `nfnetlink_conntrack.h` and `nfnetlink_queue.h`): functions, structs and constants
+//! as in C, without wrappers and without hand-written declarations. Multi-byte fields have the byte order of the header
+//! (`__be32`: network order, `__u32`: host order).
 //!
 //! # How it is pinned
 //!

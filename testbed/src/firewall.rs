@@ -81,8 +81,8 @@ impl Firewall {
         Firewall::start_under(namespace, &[], twin, &arguments)
     }
 
-    /// Starts a twin under another program. `wrapper` is that program and its arguments; the firewall's command line is
-    /// appended.
+    /// Starts a twin under another program. `wrapper` is that program and its arguments, or empty for no other program;
+    /// the firewall's command line is appended.
     pub fn start_under(
         namespace: &Namespace,
         wrapper: &[&str],
@@ -155,8 +155,8 @@ impl Firewall {
         Ok(stats)
     }
 
-    /// Requests ledgers until all offered packets have been received and answered, the workers are idle, and no packet
-    /// has arrived for [`QUIET`]: a connection still sends packets after its ends have closed it.
+    /// Requests ledgers until all offered packets have been answered or counted as lost, the workers are idle, and no
+    /// packet has arrived for [`QUIET`]: a connection still sends packets after its ends have closed it.
     pub fn settled_ledger(&self) -> anyhow::Result<Stats> {
         // With --profile paper a worker never sleeps.
         let never_sleeps = self.start_line()?.spin_us.is_none();

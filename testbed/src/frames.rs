@@ -31,7 +31,7 @@ const PACKET_VNET_HDR: i32 = 15;
 const VIRTIO_TCP: [u8; 2] = [1, 4];
 /// Offset of the checksum in a TCP header.
 const TCP_CHECKSUM: usize = 16;
-/// Command of ethtool that turns checksums of sent packets on or off (linux/ethtool.h).
+/// Command of ethtool that turns the offload of sent packets' checksums on or off (linux/ethtool.h).
 const ETHTOOL_STXCSUM: u32 = 0x17;
 
 /// A packet socket at an interface of a namespace.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The JSON reports of a firewall. Missing and additional keys are errors.
+//! The JSON reports of a firewall. Additional keys are errors, and missing keys of fields that are no `Option`.
 
 use std::collections::BTreeMap;
 

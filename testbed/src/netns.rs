@@ -35,7 +35,7 @@ pub const VETH_IPV6: (IpAddr, IpAddr) = (
 /// MTU in bytes: that of Ethernet, so that packets over the pair have realistic sizes.
 pub const VETH_MTU: u32 = 1500;
 
-/// A network namespace: a new one, or that of the machine.
+/// A network namespace: a new one, or that in which this process was started.
 pub struct Namespace {
     /// None: the namespace in which this process was started; nothing needs to be entered.
     file: Option<File>,

@@ -15,7 +15,7 @@ use crate::twin::{root, Twin};
 /// Address of servers in a namespace without peers.
 pub const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// The port of all rules in rules/queue.
+/// The port of the rules `*-9999*` in rules/queue.
 pub const PORT: u16 = 9999;
 
 /// Creates an empty namespace with loopback up. Skips the case unless run as root.
@@ -79,7 +79,8 @@ pub fn run(namespace: &Namespace, program: &str, arguments: &[&str]) -> anyhow::
     Ok(output)
 }
 
-/// A folder with a policy, and a namespace whose UDP packets to port 9999 go to queue 0. The folder is removed on drop.
+/// A folder with a policy, and a namespace whose UDP packets to 127.0.0.1:9999 go to queue 0. The folder is removed on
+/// drop.
 pub struct Place {
     folder: Folder,
     pub namespace: Namespace,

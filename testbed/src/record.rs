@@ -9,7 +9,8 @@ use crate::place;
 use crate::twin::{built, root};
 use crate::wait::{until, PATIENCE};
 
-/// Running record. It ends when dropped.
+/// Process of `capture` that records a host's packets as the unit twinwall-record does. It is killed when this value is
+/// dropped.
 pub struct Record(Child);
 
 impl Record {

@@ -225,7 +225,7 @@ pub fn udp_client(namespace: &Namespace, address: IpAddr) -> io::Result<UdpSocke
     udp_client_to(namespace, (address, PORT).into())
 }
 
-/// Opens a UDP socket connected to any port.
+/// Opens a UDP socket connected to an address and port.
 pub fn udp_client_to(namespace: &Namespace, to: SocketAddr) -> io::Result<UdpSocket> {
     let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
     let socket = namespace.enter(|| UdpSocket::bind(any))?;

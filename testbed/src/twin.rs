@@ -42,7 +42,7 @@ impl Twin {
     }
 }
 
-/// Returns the path of a program built by `make build`, in build/ or in the folder that TWINWALL_BUILD names.
+/// Returns the path of a program built by `make`, in build/ or in the folder that TWINWALL_BUILD names.
 pub fn built(program: &str) -> PathBuf {
     std::env::var_os("TWINWALL_BUILD")
         .map_or_else(|| root().join("build"), PathBuf::from)

@@ -66,7 +66,8 @@ impl Place {
         words.map(str::to_owned).to_vec()
     }
 
-    /// Writes the policy of a generation: successive generations share all rules but one of 40.
+    /// Writes the policy of a generation. Successive generations share all rules but one of 40, except that every 50th
+    /// generation begins again with the first 40.
     pub fn write_policy(&self, generation: u64) -> anyhow::Result<()> {
         let first = 10_000 + generation % 50;
         let ports: Vec<String> = (first..first + 40)

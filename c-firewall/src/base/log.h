@@ -9,7 +9,8 @@
 #include "spec/option.h"
 
 enum {
-    // Maximum size of a failure's text with its final NUL; a longer text is cut.
+    // Maximum size of the text of a failure, or of a log line, with its final NUL; a longer text is
+    // cut.
     LOG_TEXT_BYTES = 512,
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// JSON objects, built member by member. A member is left out if there is no memory for it.
+// JSON objects, built member by member. If there is no memory for a member, it is left out, null or
+// "".
 #ifndef BASE_OBJECT_H
 #define BASE_OBJECT_H
 
@@ -17,7 +18,8 @@ void object_put_bool(json_t *object, const char *key, bool value);
 /// - Returns a copy that the caller frees; NULL if there is no memory.
 char *object_string_of(const char *text);
 
-/// Adds a text in the form of object_string_of; NULL becomes null.
+/// Adds a text in the form of object_string_of. NULL becomes null. A text also becomes
+/// null if there is no memory for its copy.
 void object_put_string(json_t *object, const char *key, const char *value);
 
 /// Adds an allocated text in the form of object_string_of, and frees the text; NULL (no memory)

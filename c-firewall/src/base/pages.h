@@ -9,7 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// Returns the size of memory for this many bytes, rounded up to whole pages.
+/// Returns the size of memory for this many bytes, rounded up to whole pages; from 2 MiB on, to
+/// whole huge pages.
 size_t pages_round(size_t bytes);
 
 /// Allocates zeroed memory for at least this many bytes, which pages_free frees with the same size.

@@ -54,7 +54,7 @@ bool checksum_is_right(const struct packet *packet, uint32_t size) {
 }
 
 /// Stores the number of bytes that a packet's checksum covers in *size: TCP up to the packet's end,
-/// UDP by its own length. Returns false if the packet was cut.
+/// UDP by its own length. Returns false if the packet was cut, or if its UDP length exceeds it.
 static bool covered(const struct packet *packet, uint32_t *size) {
     const uint8_t *header = packet->bytes + packet->l4_offset;
     uint32_t available;

@@ -15,7 +15,7 @@
 bool checksum_is_right(const struct packet *packet, uint32_t size);
 
 /// Computes a packet's checksum. For UDP without a checksum the value is 0. Returns false if the
-/// packet was cut.
+/// packet was cut, or if its UDP length is invalid.
 /// - packet: TCP or UDP with its layer 4 header, not a fragment.
 /// - place: out: offset of the checksum from the IP header on.
 /// - checksum: out: the correct value.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "connection/direction.h"
 
-/// Returns true if the interface of an end and the source interface of a packet are known and
-/// differ.
+/// Returns true if the interface of an end and an interface of a packet are known and differ.
 static bool differs(uint32_t end, uint32_t source) {
     return end != source && end != CONNECTION_INTERFACE_UNKNOWN &&
            source != CONNECTION_INTERFACE_UNKNOWN;

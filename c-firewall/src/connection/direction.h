@@ -29,14 +29,15 @@ void direction_bind_pending(struct connection *connection, const struct connecti
 /// - client, server: source and sink interface of the other packet.
 bool direction_answers(uint32_t client, uint32_t server, const struct connection_input *input);
 
-/// Returns true if a packet comes from the interface to which a query was sent. If that interface
-/// is unknown, the packet must come from another interface than the query, unless this host sent
-/// the query.
+/// Returns true if a packet's interfaces are those of a query in reverse (see direction_answers).
+/// If the interface to which the query was sent is unknown, the packet must come from another
+/// interface than the query, unless this host sent the query.
 /// - client, server: source and sink interface of the query.
 bool direction_answers_query(uint32_t client, uint32_t server,
                              const struct connection_input *input);
 
-/// Returns true if a packet may answer the pending SYN.
+/// Returns true if a packet's interfaces are those of the pending SYN in reverse (see
+/// direction_answers).
 bool direction_answers_pending(const struct connection *connection,
                                const struct connection_input *input);
 

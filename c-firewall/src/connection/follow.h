@@ -48,17 +48,19 @@ const struct names *connection_names(const struct connections *connections,
                                      const struct followed *followed);
 
 /// Returns the cache in which the engine stores its numbers for the names of a packet's connection;
-/// NULL if the packet has no connection.
+/// NULL if the slot is CONNECTION_SLOT_NONE.
 struct connection_cache *connection_cache(struct connections *connections,
                                           const struct followed *followed);
 
 /// Records that a policy refused a packet for the names of its connection: while that policy is in
-/// use, all packets of the connection are denied. A packet without a connection is ignored.
+/// use, all packets of the connection are denied. A packet with the slot CONNECTION_SLOT_NONE is
+/// ignored.
 /// - tells: true if both ends of a TCP connection get a RST.
 void connection_deny(struct connections *connections, const struct followed *followed,
                      uint64_t generation, bool tells);
 
-/// Returns true if a packet has a TCP connection, whose ends can get a RST when it is denied.
+/// Returns true if the slot of a packet is that of a TCP connection, whose ends can get a RST when
+/// it is denied.
 bool connection_can_reset(const struct connections *connections, const struct followed *followed);
 
 /// Returns true if both ends of a packet's denied connection get a RST.
@@ -88,11 +90,11 @@ bool connection_is_settled(const struct connections *connections, const struct f
 /// Returns true if the packet followed last comes from a QUIC server that has the complete
 /// ClientHello, which contains the known names. Packets of this server no longer change the names.
 /// Packets of the client may change them: a packet with several datagrams can hide the ClientHello
-/// of another connection. Returns false if the client sent different bytes for the same position.
+/// of another connection. Returns false if the client's bytes are an evasion.
 bool connection_is_answer(const struct connections *connections, const struct followed *followed);
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP
-/// client whose names are not final, or is a DNS query, or is like a packet of QUIC. Packets of
+/// client whose names are not final, or is a DNS query, or is like a packet of QUIC. TCP packets of
 /// unreadable connections are not among them.
 bool connection_decides(const struct connections *connections, const struct followed *followed,
                         const struct packet *packet);

@@ -24,7 +24,8 @@ enum {
 #define DATAGRAMS_NS (180 * SECOND_NS)
 #define CLOSING_NS (120 * SECOND_NS) // timeout like nf_conntrack_tcp_timeout_fin_wait
 #define TOUCH_NS SECOND_NS // minimum time between two moves of a connection to the end of its list
-#define EXPIRE_NS 10000000ULL // minimum time between two checks for expired connections
+// Minimum time between two checks for expired connections, unless a check left some of them.
+#define EXPIRE_NS 10000000ULL
 
 static const enum connection_list lists[CONNECTION_LIST_COUNT] = {
     CONNECTION_OPENING,  CONNECTION_SHOWING,   CONNECTION_SILENT, CONNECTION_CLOSING,
@@ -161,9 +162,9 @@ void lifetime_expire(struct connections *connections, uint64_t now_ns) {
     }
 }
 
-/// Returns the list from which a connection is evicted: the first list, in the order of LISTS, that
-/// has more than 1/SHARE of the table. So a client that opens many connections does not evict the
-/// few known connections.
+/// Returns the list from which a connection is evicted: the first list, in the order of `lists`,
+/// that has more than 1/SHARE of the table. So a client that opens many connections does not evict
+/// the few known connections.
 static enum connection_list list_to_evict(const struct connections *connections) {
     const uint32_t share = connections->table.limit / SHARE;
 
@@ -272,7 +273,7 @@ void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now
         connection_table_move_to(&connections->table, slot, CONNECTION_CLOSING, now_ns);
 }
 
-/// Returns names without content, in the given state, for a packet without a connection.
+/// Returns names without content, in the given state, that belong to one packet only.
 static struct followed alone(struct connections *connections, enum names_state state) {
     connections->alone.state = state;
     connections->alone.protocol = NAMES_OTHER;

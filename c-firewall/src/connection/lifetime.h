@@ -9,8 +9,8 @@
 #include "connection/stream.h"
 #include "connection/types.h"
 
-/// Frees the stored bytes of a client, and moves its connection to its final list: Closing if it is
-/// closed, otherwise Datagrams (UDP) or Known (TCP).
+/// Frees the stored bytes of a client, and moves its connection to the list Closing if it is
+/// closed, otherwise to Datagrams (UDP) or Known (TCP).
 void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Records a connection before its removal, if its server may continue it later. That is true for
@@ -38,7 +38,8 @@ uint32_t lifetime_open(struct connections *connections, const struct connection_
 /// Removes all connections from the table.
 void lifetime_forget_all(struct connections *connections);
 
-/// Records the use of a connection.
+/// Records the use of a connection. In the lists Opening, Showing and Settling this does not extend
+/// the time limit.
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Records that both ends have opened a connection.
@@ -51,24 +52,25 @@ void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now
 struct followed lifetime_packet_unreadable(struct connections *connections,
                                            enum connection_cause cause);
 
-/// Returns undecided names for a packet that opens a connection.
+/// Returns undecided names for a packet, whatever the names of its connection are.
 struct followed lifetime_packet_undecided(struct connections *connections);
 
 /// Returns known names without content for a packet that needs no connection.
 struct followed lifetime_packet_nameless(struct connections *connections);
 
-/// Returns true if all packets of a connection are denied.
+/// Returns true if the policy of a generation has refused a connection, or if its client's bytes
+/// are an evasion.
 bool lifetime_is_denied(struct connections *connections, uint32_t slot, uint64_t generation);
 
-/// Returns the names of a packet's connection, or Denied if its client sent different bytes for the
-/// same position.
+/// Returns the names of a packet's connection, or Denied if its client's bytes are an evasion.
 struct followed lifetime_packet_names(struct connections *connections, uint32_t slot);
 
 /// Makes the names of a connection unreadable for good.
 struct followed lifetime_make_unreadable(struct connections *connections, uint32_t slot,
                                          enum connection_cause cause, uint64_t now_ns);
 
-/// Denies a connection for good because its client sent different bytes for the same position.
+/// Denies a connection for good because its client sent different bytes for the same position, or
+/// different names in a second ClientHello.
 struct followed lifetime_deny_evasion(struct connections *connections, uint32_t slot,
                                       uint64_t now_ns);
 
@@ -76,8 +78,9 @@ struct followed lifetime_deny_evasion(struct connections *connections, uint32_t 
 /// - tells: true if both ends of a TCP connection get a RST.
 void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t generation, bool tells);
 
-/// Records that a connection's names are known. The client's bytes up to the offset `decided` are
-/// kept until the server has acknowledged them.
+/// Records that a connection's names are known, and moves it to the list Settling, in which the
+/// client's bytes are kept.
+/// - decided: end of the bytes that the names were read from, as an offset in the stream.
 void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t decided,
                      uint64_t now_ns);
 

@@ -22,13 +22,13 @@ enum listed_state {
     LISTED_NAMED,     // the client has sent a name
     LISTED_MISSING,   // the client sends no name
     // The policy refused the connection, or its client sent different bytes for the same position
-    // of its stream.
+    // of its stream, or different names in a second ClientHello.
     LISTED_DENIED,
     LISTED_UNKNOWN, // its names are unreadable for good
     LISTED_STATE_COUNT,
 };
 
-/// A connection.
+/// A listed connection.
 struct listed {
     struct connection_key key;
     bool is_udp;
@@ -37,7 +37,9 @@ struct listed {
     enum names_protocol protocol; // protocol in which the client sends names, as far as known
     uint8_t host_length;          // length of host in bytes; 0 = the connection has no host name
     uint8_t host[NAMES_HOST_BYTES];
-    uint64_t age_ns; // time since the connection was first followed
+    // Time since the connection was first followed; after an upgrade, since the old firewall's last
+    // update of it.
+    uint64_t age_ns;
 };
 
 /// A page of the listing.

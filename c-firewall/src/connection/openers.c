@@ -11,10 +11,10 @@ enum {
     DNS_PORT = 53, // port of DNS servers
 };
 
-// Time that a flow is kept after its last packet: at least as long as conntrack keeps one, by
-// default 120 s, and 180 s before Linux 5.0 (nf_conntrack_udp_timeout_stream;
-// nf_conntrack_udp_packet in net/netfilter/nf_conntrack_proto_udp.c prolongs it with packets of
-// both ends).
+// Time that a flow is kept after its last packet (in the table `clients`: after the client's last
+// packet): at least as long as conntrack keeps one, by default 120 s, and 180 s before Linux 5.0
+// (nf_conntrack_udp_timeout_stream; nf_conntrack_udp_packet in
+// net/netfilter/nf_conntrack_proto_udp.c prolongs it with packets of both ends).
 #define KEEP_NS UINT64_C(180000000000)
 
 void openers_make(struct openers *openers) { openers->key = siphash_draw(); }
@@ -109,7 +109,7 @@ bool openers_is_clients(const struct openers *openers, const struct packet *pack
     return flow && direction_answers(CONNECTION_INTERFACE_UNKNOWN, flow->client_interface, input);
 }
 
-/// Stores the flow of a packet to port 53.
+/// Stores the flow of a packet to port 53, unless it is reversed.
 static void note_client(struct openers *openers, const struct packet *packet,
                         const struct connection_input *input) {
     const uint64_t tag = hash(openers, packet, false);

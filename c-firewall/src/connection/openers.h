@@ -5,10 +5,10 @@
 // Theory of operation: the server is the end with port 53, the client the other end, whichever
 // opened the flow. A server that opens a flow to a UDP service chooses bytes that the service
 // repeats, and the reply to port 53 reads as a query. So a flow is stored with its client's first
-// packet. Each later packet prolongs it, for at least as long as conntrack keeps it. A server's
-// packet that belongs to no such flow opens a reversed flow, which is kept as long after the last
-// packet of either end. A client that was forgotten has a reversed flow after the server's next
-// packet: then nothing is learned. In a full bucket of clients the oldest entry is replaced. A
+// packet. Each later packet of the client prolongs it, by at least the timeout of conntrack. A
+// server's packet that belongs to no such flow opens a reversed flow, which is kept as long after
+// the last packet of either end. A client that was forgotten has a reversed flow after the server's
+// next packet: then nothing is learned. In a full bucket of clients the oldest entry is replaced. A
 // reversed flow is never replaced. If a new reversed flow has no place, only its client's address
 // and port are stored, so that many flows to one service don't affect other clients. If these have
 // no place either, no client in the bucket opens a flow. Hashes have a random key, so a sender
@@ -25,10 +25,9 @@
 #include "packet/packet.h"
 
 enum {
-    // Numbers of buckets in the tables `clients`, `reversed` and `ends`.
-    OPENERS_CLIENT_BUCKETS = 2048,
-    OPENERS_REVERSED_BUCKETS = 1024,
-    OPENERS_END_BUCKETS = 256,
+    OPENERS_CLIENT_BUCKETS = 2048,   // number of buckets in the table `clients`
+    OPENERS_REVERSED_BUCKETS = 1024, // number of buckets in the table `reversed`
+    OPENERS_END_BUCKETS = 256,       // number of buckets in the table `ends`
     OPENERS_BUCKET_FLOWS = 8,
 };
 

@@ -37,7 +37,8 @@ uint32_t opening_begin(struct connections *connections, const struct segment *se
     return slot;
 }
 
-/// Returns true if a SYN repeats the first SYN of its connection.
+/// Returns true if a SYN repeats the first SYN of its connection, which the server has not answered
+/// yet.
 static bool is_first_again(const struct connection *connection, const struct segment *segment) {
     return !connection->confirmed && segment_is_clients(segment, connection) &&
            first_of(segment) == connection->begun &&

@@ -26,8 +26,9 @@ uint32_t opening_begin(struct connections *connections, const struct segment *se
 bool opening_restarts(const struct connection *connection, const struct segment *segment);
 
 /// Handles a SYN between the ends of a followed connection. Returns false if the SYN repeats the
-/// connection's first SYN. Otherwise it belongs to another connection, which begins when the server
-/// answers the SYN.
+/// connection's first SYN, which the server has not answered yet. Otherwise it belongs to another
+/// connection, which begins when the server answers the SYN; but a SYN from the server's end is
+/// unreadable until the old connection is over for both ends.
 /// - followed: out: result for the SYN, unless it is a repetition.
 bool opening_begin_again(struct connections *connections, uint32_t slot,
                          const struct segment *segment, struct followed *followed);
@@ -36,9 +37,11 @@ bool opening_begin_again(struct connections *connections, uint32_t slot,
 /// can't change the names.
 bool opening_is_finished(const struct connection *connection);
 
-/// Handles a SYN with ACK, the answer to a SYN. If it answers an unknown SYN while the server may
-/// still have the followed connection, it is uncertain which connection the server has, and the
-/// names become unreadable.
+/// Handles a SYN with ACK, the answer to a SYN. An answer to the pending SYN replaces the
+/// connection by the new one. The first answer to the first SYN confirms the connection; a
+/// repetition changes nothing. After another answer it is uncertain which connection the server
+/// has: the packet is unreadable. The names become unreadable, too, unless they are finished
+/// (opening_is_finished) and no SYN is pending.
 struct followed opening_answer(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 

@@ -111,7 +111,8 @@ static void pass(struct connections *connections, uint32_t head_bytes, uint64_t 
     connection_table_move_to(&connections->table, queries->slot, CONNECTION_SETTLING, now_ns);
 }
 
-/// Reads the head of a chunk, and moves past the chunk. Returns the state of names_body_chunk.
+/// Reads the head of a chunk of a body. If the head is complete and valid, moves past the chunk.
+/// Returns the result of names_body_chunk.
 static enum names_state skip_chunk(struct connections *connections, const uint8_t *bytes,
                                    uint32_t length, uint64_t now_ns) {
     struct names_chunk chunk;

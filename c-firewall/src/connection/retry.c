@@ -25,7 +25,7 @@ static const uint8_t head[HEAD_BYTES] = {
     0x16, 0x7a, 0xbb, 0x8c, 0x5e, 0x07, 0x9e, 0x09, 0xe2, 0xc8, 0xa8, 0x33, 0x9c,
 };
 
-/// Bit mask of HEAD: bit n is set if all HelloRetryRequests have the byte n of HEAD.
+/// Bit mask of `head`: bit n is set if all HelloRetryRequests have the byte n of `head`.
 #define FIXED 0x7fffffff821ULL
 
 bool retry_can(const struct names *names) {

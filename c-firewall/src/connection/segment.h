@@ -31,7 +31,7 @@ struct segment {
     uint32_t acknowledged;
     const uint8_t *data;
     uint32_t captured; // length of the copied part of the data
-    uint32_t length;   // length of its data
+    uint32_t length;   // length of the segment's data in bytes, copied or not
     struct connection_input input;
     uint64_t now_ns;
 };

@@ -85,7 +85,7 @@ static bool store(struct stream *stream, struct connection_pool *pool, uint32_t 
     return true;
 }
 
-/// Appends a piece's offsets to `spans`, if there is room.
+/// Appends a piece's offsets to `spans`, which has room for them.
 static void append_span(struct stream_span spans[static CONNECTION_SPANS_MAX + 1], uint32_t *count,
                         struct stream_span span) {
     spans[(*count)++] = span;

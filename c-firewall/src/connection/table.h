@@ -24,8 +24,8 @@ void connection_table_free(struct connection_table *table);
 /// is the lower end (by address and port).
 bool connection_table_key(const struct packet *packet, struct connection_key *key);
 
-/// Returns an end (source or destination) of a packet with addresses and ports: port, IP version,
-/// protocol and address.
+/// Stores an end (source or destination) of a packet with addresses and ports in `words`: port, IP
+/// version, protocol and address.
 void connection_table_end(const struct packet *packet, bool is_source,
                           uint64_t words[CONNECTION_END_WORDS]);
 
@@ -43,8 +43,8 @@ struct connection *connection_table_at(struct connection_table *table, uint32_t 
 uint32_t connection_table_find(const struct connection_table *table,
                                const struct connection_key *key, uint64_t hash);
 
-/// Touches the memory for `connections` connections of an empty table, so that adding them causes
-/// no page faults.
+/// Touches the slots for `connections` connections of an empty table, so that filling these slots
+/// causes no page faults.
 void connection_table_warm(struct connection_table *table, uint32_t connections);
 
 /// Returns true if there is no room for another connection.

@@ -22,10 +22,10 @@
 // Index of an unknown interface: the hook does not report it.
 #define CONNECTION_INTERFACE_UNKNOWN UINT32_MAX
 
-/// Limits of the connections.
+/// Limits of the connections of one worker.
 struct connection_settings {
     uint32_t connections;      // maximum number of connections
-    uint64_t hello_bytes;      // memory for clients' bytes until the names are known, in bytes
+    uint64_t hello_bytes;      // memory for the clients' bytes that names are read from, in bytes
     uint64_t hello_timeout_ns; // time limit for a client's names, from its first byte
     // Maximum number of bytes that pass in each direction before the client has sent its names.
     uint32_t undecided_bytes;
@@ -33,9 +33,9 @@ struct connection_settings {
 
 /// Checksum state of a packet, as the kernel reports it.
 enum connection_checksum {
-    CONNECTION_CHECKSUM_UNVERIFIED, // not checked by the kernel
-    CONNECTION_CHECKSUM_VERIFIED,   // correct
-    // The packet was sent by this host, and its checksum is not written yet.
+    CONNECTION_CHECKSUM_UNVERIFIED, // the kernel has not checked the checksum
+    CONNECTION_CHECKSUM_VERIFIED,   // the checksum is correct
+    // The kernel has not written the checksum yet (NFQA_SKB_CSUMNOTREADY).
     CONNECTION_CHECKSUM_NOT_READY,
 };
 
@@ -57,16 +57,20 @@ struct connection_input {
 
 /// Kind of the result for a packet.
 enum followed_kind {
-    FOLLOWED_NONE,   // no names: neither TCP nor UDP
-    FOLLOWED_NAMES,  // names, returned by connection_names
-    FOLLOWED_DENIED, // the connection is denied: the packet is dropped without evaluating rules
+    FOLLOWED_NONE,  // no names: neither TCP nor UDP
+    FOLLOWED_NAMES, // names, returned by connection_names
+    // The connection is denied: the packet is dropped, or rejected with a RST (is_reset), without
+    // evaluating rules.
+    FOLLOWED_DENIED,
 };
 
 /// Result of following a packet, with which connection_names finds its names. Valid until the next
 /// packet is followed.
 struct followed {
     enum followed_kind kind;
-    uint32_t slot; // slot of the packet's connection, or CONNECTION_SLOT_NONE
+    // Slot of the packet's connection; CONNECTION_SLOT_NONE if the packet has none, or has names of
+    // its own.
+    uint32_t slot;
 };
 
 /// Numbers that the engine has found for a connection's names in a policy: the number of the host
@@ -80,12 +84,13 @@ struct connection_cache {
 
 /// Timeout list that contains a connection. Each list is ordered by time and has one timeout.
 enum connection_list {
-    CONNECTION_OPENING, // only the client's SYN was sent
+    CONNECTION_OPENING, // TCP: the client has not acknowledged the server's answer to its SYN yet
     CONNECTION_SHOWING, // the client has sent a part of its names
-    // The names are known, and the client's bytes are kept until the server has acknowledged them.
+    // The names are known, and the client's bytes are kept until the TCP server has acknowledged
+    // them, or the time limit ends.
     CONNECTION_SETTLING,
-    CONNECTION_KNOWN,     // TCP with final names
-    CONNECTION_DATAGRAMS, // UDP with final names
+    CONNECTION_KNOWN,     // TCP with known names, after the list Settling
+    CONNECTION_DATAGRAMS, // UDP with known names, after the list Settling
     // One of the ends has closed the connection, or the connection is denied or unreadable.
     CONNECTION_CLOSING,
     CONNECTION_SILENT, // both ends have opened the connection, and the client has sent no data yet
@@ -94,17 +99,21 @@ enum connection_list {
 
 /// Reason why names are unreadable.
 enum connection_cause {
-    CONNECTION_MIDSTREAM, // a packet of a connection whose beginning was not seen
+    // A packet of a connection whose beginning was not seen, or that was forgotten.
+    CONNECTION_MIDSTREAM,
     CONNECTION_AMBIGUOUS, // the connection's ends may see another stream than the firewall
-    // The connection's bytes have too many gaps, or exceed the memory or the parsers' limits.
+    // The connection's bytes have too many gaps, exceed the maximum length of a stream, or contain
+    // too many queries or requests for one packet.
     CONNECTION_GAPS,
-    CONNECTION_POOL,      // there was no memory for the connection's bytes
-    CONNECTION_TIMEOUT,   // the client did not send its names in time
-    CONNECTION_CUT,       // a packet's bytes were not copied from the kernel
-    CONNECTION_FRAGMENT,  // a packet is a fragment
-    CONNECTION_CHECKSUM,  // a packet's checksum is incorrect
-    CONNECTION_PARSE,     // the client's bytes are unreadable
-    CONNECTION_INTERFACE, // a packet came in by another interface than that of its sender's end
+    CONNECTION_POOL,     // there was no memory for the connection's bytes
+    CONNECTION_TIMEOUT,  // the client did not send its names in time
+    CONNECTION_CUT,      // a packet's bytes were not copied, or its header is malformed
+    CONNECTION_FRAGMENT, // a packet is a fragment
+    CONNECTION_CHECKSUM, // a packet's checksum is incorrect
+    CONNECTION_PARSE,    // the client's bytes are unreadable
+    // A packet came in by another interface than that of its sender's end, or a server's UDP
+    // datagram leaves by another interface than the client's.
+    CONNECTION_INTERFACE,
     CONNECTION_BOUND, // more bytes passed than the limit while the client had not sent its names
     CONNECTION_CAUSE_COUNT,
 };
@@ -119,8 +128,10 @@ struct connection_counts {
     uint64_t now[CONNECTION_LIST_COUNT]; // connections followed now, by enum connection_list
     // Connections whose names became known, DNS queries and HTTP requests, by enum names_protocol.
     uint64_t decided[CONNECTION_PROTOCOL_COUNT];
-    uint64_t denied;  // connections that the policy refused
-    uint64_t evasion; // connections whose client sent different bytes for the same position
+    uint64_t denied; // connections that the policy refused
+    // Connections whose client sent different bytes for the same position, or different names in a
+    // second ClientHello.
+    uint64_t evasion;
     // Connections that became unreadable, and packets that are unreadable regardless of their
     // connection. CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE count packets only.
     uint64_t unreadable[CONNECTION_CAUSE_COUNT];
@@ -130,8 +141,8 @@ struct connection_counts {
 
 enum {
     CONNECTION_SPANS_MAX = 16,     // maximum number of pieces of a stream with gaps between them
-    CONNECTION_BLOCK_BYTES = 1024, // size of a block in bytes
-    // Number of blocks of a stream.
+    CONNECTION_BLOCK_BYTES = 1024, // size of a block of the pool in bytes
+    // Maximum number of blocks of a stream.
     CONNECTION_BLOCKS_MAX = NAMES_HELLO_BYTES_MAX / CONNECTION_BLOCK_BYTES,
     CONNECTION_KEY_WORDS = 5,
     CONNECTION_END_WORDS = 3,
@@ -145,7 +156,7 @@ struct connection_pool {
     uint32_t *links; // next free block after each free block
     uint32_t count;  // number of blocks
     uint32_t used;   // number of blocks that were ever in use
-    uint32_t free;   // first free block
+    uint32_t free;   // first block that is free again; CONNECTION_BLOCK_NONE if there is none
 };
 
 /// Piece of a stream without a gap: offsets of its first byte and after its last byte.
@@ -176,10 +187,10 @@ struct connection_key {
 
 /// Kind of the next bytes of an HTTP client.
 enum requests_awaited {
-    REQUESTS_HEADER,  // a request
-    REQUESTS_CHUNK,   // a chunk of a body
-    REQUESTS_NOTHING, // bytes of a tunnel: nothing more is read
-    REQUESTS_LOST,    // unknown: the policy did not read requests
+    REQUESTS_HEADER,  // the next bytes are a request
+    REQUESTS_CHUNK,   // the next bytes are a chunk of a body
+    REQUESTS_NOTHING, // the next bytes are those of a tunnel: nothing more is read
+    REQUESTS_LOST,    // the next bytes are unknown: the policy did not read requests
     REQUESTS_AWAITED_COUNT,
 };
 
@@ -208,7 +219,8 @@ struct connection {
     enum connection_list list;
     bool is_udp;     // true for UDP, false for TCP
     bool client_low; // true if the client is the lower end (by address and port)
-    // Interface of each end's packets, CONNECTION_INTERFACE_HOST or _UNKNOWN.
+    // Index of the interface by which each end's packets come in; CONNECTION_INTERFACE_HOST if the
+    // end is this host, CONNECTION_INTERFACE_UNKNOWN if it is unknown.
     uint32_t client_interface;
     uint32_t server_interface;
     // Number of data bytes that passed from the client and from the server while the client had not
@@ -217,7 +229,9 @@ struct connection {
     uint32_t server_passed;
     bool confirmed; // true if the server has answered the client's SYN
     bool closed; // true if one of the ends has closed the connection, or it is denied or unreadable
-    bool evasion;   // true if the client sent different bytes for the same position of its stream
+    // True if the client sent different bytes for the same position of its stream, or different
+    // names in a second ClientHello.
+    bool evasion;
     bool is_dns;    // true if the server's port is that of DNS
     uint32_t begun; // TCP: sequence number of the client's first byte
     // Sequence numbers of the server's first byte and of the byte after its latest byte; valid if
@@ -239,10 +253,11 @@ struct connection {
     // Source interface of the pending SYN; the next line has its sink interface.
     uint32_t pending_client_interface;
     uint32_t pending_server_interface;
-    uint64_t opened_ns; // time when the connection was first followed
-    uint64_t since_ns;  // time when the connection entered its list, or was used last
-    uint64_t denied;    // generation of the policy that refused the connection; 0 means none
-    bool is_reset;      // true if both ends of the denied connection get a RST
+    // Time when the connection was first followed; after an upgrade, since_ns at the hand-over.
+    uint64_t opened_ns;
+    uint64_t since_ns; // time when the connection entered its list, or was used last
+    uint64_t denied;   // generation of the policy that refused the connection; 0 means none
+    bool is_reset;     // true if both ends of the denied connection get a RST
     struct connection_cache cache;
     struct stream stream;
     struct names_quic_keys keys;
@@ -268,11 +283,13 @@ struct connection_times {
     uint32_t count;
 };
 
-/// Record of a forgotten connection that its server may continue. It is kept for a limited time.
+/// Record of a forgotten connection that its server may continue, or of a QUIC connection id that
+/// was given up. It is kept for a limited time.
 struct connection_grave {
-    // Upper half of the hash of the forgotten connection's key; 0 matches any connection.
+    // Upper half of the hash of the connection's key or of the id; 0 matches any connection or id.
     uint32_t tag;
-    // Monotonic time in seconds, plus 1, when the connection was forgotten; 0 means no record.
+    // Monotonic time in seconds, plus 1, when the connection was forgotten or the id given up; 0
+    // means no record.
     uint32_t second;
 };
 
@@ -291,7 +308,8 @@ struct connection_table {
     uint32_t *buckets;      // slot of each bucket's first connection, plus 1; 0 means none
     // Slot of the first connection in each bucket of QUIC connection ids, plus 1; 0 means none.
     uint32_t *id_buckets;
-    // Records of recently forgotten connections, one per bucket, at the buckets of their keys.
+    // Records of recently forgotten connections and given up QUIC connection ids, one per bucket,
+    // at the buckets of their hashes.
     struct connection_grave *graves;
     // Lists of connections by the hash of their client's address; as many as there are buckets.
     struct connection_share *shares;
@@ -311,7 +329,7 @@ struct connection_queries {
     uint32_t place; // offset of the next query or request
     uint32_t end;   // length of the gathered bytes
     // DNS: offset at which the queries that decide the current packet end; a query that begins
-    // after it does not decide.
+    // there or later does not decide.
     uint32_t limit;
     // End of the queries or requests that were already counted with an earlier packet.
     uint32_t counted;
@@ -335,7 +353,7 @@ struct connections {
     uint8_t *gathered;
     uint8_t *scratch; // buffer of NAMES_HELLO_BYTES_MAX for the parsers, to join a ClientHello
     uint8_t *plain; // buffer of NAMES_HELLO_BYTES_MAX for the decrypted frames of an Initial packet
-    struct names alone; // names of a packet without a connection
+    struct names alone; // names that belong to one packet only, not to a connection
     struct connection_queries queries;
 };
 

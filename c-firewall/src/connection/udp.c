@@ -19,9 +19,9 @@ enum {
     // Number of bytes of a datagram that show whether it begins with a long header, and which
     // version it has.
     HEADER_BYTES = 5,
-    // Maximum number of QUIC packets read in a datagram, and in one packet of several datagrams
-    // (UDP_MAX_SEGMENTS of linux/udp.h has been 64).
-    PACKETS_MAX = 8,
+    PACKETS_MAX = 8, // maximum number of QUIC packets read in a datagram
+    // Maximum number of QUIC packets read in one packet of several datagrams (UDP_MAX_SEGMENTS of
+    // linux/udp.h has been 64).
     SEGMENTED_PACKETS_MAX = 64,
     LONG_HEADER = 0x80,
 };
@@ -35,7 +35,7 @@ struct datagram {
     uint16_t destination_port;
     const uint8_t *data;
     uint32_t captured; // length of the copied part of the data
-    uint32_t length;   // length of its data
+    uint32_t length;   // length of the datagram's data in bytes, copied or not
     struct connection_input input;
     uint64_t now_ns;
 };
@@ -337,7 +337,8 @@ static bool follow_initial(struct connections *connections, uint32_t *slot,
     return bytes > 0 && follow_frames(connections, *slot, plain, bytes, now_ns) && !is_others;
 }
 
-/// Reads the packets of a client's datagram. Returns false if a packet is unreadable.
+/// Reads the packets of a client's datagram. Returns false if a packet is unreadable or there are
+/// too many packets.
 /// - slot: in/out: slot of the datagram's connection.
 static bool follow_packets(struct connections *connections, uint32_t *slot,
                            const struct datagram *datagram, bool segmented,

@@ -21,7 +21,8 @@
 struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input);
 
-/// Returns true if a packet may be a query or a packet of QUIC, even if two adjacent bytes change.
+/// Returns true if a packet may be a DNS query or a packet of QUIC, or may become one when the
+/// kernel writes the checksum (two adjacent bytes).
 bool connection_udp_decides(const struct packet *packet);
 
 #endif

@@ -2,10 +2,10 @@
 // The control socket (docs/CONTROL.md), served within the main thread's poll loop.
 //
 // Theory of operation: the main loop asks for the descriptors to poll and for the timeout, polls,
-// and passes the result back. Nothing here ever blocks. A client has one buffer for its requests
-// and at most one answer; until it has read the answer, nothing more is received from it. So the
-// limit CONTROL_CLIENTS_MAX bounds the memory, and a client that sends too much or reads too little
-// delays only itself.
+// and passes the result back. Nothing here waits for a client. A client has one buffer for its
+// requests and at most one answer; until it has read the answer, nothing more is received from it.
+// So the limit CONTROL_CLIENTS_MAX bounds the memory, and a client that sends too much or reads too
+// little delays only itself.
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
 
@@ -76,7 +76,7 @@ size_t control_poll(const struct control *control, struct pollfd *room);
 /// Returns the maximum time that the loop may sleep, in milliseconds; -1 = no limit.
 int control_timeout(const struct control *control);
 
-/// Serves all clients without blocking. Called after every poll, also after a timeout.
+/// Serves all clients without waiting for them. Called after every poll, also after a timeout.
 /// - fds: array from control_poll, with revents.
 void control_serve(struct control *control, const struct pollfd *fds, size_t count);
 

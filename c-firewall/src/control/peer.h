@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 enum {
-    // Maximum number of groups of a user; a user with more counts as a member of the first group
-    // only.
+    // Maximum number of a client's supplementary groups; a client with more counts as a member of
+    // its primary group only.
     CONTROL_PEER_GROUPS_MAX = 1024,
 };
 
@@ -41,9 +41,9 @@ int control_peer_read(int fd, struct control_peer *peer);
 bool control_peer_may_ask(const struct control_peer *peer, const struct control_access *access,
                           uid_t runs_as);
 
-/// Returns true if a client may take over the firewall. The client has already proved
-/// CAP_NET_ADMIN. Only root and the user that the firewall runs as may take it over. Other members
-/// of the socket file's group may not.
+/// Returns true if a client may take over the firewall, provided that it proves CAP_NET_ADMIN
+/// (control/proof). Only root and the user that the firewall runs as may take it over. Other
+/// members of the socket file's group may not.
 bool control_peer_may_take_over(uid_t uid, uid_t runs_as);
 
 #endif

@@ -26,7 +26,7 @@ enum control_command {
 
 enum {
     CONTROL_VERSION = 2,        // version of the protocol of `upgrade`
-    CONTROL_DRAIN_SECONDS = 10, // duration of a drain in seconds if the request has none
+    CONTROL_DRAIN_SECONDS = 10, // maximum duration of a drain in seconds if the request has none
     CONTROL_DRAIN_SECONDS_MAX = 3600,
 };
 

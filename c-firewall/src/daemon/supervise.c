@@ -211,7 +211,7 @@ static void handle_signal(struct daemon *daemon, uint32_t signal) {
 
     switch (signal) {
     case SIGHUP:
-        act_reload(daemon, &result, &failure); // state_reload logs the outcome
+        act_reload(daemon, &result, &failure); // reload logs the outcome
         break;
     case SIGUSR1:
         supervise_print_ledgers(daemon, REPORT_SIGNAL);

@@ -24,7 +24,7 @@ struct candidates {
     uint32_t *ids;    // IDs of the items in all lists, ascending within a list
 };
 
-/// Creates the lists.
+/// Creates the lists of candidates.
 /// - ranges: the value of each range is the ID of its item, less than id_count. The IDs must not
 ///   descend. The ranges of one ID must not overlap.
 /// - left_out: out: a flag for each ID; true for IDs that are in no list because their ranges have

@@ -27,7 +27,7 @@ struct build {
     uint32_t first_set;   // number of the table's first named set
 };
 
-/// Appends an item to an array of struct compiled. Evaluates to 0 or -ENOMEM.
+/// Appends an item to an array, and increments count. Evaluates to 0 or -ENOMEM.
 #define ADD(array, count, item)                                                                    \
     ({                                                                                             \
         typeof(array) grown = compiled_grow((array), (count), sizeof *(array));                    \
@@ -144,7 +144,7 @@ static int add_wide(struct build *build, enum policy_field field, policy_value m
     return ADD(build->out->wides, build->out->wide_count, wide);
 }
 
-/// Fills in the kind of a match's key for the lookup in a set. Only a key of one field is masked.
+/// Compiles the key of a match or map for the lookup in its set. Only a key of one field is masked.
 static int run_set(struct build *build, const struct policy_match *match, struct compile_op *op) {
     static const struct policy_range none = {0, 0};
     const enum policy_field field = match->key.fields[0];
@@ -265,7 +265,7 @@ static int protocol_bit(struct build *build, const struct policy_place *place,
     return refuse(build, place, token, "more than 32 protocols of tls alpn in a policy");
 }
 
-/// Compiles a match of ALPN protocols: it holds if the client offers at least one of the list.
+/// Compiles a match of ALPN protocols: its comparison holds if the client offers one of the list.
 static int compile_protocols(struct build *build, const struct policy_match *match,
                              const struct policy_place *place, struct compile_op *op) {
     const bool single = match->right == POLICY_RIGHT_RANGE;

@@ -21,7 +21,7 @@ struct compile_settings {
     // no interfaces.
     uint32_t (*interface_index)(const char *name, void *context);
     void *context;
-    // True if a missing interface is an error; otherwise its matches never hold.
+    // True if a missing interface is an error; otherwise no packet's interface is equal to it.
     bool interfaces_must_exist;
 };
 
@@ -29,7 +29,8 @@ struct compile_settings {
 /// - The policy is not needed afterwards.
 /// - compiled: out: compiled policy.
 /// - Returns 0, or -errno with failure filled in, *compiled untouched: -EINVAL (code
-///   LOG_EXIT_USAGE, "FILE:LINE:COLUMN: …") for a missing interface that must exist, -ENOMEM.
+///   LOG_EXIT_USAGE, "FILE:LINE:COLUMN: …") for a missing interface that must exist, and for more
+///   than 32 ALPN protocols; -ENOMEM.
 int compile_policy(const struct policy *policy, const struct compile_settings *settings,
                    struct compiled **compiled, struct failure *failure);
 

@@ -73,7 +73,7 @@ enum compile_shape {
 struct compile_op {
     uint8_t kind;  // kind of the statement: enum compile_kind
     uint8_t field; // field of kind NARROW and of shape NARROW
-    uint8_t code;  // for sets: enum compile_shape
+    uint8_t code;  // for sets and maps: enum compile_shape; otherwise as in enum compile_kind
     // For matches: true if the match holds when its comparison does not. It never holds without the
     // field.
     bool negated;
@@ -100,7 +100,9 @@ struct compile_kernel_set {
 struct compile_learning {
     // Number of the set in sets. The compiled set is empty.
     uint32_t set;
-    uint64_t identity; // identity of the set in learned: equal for all sets with the same text
+    // Identity of the set in learned: a hash of its table, name, type and names. A reload with the
+    // same set keeps it.
+    uint64_t identity;
     struct compile_kernel_set kernel; // corresponding set of the kernel, for --stage
     struct lookup names; // lookup of the names whose addresses the set learns, by their numbers
 };
@@ -108,8 +110,8 @@ struct compile_learning {
 struct compile_rule {
     uint32_t first; // index in ops of the rule's first statement
     uint32_t count;
-    // Conditions on a packet that are checked before the first statement (DEPENDENCY_NEEDS_*), and
-    // the flag DEPENDENCY_READS_NAMES.
+    // Conditions of this rule on a packet (DEPENDENCY_NEEDS_*), checked before the rule's first
+    // statement, and the flag DEPENDENCY_READS_NAMES.
     uint32_t needs;
 };
 
@@ -175,7 +177,8 @@ struct compiled {
     struct compile_index *indexes;
     uint32_t learning_count;
     struct compile_learning *learning; // sets that learn, at most 32
-    // Addresses that the sets in learning have learned; NULL if addresses can't be learned.
+    // Table of learned addresses, shared with the previous and the next policy; NULL until a policy
+    // that learns is loaded.
     struct learned *learned;
     uint32_t always_count;
     // Numbers of the rules that are in no index of a finder, ascending within each finder.

@@ -33,10 +33,10 @@ struct frame {
     struct frame_list lists[FRAME_LISTS_MAX];
 };
 
-/// State of a walk along several ways, for a rule that led to another chain. All 0 for a rule that
-/// certainly leads there.
+/// State of a walk along several ways, for a rule that led to another chain. All 0, except aside,
+/// for a rule that certainly leads there.
 struct frame_fork {
-    // True if a way continues after the rule, however the ways through the other chain end.
+    // True if a way may continue after the rule, however the ways through the other chain end.
     bool joins;
     // True if the rule may lead there by goto: then the end of the other chain is also the end of
     // the rule's chain.

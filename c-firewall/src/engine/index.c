@@ -22,8 +22,8 @@ struct plan {
     struct lookup_range *ranges; // ranges of the current field
 };
 
-/// Returns the elements of a match's set. Returns NULL for a key with several fields, for sets with
-/// names from files, and for sets with too many elements.
+/// Returns the elements of a match's set. Returns NULL for a match without a set, for a key with
+/// several fields, for sets with names from files, and for sets with too many elements.
 static const struct policy_elements *few_elements(const struct plan *plan,
                                                   const struct policy_match *match) {
     const struct policy_elements *elements = match->right == POLICY_RIGHT_NAMED
@@ -92,8 +92,8 @@ static int add_match(struct plan *plan, const struct compile_op *op,
     return result;
 }
 
-/// Returns a rule's first match of a field before the rule's first statement that is no match, or
-/// NULL.
+/// Returns a rule's first match of a field that an index can contain, before the rule's first
+/// statement that is no match; NULL if there is none.
 static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
                                         enum policy_field field, uint32_t *statement) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];

@@ -18,7 +18,7 @@ struct entry {
     uint64_t end_ns;       // time at which the address expires; 0 = free entry
 };
 
-/// Bucket of the hash table: addresses with the same hash. All fields are atomic.
+/// Bucket of the hash table: addresses with hashes in one interval. All fields are atomic.
 struct bucket {
     uint64_t number; // odd while an address is being exchanged
     struct entry entries[BUCKET_ADDRESSES];

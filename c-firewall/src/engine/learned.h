@@ -36,7 +36,9 @@ struct learned *learned_share(struct learned *learned);
 /// Removes an owner; the last one frees the table. NULL is allowed.
 void learned_free(struct learned *learned);
 
-/// Returns the time at which an address of a set expires; 0 if the set does not have it.
+/// Returns the time in nanoseconds at which an address of a set expires; 0 if the set does not have
+/// it.
+/// - set: identity of the set (compile_learning).
 uint64_t learned_end(struct learned *learned, uint64_t set, policy_value address);
 
 /// Returns true if a set has an address that has not expired.

@@ -21,7 +21,7 @@ typedef uint64_t mark_set;
 #define MARKS_NONE UINT64_C(0)
 #define MARKS_ANY (UINT64_C(1) << MARKS_VALUES_MAX)
 
-/// Values of the bits.
+/// Marks for which the bits of a mark_set stand.
 struct mark_values {
     uint32_t count;
     uint32_t values[MARKS_VALUES_MAX];

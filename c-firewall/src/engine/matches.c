@@ -11,7 +11,7 @@ static enum match found_element(uint32_t element) {
 
 /// Returns the result of a match whose key has a field without a value. It is MATCH_MISSING if the
 /// packet lacks at least one of the fields. Otherwise it is MATCH_BEYOND if at least one field lies
-/// beyond the captured bytes, and MATCH_UNKNOWN if names are not known.
+/// beyond the captured bytes, and MATCH_UNKNOWN if none does.
 static enum match key_not_present(const struct fields *fields, const struct policy_key *key) {
     uint64_t open = 0;
 

@@ -10,7 +10,8 @@ static const struct set_target NOWHERE = {.verdict = POLICY_CONTINUE};
 
 bool rule_is_aside(const struct ways *ways) { return ways->aside || ways->accepts; }
 
-/// Returns true if the --fail modes accept packets of which a rule reads these unknown values.
+/// Returns true if --fail and --undecided accept packets of which a rule reads these unknown
+/// values.
 static bool is_open(const struct ways *ways, struct rule_read read) {
     return (!read.beyond || ways->truncated_open) && (!read.names || ways->unknown_open);
 }
@@ -172,9 +173,9 @@ walk_each(struct ways *ways, const struct compile_op *op, uint32_t number, struc
     return DECIDE_HELD;
 }
 
-/// Returns the result of a rule at a statement with an effect, after unknown values with which no
-/// packet may pass: RULE_HOLDS_NO if the statement is a map of names that certainly has no element
-/// for the packet, otherwise RULE_HOLDS_CLOSED.
+/// Returns the result of a rule at a statement with an effect, if the rule has read unknown values
+/// with which no packet may pass: RULE_HOLDS_NO if the statement is a map with names in its key
+/// that certainly has no element for the packet, otherwise RULE_HOLDS_CLOSED.
 static enum rule_holds closed(struct ways *ways, const struct compile_op *op, uint32_t number) {
     const enum decide_why why = statement_look_up(ways->walk, op);
 

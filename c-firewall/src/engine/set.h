@@ -11,7 +11,7 @@
 #include "engine/lookup.h"
 #include "policy/policy.h"
 
-/// Target of a verdict map's element.
+/// Target of a rule or of a verdict map's element.
 struct set_target {
     enum policy_verdict verdict;
     uint32_t chain; // target chain of jump and goto, numbered as by compile

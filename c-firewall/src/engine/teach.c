@@ -13,7 +13,7 @@
 
 enum {
     DNS_PORT = 53,    // port of DNS servers
-    LENGTH_BYTES = 2, // length of a TCP message's length field
+    LENGTH_BYTES = 2, // length of the length field before a DNS message over TCP
     TCP_LENGTH = 12,  // offset of the header's length in TCP
     UDP_LENGTH = 4,   // offset of the datagram's length in UDP
     TCP_SEQUENCE = 4, // offset of the sequence number in TCP
@@ -58,7 +58,7 @@ static bool data_of(const struct packet *packet, const struct connection_input *
     return true;
 }
 
-/// Returns the bits of the sets that learn the name in a message.
+/// Returns the bits of the sets that learn from a message, by its name and type.
 static uint32_t sets_of(const struct compiled *compiled, const struct answer *message) {
     const bool is_ipv6 = message->dns_type == NAMES_ANSWER_TYPE_AAAA;
     uint32_t number, sets = 0;

@@ -27,9 +27,9 @@ enum {
 enum teach_result {
     TEACH_LEARNED,    // addresses were added
     TEACH_EMPTY,      // the answer has no address
-    TEACH_OTHER,      // no set learns the name in the answer
+    TEACH_OTHER,      // no set learns from the answer, because of its name or type
     TEACH_UNASKED,    // no stored query matches the answer
-    TEACH_UNREADABLE, // the answer is malformed, or its packet does not contain all of it
+    TEACH_UNREADABLE, // the answer is malformed, incomplete in its packet, or has a wrong checksum
     TEACH_RESULT_COUNT,
 };
 
@@ -45,7 +45,8 @@ struct teach_output {
     void *context; // first argument of listener
 };
 
-/// Reads an accepted packet.
+/// Reads an accepted packet: stores a query for a name that a set learns, or adds the addresses of
+/// an answer to sets.
 void teach_packet(struct asked *asked, const struct compiled *compiled, const struct packet *packet,
                   const struct connection_input *how, struct teach_output *output);
 

@@ -12,16 +12,17 @@
 #include "packet/verdict.h"
 #include "policy/policy.h"
 
-/// Position of a rule, or of one of its statements, in the policy.
+/// Position of a chain, a rule or a statement in the policy.
 struct compile_place {
     uint32_t table;     // index in policy.tables
     uint32_t chain;     // index in the table's chains
     uint32_t rule;      // index in the chain's rules
-    uint32_t statement; // index in the rule's statements; 0 for a rule
+    uint32_t statement; // index in the rule's statements; 0 in the position of a rule or chain
 };
 
 struct decide_settings {
-    // Verdict without a policy (--default): VERDICT_ACCEPT or VERDICT_DROP.
+    // Verdict of --default, if there is no policy, or no base chain for the packet: VERDICT_ACCEPT
+    // or VERDICT_DROP.
     enum verdict default_verdict;
     bool malformed_open;            // true for --fail malformed=open
     bool truncated_open;            // true for --fail truncated=open
@@ -87,13 +88,15 @@ struct decide_outcome {
     bool mark_set;               // true if a rule set the mark, perhaps to the same value
     uint32_t mark;               // mark after the rules
     struct policy_reject reject; // reply to send, if the verdict is VERDICT_REJECT
-    bool undecidable; // true if --fail decided, because bytes that a rule reads were not copied
-    // True if --undecided or --fail decided, because a rule reads a name that is not known yet, or
-    // is unreadable.
+    // True if --fail or --undecided decided, and a rule reads bytes that were not copied.
+    bool undecidable;
+    // True if --undecided or --fail decided, and a rule reads a name that is not known yet, or is
+    // unreadable.
     bool undecided;
     bool read_names;    // true if a rule read a known name, or tested whether a name exists
     uint32_t log_count; // number of log statements that were executed
-    // Numbers of the log statements that were executed first (compile_log_at).
+    // Numbers of the executed log statements, but only of the first DECIDE_LOGS_MAX. compile_log_at
+    // returns a number's position.
     uint32_t logs[DECIDE_LOGS_MAX];
 };
 
@@ -115,12 +118,13 @@ enum decide_why {
 /// Evaluation of one rule.
 struct decide_step {
     // Position of the rule. Its field statement is the index of the statement that did not hold or
-    // whose result is unknown, or the number of statements if why is DECIDE_HELD.
+    // whose result is unknown, or the number of statements if why is DECIDE_HELD. It is 0 if a
+    // condition of the rule (dependency.h) is not met or unknown.
     struct compile_place place;
     uint32_t depth; // number of jumps and gotos on the way to the rule
     enum decide_why why;
     // True if it depends on an unknown value whether the rule holds, or whether the packet reaches
-    // it.
+    // it. False if the rule certainly does not hold.
     bool may;
     // Field that is missing (MISSING), not copied (BEYOND) or unknown (UNKNOWN), or that has
     // several possible values (DIFFERS with values_count 0).

@@ -18,8 +18,8 @@
 /// and fills in walk->outcome.
 /// - bases: current base chain and the later ones.
 /// - A way ends with drop at a rule that reads unknown values with which the settings let no packet
-///   pass. The packet is accepted if each base chain has a way that accepts it; otherwise it is
-///   dropped with the outcome of the last way.
+///   pass. The packet is accepted if each base chain has a way that accepts it; otherwise it has
+///   the outcome of the last way.
 __attribute__((cold, noinline)) void
 ways_go_on(struct walk *walk, const struct decide_settings *settings, struct compile_bases bases);
 

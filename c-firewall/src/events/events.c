@@ -138,8 +138,8 @@ static void flush_tail(struct events *events, struct events_tail *tail, uint64_t
     pthread_mutex_unlock(&events->lock);
 }
 
-/// Writes pending lines to all sinks, without blocking. Only the thread opens and closes sinks,
-/// once it runs.
+/// Writes pending lines to all sinks, as many as each accepts at once. Only the thread closes
+/// sinks, once it runs.
 static void flush(struct events *events, uint64_t now_ns) {
     bool tails[EVENTS_TAILS_MAX];
     bool rotate;
@@ -216,8 +216,8 @@ static void rest(struct events *events, int timeout_ms) {
     eventfd_read(events->gather.bell.fd, &woken);
 }
 
-/// Does one round of work: converts records to lines, and writes lines. Returns the time to wait
-/// until the next round, in milliseconds.
+/// Does one round of work: converts records to lines, and writes lines. Returns the maximum time to
+/// wait until the next round, in milliseconds; -1 = no limit.
 static int work(struct events *events) {
     const uint64_t now_ns = wait_clock();
     bool found, waits;

@@ -147,8 +147,9 @@ static const char *line_of(struct shared_line *line, const struct event_text *te
     return line->text;
 }
 
-/// Adds a line of a record to the sinks that requested it. Only a packet's own line can include its
-/// bytes.
+/// Adds a line of a record to the destination of --events and to the tail clients, if they request
+/// it. Only a packet's own line can include the packet's bytes, and only for tail clients.
+/// - log: index of the log statement; log_count for the packet's line.
 static void send_line(struct events_gather *gather, const struct event_text *text, uint32_t log,
                       uint32_t log_count) {
     const struct event *event = text->event;
@@ -156,7 +157,8 @@ static void send_line(struct events_gather *gather, const struct event_text *tex
     const bool is_packet = log == log_count;
     struct shared_line plain = {0}, full = {0};
 
-    // The sink gets no lines of accepted packets; only clients that follow do.
+    // The destination of --events gets a packet's own line only if the packet is dropped, rejected
+    // or anomalous.
     if (events_gather_has_sink(gather) &&
         (!is_packet || (classes & (EVENT_DROP | EVENT_REJECT | EVENT_ANOMALY))) &&
         take_token(gather))

@@ -39,16 +39,15 @@ struct events_gather {
     bool can_be_wanted;
     uint32_t ring_count;
     struct event_ring *rings;
-    struct events_sink sink; // sink of --events; only the thread uses its written part
+    struct events_sink sink; // sink of --events
     struct events_tail tails[EVENTS_TAILS_MAX];
     struct events_known known[EVENTS_POLICIES];
     struct interfaces interfaces;
     uint32_t rate;
     uint64_t tokens; // tokens of --events-rate, in billionths of a line
     uint64_t refilled_ns;
-    uint64_t left_out; // number of lines over the rate since the last report
-    // Number of events in bell.lost (lost because a ring was full) that have been reported.
-    uint64_t lost_told;
+    uint64_t left_out;  // number of lines over the rate since the last report
+    uint64_t lost_told; // number of lost events in bell.lost that have been reported
     uint64_t told_ns;
 };
 
@@ -60,7 +59,7 @@ static inline bool events_gather_is_tail(const struct events_tail *tail) {
     return tail->sink.kind != EVENTS_SINK_NONE;
 }
 
-/// Creates the rings and the wake-up.
+/// Creates the rings, and the eventfd that wakes the thread.
 /// - gather: zeroed.
 /// - Returns 0 or -errno; in both cases events_gather_free frees it.
 int events_gather_make(struct events_gather *gather, const struct options *options);

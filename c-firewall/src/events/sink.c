@@ -73,7 +73,7 @@ static int open_file(const char *path) {
     return fd;
 }
 
-/// Returns the reason why a file could not be opened.
+/// Returns the text for an error of a sink's file or socket.
 static const char *reason(int error) {
     return error == ELOOP ? "it is a link, or others could redirect it by one" : strerror(error);
 }
@@ -227,8 +227,8 @@ static void fail(struct events_sink *sink, int error, uint64_t now_ns) {
     }
 }
 
-/// Returns complete lines, as many as a writable pipe accepts at once; or a single longer line,
-/// whose write may block the thread.
+/// Returns the number of bytes of the next complete lines, as many as a writable pipe accepts at
+/// once; or of a single longer line, whose write may block the thread.
 static size_t portion(const struct events_sink *sink) {
     const char *from = sink->writing.bytes + sink->written;
     const size_t left = sink->writing.length - sink->written;
@@ -296,7 +296,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
         return sink->fd >= 0;
     if (sink->kind == EVENTS_SINK_FILE && sink->fd >= 0 && fstat(sink->fd, &found) == 0 &&
         S_ISREG(found.st_mode) && found.st_nlink == 0) {
-        close_fd(sink); // deleted: no program can read the socket
+        close_fd(sink); // deleted: no program can read the file
         again(sink);
     }
     if (sink->fd >= 0)

@@ -39,20 +39,23 @@ struct events_sink {
     // The following fields are guarded by the lock.
     size_t room; // size of each buffer of lines
     struct events_lines pending;
-    uint64_t lost;      // number of lines that were lost because there was no room
+    // Number of lost lines; includes events lost in the rings if their report had no room.
+    uint64_t lost;
     uint64_t lost_told; // number of these lines that have been reported
     // State that only the events thread uses.
     struct events_lines writing;
     size_t written; // number of bytes in writing that have been written
     bool blocked;   // true if the sink has accepted only a part of the lines
-    bool troubled;  // true if the sink accepts no lines, and this has been reported
+    // True if the sink accepts no lines or has lost lines, and this has been logged (not for a
+    // client).
+    bool troubled;
     // Number of lost lines when the sink was last without trouble. A higher number means new
     // losses.
     uint64_t lost_then;
     uint64_t retry_ns; // time of the next attempt after an error
 };
 
-/// Opens the destination of --events. A zeroed sink is none.
+/// Opens the destination of --events. A zeroed struct means that there is no sink.
 /// - inherited: as in events_open.
 /// - Returns 0, or -errno with failure filled in.
 int events_sink_open(struct events_sink *sink, const struct options *options, int inherited,
@@ -69,7 +72,8 @@ void events_sink_close(struct events_sink *sink);
 /// Adds a line, or counts it as lost. Returns true if there was room.
 bool events_sink_append(struct events_sink *sink, const char *line, size_t length);
 
-/// Writes as much as possible without blocking.
+/// Writes lines until the sink accepts no more at once. Only a disk, or a long line on stdout, may
+/// block the thread.
 /// - lock: guards pending and lost.
 void events_sink_flush(struct events_sink *sink, pthread_mutex_t *lock, uint64_t now_ns);
 

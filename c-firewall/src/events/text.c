@@ -130,7 +130,7 @@ static void fill_chain_place(struct event_twinwall *own, const struct policy *po
     own->chain.text = table->chains[place.chain].name;
 }
 
-/// Adds the source of the verdict: a rule, a chain's policy, or an option.
+/// Adds the source of the verdict: a rule, a chain's policy, an option, or a refused connection.
 static void fill_by(struct event_twinwall *own, const struct event_text *text) {
     static const char *const names[] = {
         [DECIDE_BY_RULE] = "rule",           [DECIDE_BY_POLICY] = "policy",

@@ -36,7 +36,7 @@ static bool reads_names(const struct policy_table *table, const struct policy_ru
     return false;
 }
 
-/// Lists the rules of a chain that nft does not support.
+/// Lists those rules of a chain that nft does not support.
 /// - told: in/out: number of such rules so far, in all chains.
 static void put_chain(FILE *out, const struct policy *policy, const struct policy_table *table,
                       const struct policy_chain *chain, uint32_t *told) {

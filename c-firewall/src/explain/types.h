@@ -33,7 +33,8 @@ struct explain_engine {
     struct flow_counters counters;
 };
 
-/// State of `explain`, and the current packet.
+/// Data of the command `explain`: its options, the policy with its two engines, sums, and the
+/// current packet.
 struct explain {
     struct options options; // options as given, with copy_bytes as large as the policy needs
     struct policy policy;
@@ -44,10 +45,12 @@ struct explain {
     struct explain_engine linear; // engine that evaluates every rule, without indexes
     struct explain_sums sums;
     uint64_t skipped;  // number of frames that are not IP
-    uint64_t first_ns; // time of the first packet
-    uint64_t now_ns;   // time of the latest packet so far
+    uint64_t first_ns; // time of the first packet in the capture's order, in nanoseconds since 1970
+    uint64_t now_ns;   // latest time of a packet so far, in nanoseconds since 1970
     uint64_t number;   // number of the packet's frame, from 1
-    int64_t time_ns;   // time between the first packet and this packet, in nanoseconds
+    // Time from the first packet to this packet, in nanoseconds; negative if this packet is
+    // earlier.
+    int64_t time_ns;
     struct packet packet;
     enum packet_status status;
     struct decide_outcome outcome;

@@ -24,7 +24,7 @@
 enum {
     WORD_BYTES = 16, // maximum size of "FD:NUMBER" or a number, with its NUL
     READY_MS = 5000, // maximum time until the guard is ready, in milliseconds
-    GONE_MS = 1000,  // maximum time until a killed guard is gone, in milliseconds
+    GONE_MS = 1000,  // maximum time until a guard that must end is gone, in milliseconds
     STEP_MS = 5,     // time between two checks whether a killed guard is gone, in milliseconds
     NS_PER_MS = 1000000,
 };

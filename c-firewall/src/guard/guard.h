@@ -50,9 +50,10 @@ struct guard {
 /// Message of the guard: it has answered packets of a queue.
 struct guard_note {
     uint16_t queue;
-    bool begins;      // true if a stall begins, false if a stall continues
-    uint32_t packets; // number of packets that the guard has answered since its last message
-    uint32_t id;      // ID of the last packet that the guard answered
+    bool begins; // true if a stall begins, false if a stall continues
+    // Number of packets that the guard has answered since its last message about the queue.
+    uint32_t packets;
+    uint32_t id; // ID of the last packet that the guard answered
 };
 
 /// Returns true if the options require a guard.
@@ -81,8 +82,9 @@ bool guard_read(struct guard *guard, struct guard_note *note);
 /// queues are being handed over.
 void guard_hold(const struct guard *guard, bool hold);
 
-/// Sends the command to end, and waits until the guard has ended. Must be called before the
-/// firewall ends normally, or after another firewall has taken over.
+/// Sends the command to end, and waits until the guard has ended, but not after a second without a
+/// message. Must be called before the firewall ends normally, or after another firewall has taken
+/// over.
 void guard_end(struct guard *guard);
 
 #endif

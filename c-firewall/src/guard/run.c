@@ -71,7 +71,7 @@ static int send_verdict(struct queue *queue, uint32_t id, bool accept) {
 }
 
 /// Stores the ID of the first message in the socket in *id, without removing the message. Returns
-/// id, or NULL if no message is there.
+/// id, or NULL if there is no message with an ID.
 static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     uint8_t bytes[SLOT_BYTES];
     struct queue_packet packet;
@@ -177,7 +177,7 @@ static bool watch(const struct guarding *guarding) {
 
         if (word == GUARD_BYE || word < 0)
             return word == GUARD_BYE || !began;
-        // Earlier looks are no longer valid: packets were answered in between.
+        // Earlier looks are no longer valid: packets may have been answered in between.
         if (word != 0 || now_ns > due_ns + step_ns * GUARD_WATCH_LOOKS)
             forget(guarding);
         if (word == 0) {

@@ -45,7 +45,7 @@ struct guard_watch {
 /// Adds a reading of a queue's counters.
 /// - head: ID of the first message in the queue's socket; NULL if there is none, or it need not be
 ///   examined.
-/// - id: out: last packet that must be answered.
+/// - id: out: ID of the last packet that must be answered.
 /// - Returns true with *id set if the packets up to it have waited for the whole deadline, so that
 ///   the guard must answer them.
 bool guard_watch_look(struct guard_watch *watch, const struct queue_figures *figures,

@@ -14,7 +14,8 @@
 #define HANDOVER_GIVEN "TWINWALL_TAKE_OVER_FD"
 
 enum {
-    HANDOVER_LINE_BYTES = 256 * 1024, // maximum length of a line with its end, in bytes
+    // Length in bytes up to which a line with its end is always accepted; a longer line may fail.
+    HANDOVER_LINE_BYTES = 256 * 1024,
     // Maximum number of received descriptors that handover_channel_claim has not returned yet.
     HANDOVER_FDS_MAX = 320,
 };

@@ -17,7 +17,7 @@
 #include "worker/wait.h"
 
 enum {
-    FD_LINE_BYTES = 64, // size of {"fd":"queue:65535"} with its line end and final NUL
+    FD_LINE_BYTES = 64, // more than the size of {"fd":"queue:65535"} with its line end and NUL
 };
 
 /// Returns true if a commit command requests connections.

@@ -7,12 +7,12 @@
 // of the queues' sockets (queue_adopt.h describes how they are used), and the rules of its policy.
 // The new process pairs these rules with its own, adopts the sockets, and gives up its rights. Then
 // it sends "commit". The old process stops its workers between two batches: from now on packets
-// wait in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an
-// order that both processes know by now. If both policies read names, it also sends each worker's
-// connections; if both policies learn addresses, the learned addresses. The new process stores all
-// of it and starts its workers: here the pause ends. Meanwhile the old process sends the sums
-// (values of counters). The new process adds them and sends "taken". The old process confirms, and
-// ends without unbinding the queues.
+// wait in the sockets. It sends the states (counts, counters of queues, fill levels of limits,
+// bytes used by quotas) in an order that both processes know by now. If both policies read names,
+// it also sends each worker's connections; if both policies learn addresses, the learned addresses.
+// The new process stores all of it and starts its workers: here the pause ends. Meanwhile the old
+// process sends the sums (values of the policy's counters and logs). The new process adds them and
+// sends "taken". The old process confirms, and ends without unbinding the queues.
 //
 // The old process decides the outcome: until it has received "taken" it resumes filtering if
 // anything is wrong with the new process (it ended, does not answer, or is no firewall). A new
@@ -54,7 +54,7 @@ enum {
 #define HANDOVER_LEARNED "learned"
 #define HANDOVER_SUMS "sums"
 
-/// Descriptors other than the queues', named like the options that open them.
+/// Kinds of the descriptors that options open, named like these options.
 enum handover_fd { HANDOVER_CONTROL, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
 
 /// Places (indexes) in this process's array for the numbers that another process sends in the order

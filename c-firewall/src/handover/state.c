@@ -173,8 +173,8 @@ static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     return HANDOVER_UNKNOWN;
 }
 
-/// Parses an array of names. Stores for each name the index of its number in this process's array;
-/// HANDOVER_UNKNOWN for an unknown name.
+/// Parses an array of the old process's names of counters. Stores for each name its index among
+/// this process's names; HANDOVER_UNKNOWN if this process has no such name.
 /// - Returns 0, or -errno with failure filled in.
 static int parse_names(const json_t *object, const char *key, name_at *ours, uint32_t count,
                        struct handover_places *places, struct failure *failure) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Line of state: first message of the old process in an upgrade. It is JSON, with the same bytes
-// from both twins.
+// Line of state: the old process's answer to the request for an upgrade. It is JSON, with the same
+// bytes from both twins.
 #ifndef HANDOVER_STATE_H
 #define HANDOVER_STATE_H
 

@@ -137,7 +137,8 @@ static bool add_address(const struct record *record, struct answer *answer) {
 }
 
 /// Reads the answer records, and adds the addresses of the question's name, also after aliases.
-/// Returns false if a record is malformed.
+/// Returns false if a record is malformed, or there are more than NAMES_ANSWER_ADDRESSES_MAX
+/// addresses.
 /// - offset: offset of the first record in the message.
 static bool parse_records(const struct message *message, uint32_t offset, uint32_t records,
                           struct answer *answer) {

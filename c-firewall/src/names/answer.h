@@ -13,7 +13,7 @@
 #include "names/types.h"
 
 enum {
-    // Types and class of a question or resource record (RFC 1035, section 3.2).
+    // Types of a question or resource record (RFC 1035, section 3.2; RFC 3596, section 2).
     NAMES_ANSWER_TYPE_A = 1,
     NAMES_ANSWER_TYPE_AAAA = 28,
     // Maximum number of addresses in an answer; an answer with more addresses is unreadable.

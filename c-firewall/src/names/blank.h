@@ -12,7 +12,8 @@
 enum names_state names_blank_fill(enum names_state state, enum names_protocol protocol,
                                   struct names *names);
 
-/// Stores a parser's final state, and clears the fields unless the state is NAMES_KNOWN.
+/// Stores a parser's resulting state. Unless it is NAMES_KNOWN, clears all fields except state and
+/// protocol.
 /// - whole: true if no more bytes will be read. Then NAMES_UNDECIDED becomes NAMES_UNREADABLE.
 /// - Returns names->state.
 enum names_state names_blank_finish(enum names_state state, bool whole, struct names *names);

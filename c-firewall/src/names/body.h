@@ -37,8 +37,8 @@ struct names_chunk {
 /// differently.
 bool names_body_field(struct names_cursor name, struct names_cursor value, struct names_body *body);
 
-/// Checks the body at the end of the header. Returns false if servers may find different ends of
-/// the body.
+/// Checks the kind of body at the end of the header, and sets body->switches for CONNECT. Returns
+/// false if servers may find different ends of the body.
 /// - minor: minor version of HTTP, an ASCII digit.
 bool names_body_finish(struct names_cursor method, uint8_t minor, struct names_body *body);
 

@@ -17,7 +17,8 @@
 /// - scratch: buffer for joining a ClientHello of several records.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or zeroed; out: new
 ///   progress.
-/// - names: out: all fields are set; they are empty unless the state is NAMES_KNOWN.
+/// - names: out: all fields are set. Unless the state is NAMES_KNOWN, they are empty, except state
+///   and protocol.
 /// - Returns names->state: NAMES_UNDECIDED while the protocol is unknown or bytes are missing
 ///   (NAMES_UNREADABLE with whole); NAMES_KNOWN with the protocol NAMES_OTHER if the bytes are
 ///   neither TLS nor HTTP (NAMES_UNREADABLE if a line begins like the HTTP field Host).

@@ -23,9 +23,9 @@ enum {
     MESSAGE_BYTES_MAX = NAMES_HELLO_BYTES_MAX - LENGTH_BYTES,
 };
 
-/// Reads the labels of a name into names->host. Returns false in three cases: bytes are missing; a
-/// length byte is a compression pointer, because no name precedes the first question; a label
-/// contains a dot, which would look like two labels.
+/// Reads the labels of a name into names->host. Returns false in four cases: bytes are missing; a
+/// length byte is reserved, or a compression pointer, because no name precedes the first question;
+/// a label contains a dot, which would look like two labels; the name is too long.
 static bool parse_name(struct names_cursor *message, struct names *names) {
     uint8_t text[NAMES_HOST_BYTES + 1];
     uint32_t bytes = 0;
@@ -77,8 +77,9 @@ enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct
     return names_blank_finish(state, true, names);
 }
 
-/// Parses the received part of an incomplete message. Returns NAMES_UNREADABLE if every message
-/// with this beginning is unreadable, otherwise NAMES_UNDECIDED.
+/// Parses the received part of an incomplete message. Returns NAMES_UNREADABLE if the number of
+/// questions, a length byte or a complete label makes the message unreadable, otherwise
+/// NAMES_UNDECIDED.
 static enum names_state parse_part(const struct names_cursor *part, struct names *names) {
     enum names_state state;
 

@@ -10,21 +10,22 @@
 
 /// Parses the question of a message to a DNS server.
 /// - message: complete message, from its header on.
-/// - names: out: all fields are set; they are empty unless the state is NAMES_KNOWN. The root's
-///   name is also empty.
+/// - names: out: all fields are set. Unless the state is NAMES_KNOWN, they are empty, except state
+///   and protocol. The root's name is also empty.
 /// - Returns names->state: NAMES_KNOWN; or NAMES_UNREADABLE if the message does not have exactly
 ///   one question, or if the question is cut or malformed.
 enum names_state names_dns_query(const uint8_t *message, uint32_t length, struct names *names);
 
-/// Parses the first DNS message of a TCP stream; a length field precedes the message. A stream that
-/// begins like TLS is unreadable, because a server on port 53 may accept TLS. So a DNS message with
-/// the same first bytes is also unreadable.
+/// Parses the first DNS message in bytes of a TCP stream; a length field precedes the message.
+/// Bytes that begin like TLS are unreadable, because a server on port 53 may accept TLS. So a DNS
+/// message with the same first bytes is also unreadable.
 /// - bytes: received bytes, in order from the message's length field on.
 /// - names: out: as in names_dns_query.
 /// - taken: out: total size of length field and message; 0 unless the state is NAMES_KNOWN.
-/// - Returns names->state: NAMES_UNREADABLE as soon as the bytes can't become a message that
-///   names_dns_query can parse, or the total size would exceed NAMES_HELLO_BYTES_MAX bytes;
-///   NAMES_UNDECIDED if bytes are missing; otherwise the result of names_dns_query.
+/// - Returns names->state: NAMES_UNREADABLE if the bytes begin like TLS, if the total size would
+///   exceed NAMES_HELLO_BYTES_MAX bytes, or if a received field or a complete label makes the
+///   message unreadable; NAMES_UNDECIDED if bytes are missing; otherwise the result of
+///   names_dns_query.
 enum names_state names_dns_framed(const uint8_t *bytes, uint32_t length, struct names *names,
                                   uint32_t *taken);
 

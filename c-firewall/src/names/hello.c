@@ -39,8 +39,8 @@ static bool parse_server_name(struct names_cursor *value, struct names *names) {
            !memchr(name.bytes, ':', name.length) && names_host_fold(name.bytes, name.length, names);
 }
 
-/// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed, or a protocol is
-/// empty.
+/// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed or longer than
+/// NAMES_ALPN_BYTES, or a protocol is empty.
 static bool parse_alpn(struct names_cursor *value, struct names *names) {
     const struct names_cursor list = names_cursor_vector(value, 2);
     struct names_cursor left = list;
@@ -126,7 +126,7 @@ static bool parse_extensions(struct names_cursor *body, struct names *names) {
 }
 
 /// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older
-/// may send no extensions.
+/// may omit the extensions.
 static bool parse_body(struct names_cursor *body, struct names *names) {
     const uint32_t version = names_cursor_number(body, 2);
     struct names_cursor session, suites, compressions;

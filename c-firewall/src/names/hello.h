@@ -27,7 +27,8 @@ bool names_hello_is_settled(const uint8_t *head, uint32_t came);
 /// - handshake: received bytes of the client's handshake messages, in order; only the first message
 ///   is parsed.
 /// - protocol: protocol that carries the handshake: NAMES_TLS or NAMES_QUIC.
-/// - names: out: all fields are set; they are empty unless the state is NAMES_KNOWN.
+/// - names: out: all fields are set. Unless the state is NAMES_KNOWN, they are empty, except state
+///   and protocol.
 /// - Returns names->state: NAMES_UNDECIDED if bytes are missing; NAMES_UNREADABLE if the message is
 ///   no ClientHello, is malformed, repeats an extension that is parsed here, or is longer than
 ///   NAMES_HELLO_BYTES_MAX.

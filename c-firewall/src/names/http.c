@@ -29,7 +29,7 @@ struct request {
     struct names_body body;
 };
 
-/// Kind of the first line of a stream, as the most lenient server interprets it.
+/// Kind of the first line of a message, as the most lenient server interprets it.
 enum kind {
     REQUEST, // the line begins a request
     PERHAPS, // the line begins a request if a header field Host follows
@@ -46,7 +46,7 @@ static bool is_blank(uint8_t byte) {
 /// Returns true if some server skips a byte that precedes a request.
 static bool is_leading(uint8_t byte) { return is_blank(byte) || byte == '\n'; }
 
-/// Returns true for CR and LF, which every server skips before a request.
+/// Returns true for CR and LF. Servers skip empty lines before a request (RFC 9112, section 2.2).
 static bool is_line_end(uint8_t byte) { return byte == '\r' || byte == '\n'; }
 
 /// Returns true if a byte may surround a field's value (RFC 9110, section 5.6.3).
@@ -69,7 +69,7 @@ static bool is_scheme(uint8_t byte) {
 /// Returns true if a byte of a target doesn't end the target's authority (RFC 3986, section 3.2).
 static bool is_authority(uint8_t byte) { return byte != '/' && byte != '?' && byte != '#'; }
 
-/// Returns true if a byte is valid in an authority, and has the same meaning for all servers.
+/// Returns true if a byte is accepted in an authority: it has the same meaning for all servers.
 static bool is_plain(uint8_t byte) { return is_visible(byte) && !strchr("\"#%,/;<>?\\", byte); }
 
 /// Returns true if a byte is valid in a port.
@@ -140,8 +140,8 @@ static struct names_cursor consume_part(struct names_cursor *line) {
     return names_cursor_part(line, length);
 }
 
-/// Returns the length of the protocol name in a version (4 in HTTP/1.1); 0 if the word is no
-/// version.
+/// Returns the length of a word's part before the first slash: a version's protocol name (4 in
+/// HTTP/1.1 and RTSP/1.0). Returns 0 for a word without a slash.
 static uint32_t version_name(struct names_cursor word) {
     const uint8_t *end = word.length ? memchr(word.bytes, '/', word.length) : NULL;
 
@@ -157,8 +157,8 @@ static bool is_method(struct names_cursor word) {
     return false;
 }
 
-/// Returns true if some server accepts a word as a target: a path, `*`, or a text that contains
-/// ":/".
+/// Returns true if some server accepts a word as a target: a word that begins with `/` or `*`, or
+/// contains ":/".
 static bool is_target(struct names_cursor word) {
     return word.length > 0 && (word.bytes[0] == '/' || word.bytes[0] == '*' ||
                                memmem(word.bytes, word.length, ":/", 2));
@@ -201,8 +201,8 @@ static struct names_cursor consume_word(struct names_cursor *line) {
     return word;
 }
 
-/// Parses a request line into request. Returns false unless the line has exactly the form of RFC
-/// 9112, section 3.
+/// Parses a request line into request. Returns false unless the line has the form of RFC 9112,
+/// section 3, with single spaces and a version HTTP/1.x.
 static bool parse_request_line(struct names_cursor line, struct request *request) {
     request->method = consume_word(&line);
     request->target = consume_word(&line);
@@ -222,8 +222,8 @@ static struct names_cursor trim(struct names_cursor value) {
 }
 
 /// Parses the line of a header field (RFC 9112, section 5). Returns false if the line is malformed
-/// or folded, if it is a second Host with another value, or if the value of Host begins or ends
-/// with a byte that some server treats as a space.
+/// or folded, if it is a second Host with another value, if the value of Host begins or ends with a
+/// byte that some server treats as a space, or if names_body_field rejects the field.
 static bool parse_field(const uint8_t *bytes, struct names_cursor line,
                         struct names_progress *progress) {
     const uint8_t *colon = memchr(line.bytes, ':', line.length);
@@ -313,8 +313,8 @@ static bool find_authority(const struct request *request, struct names_cursor *a
 }
 
 /// Stores a request's method and host in names, whose fields must be empty. Returns false if the
-/// request is invalid, or the target's authority and the field Host differ: RFC 9112, section
-/// 3.2.2, prefers the authority, but some servers use Host.
+/// request is invalid, or the names in the target's authority and in the field Host differ: RFC
+/// 9112, section 3.2.2, prefers the authority, but some servers use Host.
 static bool store_request(struct request *request, struct names *names) {
     const struct names_cursor method = request->method;
     const bool is_connect = method.length == 7 && memcmp(method.bytes, "CONNECT", 7) == 0;

@@ -17,7 +17,7 @@
 #include "names/progress.h"
 #include "names/types.h"
 
-/// Checks whether a stream begins like a request: with a word that may be a method, and a byte that
+/// Checks whether bytes begin like a request: with a word that may be a method, and a byte that
 /// some server treats as a space. Spaces and line ends may precede the word.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or zeroed; out: new
 ///   progress.
@@ -26,17 +26,17 @@
 enum names_state names_http_begins(const uint8_t *bytes, uint32_t length,
                                    struct names_progress *progress);
 
-/// Parses the request at the start of a stream.
-/// - bytes: received bytes of the client, in order from the stream's first byte. names_http_begins
-///   must have returned NAMES_KNOWN.
+/// Parses the request at the start of a client's bytes.
+/// - bytes: received bytes of the client, in order from the stream's first byte or the previous
+///   request's end on. names_http_begins must have returned NAMES_KNOWN.
 /// - whole: true if no more bytes will be stored. Then missing bytes make the names unreadable.
 /// - progress: in: progress of names_http_begins, or of an earlier call with fewer of these bytes;
 ///   out: new progress.
 /// - body: out: kind of body after the header, if the state is NAMES_KNOWN and the protocol is
 ///   NAMES_HTTP.
-/// - names: out: all fields are set; they are empty unless the state is NAMES_KNOWN. The host is
-///   empty if the request has none. A method longer than NAMES_METHOD_BYTES is cut and ends with a
-///   space, so that it equals no other method.
+/// - names: out: all fields are set. Unless the state is NAMES_KNOWN, they are empty, except state
+///   and protocol. The host is empty if the request has none. A method longer than
+///   NAMES_METHOD_BYTES is cut and ends with a space, so that it equals no other method.
 /// - Returns names->state: NAMES_KNOWN at the end of the header, because a second Host may come
 ///   anywhere in it; NAMES_KNOWN with the protocol NAMES_OTHER if no server accepts the first line
 ///   as HTTP, or only few servers do and the header has no Host; NAMES_UNDECIDED before

@@ -10,8 +10,8 @@
 #include "names/body.h"
 #include "names/hello.h"
 
-/// Progress in a message; zeroes mean the message's start. Offsets count from the message's first
-/// byte. The progress depends only on the received bytes.
+/// Progress in a message; zeroes mean the message's start. Offsets count from the start of the
+/// parser's bytes. The progress depends only on the received bytes.
 struct names_progress {
     // TLS: offset after the last complete record. HTTP: start of the first incomplete line.
     uint32_t place;
@@ -28,8 +28,8 @@ struct names_progress {
     // HTTP: offset of the first byte that was not searched yet for the end of the current word or
     // line.
     uint32_t searched;
-    // HTTP: start of the stream's first line; true if this line begins like a request; true if this
-    // line is complete.
+    // HTTP: start of the first line that is not empty; true if this line begins like a request;
+    // true if this line is complete.
     uint32_t line;
     bool has_begun;
     bool has_line;

@@ -22,7 +22,8 @@ enum {
 
 /// Kind of a QUIC packet in a datagram.
 enum names_quic_kind {
-    NAMES_QUIC_BAD, // malformed or cut long header of a supported version
+    // Malformed or cut long header of a supported version, or a cut version field.
+    NAMES_QUIC_BAD,
     // No long header: a packet under keys that only its ends have, padding, or no QUIC.
     NAMES_QUIC_SHORT,
     NAMES_QUIC_UNKNOWN, // long header of an unsupported version, or of version negotiation
@@ -45,7 +46,7 @@ struct names_quic_header {
     uint32_t end;
 };
 
-/// Keys of a client's Initial packets. They are stored until the ClientHello is complete.
+/// Keys of a client's Initial packets. A connection stores them as long as it is followed.
 struct names_quic_keys {
     uint32_t version; // QUIC version of the keys; 0 = no keys yet
     uint8_t key[16];
@@ -114,7 +115,7 @@ struct names_quic_header names_quic_header(const uint8_t *datagram, uint32_t len
 
 /// Derives the keys of a client's Initial packets from the destination connection ID of its first
 /// Initial packet.
-/// - header: header of that Initial packet in `datagram`.
+/// - header: contains the QUIC version, and the position of that connection ID in `datagram`.
 struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
                                          const uint8_t *datagram,
                                          const struct names_quic_header *header);

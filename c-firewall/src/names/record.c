@@ -109,7 +109,8 @@ static uint32_t wanted(const struct names_progress *progress, const struct names
 /// to the progress until the message is complete or unreadable.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns NAMES_KNOWN if more bytes would not change the result, NAMES_UNDECIDED if bytes are
-///   missing, NAMES_UNREADABLE if a record before the end of the message is malformed.
+///   missing, NAMES_UNREADABLE if a record before the end of the message is malformed or not
+///   allowed there.
 static enum names_state scan(const uint8_t *bytes, uint32_t length, bool has_others,
                              struct names_progress *progress) {
     struct names_cursor stream =
@@ -154,8 +155,9 @@ static uint32_t append(uint8_t scratch[static NAMES_HELLO_BYTES_MAX], uint32_t g
     return length;
 }
 
-/// Copies the contents of handshake records to scratch, one after another, up to an incomplete or
-/// malformed record. Bytes that don't fit are left out. Returns the number of bytes in scratch.
+/// Copies the received contents of handshake records to scratch, one after another, up to a record
+/// that is malformed or not allowed. Bytes that don't fit are left out. Returns the number of bytes
+/// in scratch.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 static uint32_t gather(const uint8_t *bytes, uint32_t length, bool has_others,
                        uint8_t scratch[static NAMES_HELLO_BYTES_MAX]) {

@@ -28,7 +28,8 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length);
 /// - scratch: buffer for joining a ClientHello that comes in several records.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or zeroed; out: new
 ///   progress.
-/// - names: out: all fields are set; they are empty unless the state is NAMES_KNOWN.
+/// - names: out: all fields are set. Unless the state is NAMES_KNOWN, they are empty, except state
+///   and protocol.
 /// - Returns names->state: NAMES_UNDECIDED if bytes are missing (NAMES_UNREADABLE with whole);
 ///   NAMES_UNREADABLE if a record is no handshake record or is malformed; otherwise the result of
 ///   names_hello_parse.
@@ -50,8 +51,8 @@ enum names_state names_record_parse_second(const uint8_t *bytes, uint32_t length
                                            uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                            struct names_progress *progress, struct names *names);
 
-/// Returns true if a stream consists of one record that contains only a complete ClientHello.
-/// names_record_parse_second would then return NAMES_UNDECIDED.
+/// Returns true if a stream that begins with a ClientHello consists of one record, which contains
+/// only this ClientHello. names_record_parse_second would then return NAMES_UNDECIDED.
 /// - head: the stream's first NAMES_RECORD_HEAD_BYTES bytes.
 /// - came: number of received bytes of the stream.
 bool names_record_is_alone(const uint8_t head[static NAMES_RECORD_HEAD_BYTES], uint32_t came);

@@ -38,8 +38,8 @@ int arguments_parse(int argc, char **argv, struct arguments *arguments, struct f
 /// Returns an option's name without its hyphens.
 const char *arguments_name(enum arguments_option option);
 
-/// Writes at most ARGUMENTS_QUOTE_BYTES of a text, with unprintable characters, '"' and '\' as
-/// \xNN, and "..." if the text was cut. Returns quoted.
+/// Writes at most ARGUMENTS_QUOTE_BYTES of a text, with '"', '\' and bytes that are not printable
+/// ASCII as \xNN, and "..." if the text was cut. Returns quoted.
 const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTED_BYTES]);
 
 #endif

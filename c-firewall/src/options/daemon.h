@@ -36,7 +36,8 @@ int options_daemon_values(const struct values *values, struct options *options);
 /// no such function.
 int options_daemon_paper(const struct values *values);
 
-/// Checks that no option is given without the option that it needs.
+/// Checks that --events-rate is not given without --events, and --control-mode and --control-owner
+/// not without --control.
 int options_daemon_alone(const struct values *values);
 
 #endif

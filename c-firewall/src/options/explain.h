@@ -23,8 +23,8 @@ bool options_explain_parse_interface(const char *text,
 /// - id: out: untouched on failure.
 bool options_explain_parse_id(const char *text, uint32_t *id);
 
-/// Parses names of connection states, separated by commas. Returns all their bits.
-/// - state: out: the bits; untouched on failure.
+/// Parses names of connection states, separated by commas.
+/// - state: out: bits of all these states; untouched on failure.
 bool options_explain_parse_ct_state(const char *text, uint32_t *state);
 
 /// Stores the values and words of `explain`, in the order of the help text.

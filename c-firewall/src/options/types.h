@@ -13,7 +13,9 @@
 
 /// Metadata of a captured packet.
 struct options_facts {
-    bool has_hook; // true if --hook is given; otherwise the hook of the first base chain applies
+    // True if --hook or the packet's comment names the hook; otherwise the hook of the first base
+    // chain applies.
+    bool has_hook;
     enum policy_hook hook;
     // Name of the interface at which the packet arrived; "" = none.
     char iif[OPTION_INTERFACE_BYTES_MAX + 1];
@@ -34,7 +36,7 @@ struct options_facts {
 struct options_explain {
     const char *capture;        // path of the capture; "-" = stdin
     bool expect;                // true if verdicts must equal the recorded verdicts (--expect)
-    struct options_facts facts; // metadata of packets without a comment in the capture
+    struct options_facts facts; // metadata of packets without a valid comment in the capture
 };
 
 struct options {
@@ -57,8 +59,10 @@ struct options {
     // (--spin). Ignored in the profile paper.
     uint32_t spin_us;
     uint32_t coalesce_us;
-    const char *policy;           // path of the policy; NULL = none
-    enum verdict default_verdict; // verdict without a policy: VERDICT_ACCEPT or VERDICT_DROP
+    const char *policy; // path of the policy; NULL = none
+    // Verdict for well-formed packets that no chain of a policy sees: VERDICT_ACCEPT or
+    // VERDICT_DROP.
+    enum verdict default_verdict;
     bool malformed_by_policy;
     enum options_conntrack conntrack;
     // Verdict for packets of connections whose name is undecided: VERDICT_ACCEPT or VERDICT_DROP.
@@ -67,7 +71,7 @@ struct options {
     // verdict is accept; after these the name is unreadable.
     uint32_t undecided_bytes;
     uint32_t connections;  // maximum number of connections that a worker follows
-    uint32_t hello_memory; // memory of a worker for hellos, in bytes
+    uint32_t hello_memory; // memory of a worker for incomplete messages with names, in bytes
     uint32_t hello_timeout_s;
     uint32_t learned; // maximum number of learned addresses
     // Bits of the mark for classes (--stage); 0 = no classes, the policy's verdict is final.

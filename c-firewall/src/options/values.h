@@ -39,8 +39,8 @@ bool values_parse_number(const char *text, const char *end, uint32_t max, uint32
 /// - mark: out: untouched on failure.
 bool values_parse_mark(const char *text, uint32_t *mark);
 
-// Each of these functions sets its last argument if the option was given. Returns 0, or -EINVAL
-// with failure filled in and the last argument untouched.
+// Each of these functions returns 0, or -EINVAL with failure filled in. The first three set their
+// last argument if the option was given and is valid; otherwise it is untouched.
 
 /// Parses a number within the option's range.
 /// - number: in/out: changed if the option was given and is valid.

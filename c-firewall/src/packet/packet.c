@@ -126,8 +126,9 @@ static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offs
     packet->transport_offset = offset;
 }
 
-/// Returns the status of a packet with a protocol that is not parsed. Its first four layer 4 bytes
-/// must be captured, because policies read them: they are the ports in most protocols.
+/// Returns the status of a packet with a protocol that is not parsed: PACKET_BEYOND_COPY unless its
+/// first four layer 4 bytes were captured, because policies read them. In SCTP, for example, they
+/// are the ports.
 static enum packet_status parse_other(const struct packet *packet) {
     const uint32_t available = packet->end - packet->l4_offset;
     const uint32_t bytes = available < PORTS_BYTES ? available : PORTS_BYTES;
@@ -150,7 +151,7 @@ static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
     return parse_other(packet);
 }
 
-/// Records that the captured bytes end before the transport header.
+/// Records that the captured bytes do not contain the whole IP header.
 static enum packet_status cut_headers(struct packet *packet) {
     packet->headers_beyond = true;
     return PACKET_BEYOND_COPY;

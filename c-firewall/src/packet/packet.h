@@ -57,16 +57,18 @@ struct packet {
     // True if the packet is a fragment other than the first: it has no layer 4 header.
     bool later_fragment;
     uint32_t l4_offset; // offset of the layer 4 header from the IP header; 0 = not found
-    uint32_t end;       // length of the packet in bytes, as its IP header states it; 0 = unknown
+    // Length of the packet in bytes, as its IP header states it, or original if the length does not
+    // fit into the header; 0 = unknown.
+    uint32_t end;
     uint8_t extensions; // bits of the extension headers that were found (enum packet_extension)
-    // True if the captured bytes end before the transport header: it is unknown which extension
-    // headers and which protocol follow. If false, headers that were not found are not in the
-    // packet.
+    // True if the IP header (without options) or an extension header is beyond the captured bytes:
+    // it is unknown which extension headers and which protocol follow. If false, headers that were
+    // not found are not in the packet.
     bool headers_beyond;
-    // True if nf_tables finds a transport header. The next two fields differ from protocol and
-    // l4_offset in two cases: AH counts as the transport header (nft_set_pktinfo_ipv6), and a later
-    // fragment has a transport protocol. A later IPv6 fragment has it only if it is no extension
-    // header (ipv6_find_hdr).
+    // True if nf_tables finds a transport header. The next two fields can differ from protocol and
+    // l4_offset: for example, AH counts as the transport header (nft_set_pktinfo_ipv6). A later
+    // fragment has a transport protocol, too; in IPv6 only if it is no extension header
+    // (ipv6_find_hdr).
     bool has_transport;
     uint8_t transport_protocol; // protocol that nf_tables finds, if has_transport
     // Offset of that transport header from the IP header, if has_transport; 0 = later fragment.
@@ -76,7 +78,7 @@ struct packet {
     uint16_t destination_port; // destination port in host order
     bool has_tcp_flags;
     uint8_t tcp_flags; // byte 13 of the TCP header
-    bool has_icmp;     // true for ICMP in IPv4 and ICMPv6 in IPv6
+    bool has_icmp;     // true if type and code of ICMP (in IPv4) or ICMPv6 (in IPv6) were read
     uint8_t icmp_type;
     uint8_t icmp_code;
 };

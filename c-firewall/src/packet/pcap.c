@@ -225,7 +225,7 @@ static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) 
     return stamp / scale + offset_ns;
 }
 
-/// Captured frame. `offset` and `captured` are the position of its bytes in the block.
+/// Captured frame. `bytes` and `comment` point into the block.
 struct frame {
     uint16_t link;
     uint64_t time_ns;

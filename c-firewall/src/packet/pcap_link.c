@@ -101,9 +101,9 @@ static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, 
     }
 }
 
-/// Returns the packet's length as its IP header states it, or the original length if no header
-/// states a length. Ethernet pads short packets, and the kernel removes the padding (ip_rcv_core,
-/// ip6_rcv_core).
+/// Returns the packet's length as its IP header states it, at most packet->original; returns
+/// packet->original if no header states a length. Ethernet pads short packets, and the kernel
+/// removes the padding (ip_rcv_core, ip6_rcv_core).
 static uint32_t claimed_bytes(const struct pcap_packet *packet) {
     const uint8_t *bytes = packet->bytes;
     uint32_t claimed = packet->original;

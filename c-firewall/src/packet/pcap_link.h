@@ -31,7 +31,7 @@ struct pcap_packet {
     const uint8_t *bytes; // captured bytes from the IP header on
     uint32_t captured;
     uint32_t original; // original length of the packet in bytes
-    uint8_t version;   // version of IP in the frame: 4 or 6; 0 = the frame does not contain it
+    uint8_t version;   // IP version that the frame's link layer states: 4 or 6; 0 = not stated
     // Text after PCAP_COMMENT_BEGIN in the frame's first comment that begins with it; NULL = none.
     const uint8_t *comment;
     size_t comment_bytes;

@@ -68,7 +68,7 @@ struct verdict_run {
 struct verdict_batch {
     uint32_t fail; // verdict for gaps (IDs without a message) in the form of the kernel (NF_*)
     bool known;    // true if last_id is known; otherwise the first gap covers all waiting packets
-    // Last ID. All IDs up to it have a verdict after the batch is sent.
+    // Last ID that was added to the batch. All IDs up to it have a verdict after the batch is sent.
     uint32_t last_id;
     uint32_t nameless; // number of messages without a readable ID since last_id
     bool overrun;      // true if the kernel has reported lost packets since the last gap

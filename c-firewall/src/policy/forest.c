@@ -68,9 +68,9 @@ static void add_sizes(const uint32_t *sorted, uint32_t count, const uint32_t *pa
     }
 }
 
-/// Assigns each name its interval. Names with more labels come later, so a name's parent already
-/// has its interval.
-/// - room: array in which the function stores the next free number of each interval.
+/// Assigns each name its interval. Names with more labels come later in `sorted`, so a name's
+/// parent already has its interval.
+/// - room: scratch array: the next free number in each name's interval.
 static void number(const uint32_t *sorted, uint32_t count, const uint32_t *parents,
                    struct host_interval *intervals, uint32_t *room) {
     uint32_t next = 1;

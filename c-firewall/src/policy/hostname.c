@@ -9,7 +9,7 @@
 #include "policy/label.h"
 
 enum {
-    PROBES_MAX = 128,  // maximum number of slots that a search examines
+    PROBES_MAX = 128,  // maximum number of slots that a search for a name of the table examines
     SLOTS_MIN = 256,   // number of slots of the first table
     FILTER_SLOTS = 16, // number of slots per word of the Bloom filter
     WORD_BYTES = 8,
@@ -19,7 +19,7 @@ enum {
 /// Slot at which a search in the table has ended.
 struct probe {
     size_t slot;
-    uint32_t place;  // end of the name's record; 0 if the slot is empty
+    uint32_t place;  // end of the name's record, as an offset in records; 0 if the slot is empty
     uint32_t passed; // number of slots that were examined before this slot
 };
 

@@ -5,8 +5,8 @@
 // A-labels (RFC 5890), without a final dot. `*.x` is stored as x with the flag `wildcard`. Neither
 // the author of the names (a block list from elsewhere) nor a client that asks for them must be
 // able to slow down searches by names with the same hash. Therefore the table is a hash table like
-// that of engine/lookup_hash, with its own random key and a bound on the slots that a search
-// examines.
+// that of engine/lookup_hash, with its own random key and a bound on the slots that a search for
+// one of its names examines.
 //
 // A table of a million names is larger than a processor's caches, so a search waits for each word
 // of memory that it reads. Therefore a search reads few words: a slot holds the position of the
@@ -51,11 +51,12 @@ struct hostnames {
     // Hash table of one-word slots, followed by the filter. Upper half of a slot: upper half of the
     // name's hash. Lower half: end of the name's record. 0 = empty slot.
     uint8_t *table;
-    unsigned __int128 depths; // bit n is set if there is a wildcard of n labels (policy/forest)
+    // Bit n is set if there is a wildcard `*.x` of which x has n labels (policy/forest).
+    unsigned __int128 depths;
 };
 
 /// Interval of a name in the forest (policy/forest): the name's own number there, and the largest
-/// number of the names below it.
+/// number of the name and the names below it.
 struct host_interval {
     uint32_t own, last;
 };
@@ -73,7 +74,7 @@ struct hostnames *hostname_share(struct hostnames *hostnames);
 /// Removes an owner. Frees the table with its last owner. NULL is allowed.
 void hostname_free(struct hostnames *hostnames);
 
-// For all functions below, hostnames may be NULL, which means no names.
+// hostname_count, hostname_search and hostname_find accept NULL as hostnames, which means no names.
 
 /// Returns the number of names.
 uint32_t hostname_count(const struct hostnames *hostnames);

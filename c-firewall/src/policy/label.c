@@ -103,8 +103,8 @@ static uint32_t decode_letter(const uint8_t **text, const uint8_t *end) {
     return letter >= least[more] ? letter : NO_LETTER;
 }
 
-/// Stores the letters of a label, as small letters. Returns NULL, or the error of a letter that is
-/// not allowed.
+/// Stores the letters of a label, as small letters. Returns NULL, or the error text if a letter is
+/// not allowed, or if there are too many.
 static const char *decode_letters(const char *text, size_t length, struct letters *letters) {
     const uint8_t *at = (const uint8_t *)text, *end = at + length;
     uint32_t before = 0;

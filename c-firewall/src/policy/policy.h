@@ -19,7 +19,7 @@ enum {
     POLICY_KEY_FIELDS_MAX = 5, // maximum number of fields of a concatenation
     // Maximum number of chains on a path of jumps and gotos (NFT_JUMP_STACK_SIZE).
     POLICY_WAY_MAX = 16,
-    POLICY_INCLUDE_DEPTH_MAX = 16, // maximum depth of included files
+    POLICY_INCLUDE_DEPTH_MAX = 16, // maximum number of nested files, with the policy file
     // Maximum nesting depth of $NAME: the value of a definition may contain $NAME of another
     // definition.
     POLICY_DEFINE_DEPTH_MAX = 64,
@@ -103,7 +103,7 @@ struct policy_listed_file {
     uint32_t file;     // index in policy.files
     bool with_parents; // true for `with parents`: a line `*.x` also adds x itself
     uint32_t lines;
-    uint32_t names; // number of names that were added
+    uint32_t names; // number of names and wildcards that were added, with repetitions
     uint32_t local; // number of names of the machine itself, which were skipped
     // Number of lines of which a part is not in a known format. Comments and empty lines are not
     // counted.
@@ -166,7 +166,7 @@ struct policy_match {
 };
 
 struct policy_counter {
-    uint64_t packets, bytes; // initial values
+    uint64_t packets, bytes; // values with which the counter statement starts
 };
 
 struct policy_limit {
@@ -276,7 +276,7 @@ struct policy_table {
     struct policy_chain *chains;
 };
 
-/// A policy. It owns everything that it points to.
+/// A policy. It owns everything that it points to; hostnames can have further owners.
 struct policy {
     bool flush;
     uint32_t file_count;

@@ -15,7 +15,8 @@ enum {
     REJECT_CODE_MAX = 254, // largest ICMP code that nf_tables' reject accepts
 };
 
-/// Returns true if a type's values can be written as numbers.
+/// Returns true if a type's values can be written as numbers; false for nf_proto, which has only
+/// the numbers 2 and 10.
 static bool takes_numbers(enum policy_type type) {
     switch (type) {
     case POLICY_IPV6_ADDR:

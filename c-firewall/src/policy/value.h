@@ -73,8 +73,8 @@ const char *value_unit_name(uint64_t seconds);
 void value_print(FILE *out, enum policy_type type, policy_value value, const char *flags);
 
 /// Prints a range in its shortest form: a value (flags joined by ` | `), a prefix, `eth*`, or
-/// low-high. low and high are printed as numbers if their names, joined by `-`, could be read as
-/// one word.
+/// low-high. low and high are printed as numbers, not by name (except TLS versions), because names
+/// joined by `-` could be read as one word.
 void value_print_range(FILE *out, enum policy_type type, const struct policy_range *range);
 
 /// Prints a mask: a number in the type's form, an integer in hexadecimal without leading zeros,

@@ -20,7 +20,7 @@ void notify_stopping(void);
 /// Notifies systemd, from the old process of an upgrade, that another process is now the service.
 void notify_main_pid(pid_t pid);
 
-/// Returns the interval at which systemd expects notify_watchdog, in milliseconds: half of
+/// Returns the interval at which notify_watchdog must be called, in milliseconds: half of
 /// WatchdogSec; 0 = never.
 uint64_t notify_watchdog_ms(void);
 

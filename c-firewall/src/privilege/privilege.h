@@ -19,7 +19,7 @@
 /// Signal that the kernel sends when the parent process ends (PR_SET_PDEATHSIG).
 struct privilege_end {
     pid_t parent;
-    int signal; // signal that ends the process; 0 = none
+    int signal; // number of the signal; 0 = none
 };
 
 /// Rights that privilege_lower has taken away, for privilege_raise.
@@ -35,11 +35,11 @@ int privilege_check(const struct options *options, struct failure *failure);
 
 /// Lowers the rights to files and sockets until privilege_raise: to those of the user that
 /// privilege_drop will change to, without capabilities. The process must have one thread.
-/// - Returns 0, or -errno with failure filled in and all rights unchanged.
+/// - Returns 0, or -errno with failure filled in and the rights restored as by privilege_raise.
 int privilege_lower(const struct options *options, struct privilege_lowered *lowered,
                     struct failure *failure);
 
-/// Restores the rights from before privilege_lower.
+/// Restores the rights from before privilege_lower, except for supplementary groups.
 void privilege_raise(struct privilege_lowered *lowered);
 
 /// Drops the capabilities that the program's file has granted to a user other than root. For
@@ -56,6 +56,7 @@ int privilege_drop(const struct options *options, const struct loaded *loaded,
 
 /// Drops the rights that the guard does not need: it retains CAP_NET_ADMIN, and may access no file.
 /// - user: user of --user; NULL = the default.
+/// - sandbox: false = only the user changes.
 int privilege_drop_guard(const char *user, bool sandbox, struct failure *failure);
 
 #endif

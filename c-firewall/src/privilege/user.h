@@ -16,7 +16,8 @@ struct privilege_user {
 
 /// Finds the user to change to.
 /// - name: value of --user; NULL = the default.
-/// - Returns 0, or -EINVAL with failure filled in if the user does not exist.
+/// - Returns 0, or -EINVAL with failure filled in if no user has the name, unless the name is UID
+///   or UID:GID.
 int privilege_user_find(const char *name, struct privilege_user *user, struct failure *failure);
 
 #endif

@@ -170,8 +170,8 @@ static int send_once_more(struct queue *queue, struct verdict_batch *batch,
 
 /// Calls queue_receive once, sends the received packets through the queue again, and adds the
 /// counts to `received`.
-/// - Returns 1 if another call is needed, 0 if the acknowledgement of the last request was received
-///   or the socket was empty, or -errno with queue->failed_call set.
+/// - Returns 1 if another call is needed, 0 if the acknowledgement of the copy mode was received or
+///   the socket was empty, or -errno with queue->failed_call set.
 static int requeue(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     struct queue_received got;
@@ -194,9 +194,9 @@ static int requeue(struct queue *queue, struct verdict_batch *batch,
     return got.ignored == 0;
 }
 
-/// Sends all waiting packets through the queue again. Ends at the acknowledgement of the last
-/// request, or when the socket is empty. If the buffer was full, the acknowledgement is lost: then
-/// this ends after as many bytes as the buffer can hold.
+/// Sends all waiting packets through the queue again. Ends at the acknowledgement of the copy mode,
+/// or when the socket is empty. If the buffer was full, the acknowledgement is lost: then this ends
+/// after the maximum number of messages that the buffer can hold.
 static int refresh(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     const uint64_t buffer_bytes = UINT64_C(2) * queue->receive_buffer;

@@ -12,7 +12,7 @@
 // packets. queue_probe has checked before which settings the kernel would refuse. Waiting packets
 // were copied with the old process's settings. If these copies lack data that the new process
 // needs, it sends each packet through the queue again (a verdict of NF_QUEUE to the same queue), up
-// to the acknowledgement of the last request: all packets after it have the new settings. An old
+// to the acknowledgement of the copy range: all packets after it have the new settings. An old
 // process that resumes because the new one failed does the same, because it does not know which
 // settings the new one requested.
 #ifndef QUEUE_ADOPT_H

@@ -10,9 +10,9 @@
 
 #include "queue/types.h"
 
-// Returns the required length of an attribute's value in bytes; 0 = any length. All backends
-// require the lengths that nfq_nlmsg_parse requires, also for NFQA_SECCTX: that string counts as a
-// number in the library, and the firewall never requests it.
+/// Required length of an attribute's value in bytes, by the attribute's type; 0 = any length. All
+/// backends require the lengths that nfq_nlmsg_parse requires, also for NFQA_SECCTX: that string
+/// counts as a number in the library, and the firewall never requests it.
 static const uint8_t attribute_bytes[] = {
     [NFQA_PACKET_HDR] = sizeof(struct nfqnl_msg_packet_hdr),
     [NFQA_MARK] = sizeof(uint32_t),

@@ -166,7 +166,7 @@ static int classic_request(struct queue *queue, enum queue_request request) {
     return errno == EAGAIN ? -ETIMEDOUT : -errno;
 }
 
-/// Sends the verdict of a run; the library returns -1 with the errno of sendmsg.
+/// Sends the verdict of a run. Returns -1 with the errno of sendmsg on failure.
 static int send_run(struct nfq_q_handle *handle, const struct verdict_run *run) {
     if (run->count > 1)
         return run->has_mark ? nfq_set_verdict_batch2(handle, run->last_id, run->kernel, run->mark)

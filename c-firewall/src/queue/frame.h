@@ -18,18 +18,18 @@
 ///   value of enum queue_parsed.
 int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Parses ID, ethertype and hook in a packet message that MSG_TRUNC marks as truncated.
+/// Parses ID, ethertype and hook at the start of a truncated or malformed packet message.
 /// - Returns QUEUE_PARSED_PACKET with packet filled in (truncated set, no payload), or
 ///   QUEUE_PARSED_MALFORMED if they can't be read.
 int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Receives the kernel's acknowledgement of the last request, for backends without a function that
-/// does so. Packets that arrive before it stay in the arena.
-/// - Returns 0, the -errno of the answer, or -ETIMEDOUT.
+/// Waits for the kernel's acknowledgement of the last request, for backends without a function that
+/// does so. Packets that arrive first prove the request's execution, too, and stay in the arena.
+/// - Returns 0, the -errno of the answer or of receiving, or -ETIMEDOUT.
 int queue_await_ack(struct queue *queue);
 
-/// Returns true if a message reports that no packet had an ID of a gap, so that the gap's verdict
-/// had no effect.
+/// Returns true if a message is the kernel's error ENOENT for the verdict of a gap: no waiting
+/// packet had an ID of the gap.
 bool queue_is_vacant(const uint8_t *bytes, size_t received);
 
 /// Returns true if the header of a message, which must have QUEUE_MESSAGE_BYTES or more, has the

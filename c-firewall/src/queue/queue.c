@@ -142,7 +142,7 @@ static int open_socket(struct queue *queue, struct failure *failure) {
     return result;
 }
 
-/// Returns true if a queue that could not be bound may soon be free, because no running process
+/// Returns true if a queue that could not be bound may soon be free, because no visible process
 /// except the guard has its socket. After a crash the kernel keeps the queue until the guard, the
 /// last process with the socket, has ended completely.
 static bool is_leaving(const struct queue *queue, int error) {
@@ -346,7 +346,7 @@ static void take_message(struct queue *queue, uint32_t index, struct queue_recei
 }
 
 /// Returns the number of messages in the receive slots: in the first call the messages that arrived
-/// during configuration, later newly received messages.
+/// during configuration, if any, otherwise newly received messages.
 static int next_messages(struct queue *queue) {
     const int pending = (int)queue->pending;
 
@@ -378,8 +378,9 @@ bool queue_is_transient(int result) {
 }
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size
-/// net.core.wmem_default limits. If the datagram is too long, sends nothing: halves verdicts_most,
-/// or drops the single packet that it returns to the kernel. Returns 0 or -errno.
+/// net.core.wmem_default limits; with the classic backend one run, unless a packet goes back to the
+/// kernel. If the datagram is too long, sends nothing: halves verdicts_most, or drops the single
+/// packet that it returns to the kernel. Returns 0 or -errno.
 static int send_runs(struct queue *queue, struct verdict_batch *batch) {
     const struct verdict_run *runs = &batch->runs[batch->sent];
     const size_t count = verdict_batch_rest(batch, queue->verdicts_most);

@@ -40,7 +40,8 @@ bool queue_restate_is_among(const struct verdict_run *runs, size_t count) {
 }
 
 /// Writes the verdict message of a run, with its packet if the kernel gets it back. Returns the
-/// number of bytes written; 0 if the packet is too long.
+/// number of bytes written; 0 if queue_restate_build fails, or the packet's length is not that in
+/// the run.
 static size_t build_run(const struct queue *queue, const struct verdict_run *run, uint8_t *buffer) {
     const struct queue_packet *packet = &queue->packets[run->restated.index];
 

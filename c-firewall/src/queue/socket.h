@@ -22,7 +22,8 @@ enum {
 struct queue_message {
     const uint8_t *bytes;
     size_t received; // number of the message's bytes in the arena
-    bool truncated;  // true if the message was longer than its slot (MSG_TRUNC)
+    // True if the message was longer than its slot (MSG_TRUNC); always false if batch is 1.
+    bool truncated;
 };
 
 struct queue_socket {

@@ -74,10 +74,11 @@ struct queue_packet {
     uint32_t uid;     // user ID of the socket that sent the packet, or QUEUE_UNKNOWN
     uint32_t gid;     // group ID of the socket that sent the packet, or QUEUE_UNKNOWN
     uint32_t ct_info; // state of the connection (enum ip_conntrack_info), or QUEUE_UNKNOWN
-    // True if the packet belongs to a conntrack connection; ct_mark is then that connection's mark.
+    // True if the kernel reported the packet's conntrack connection (NFQA_CT); ct_mark is then that
+    // connection's mark.
     bool has_ct_mark;
     uint32_t ct_mark;       // mark of the conntrack connection; 0 = none
-    uint32_t skb_info;      // bits about the packet's checksum (NFQA_SKB_*)
+    uint32_t skb_info;      // bits about the packet's checksum and GSO (NFQA_SKB_*)
     const uint8_t *payload; // copied bytes from the IP header on; NULL without a payload
     uint32_t payload_bytes; // number of copied bytes at payload
     // Length of the packet in the kernel in bytes; it may exceed the copied bytes.
@@ -92,7 +93,7 @@ enum queue_parsed {
     QUEUE_PARSED_MALFORMED, // malformed message
 };
 
-/// Counts of a receive call. All are zero if the socket was empty.
+/// Counts of a receive call. All except `overruns` are zero if the socket was empty.
 struct queue_received {
     uint32_t messages; // number of all messages
     uint32_t packets;  // number of packets in queue.packets
@@ -110,8 +111,9 @@ struct queue_received {
     uint32_t overruns;
 };
 
-/// Configuration requests. The kernel acknowledges each request except QUEUE_UNBIND: that
-/// acknowledgement would come after all packets that wait in the socket.
+/// Configuration requests. The backends wait for the acknowledgement of each request. Only for
+/// QUEUE_UNBIND, `mnl` and `raw` request none, because it would come after all packets that wait in
+/// the socket.
 enum queue_request {
     QUEUE_BIND,   // NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND
     QUEUE_LENGTH, // NFQA_CFG_QUEUE_MAXLEN: settings.queue_length
@@ -131,7 +133,8 @@ struct queue_backend {
     // Makes the queue use and own a bound netlink socket; on failure the caller still owns the
     // socket. NULL if the backend can't.
     int (*adopt)(struct queue *queue, int fd);
-    // Sends a configuration request, and waits for its acknowledgement (except for QUEUE_UNBIND).
+    // Sends a configuration request, and waits for its acknowledgement (mnl and raw: except for
+    // QUEUE_UNBIND).
     int (*request)(struct queue *queue, enum queue_request request);
     int (*parse)(struct queue *queue, const uint8_t *bytes, size_t received,
                  struct queue_packet *packet);
@@ -152,7 +155,8 @@ struct queue {
     uint32_t receive_buffer; // size of the receive buffer that the kernel gives, in bytes
     uint32_t pending; // number of messages in the receive slots that arrived during configuration
     uint32_t pending_overruns; // number of overruns (ENOBUFS) during configuration
-    bool bound;   // true if the kernel knows this process's socket as the queue's owner
+    // True if this process bound the queue and must unbind it; false if it adopted the queue.
+    bool bound;
     bool handed;  // true if another process may have configured the queue; see queue_resume
     bool refresh; // true if waiting packets may lack data that the settings request
     // Packets of the last receive call; there is room for settings.batch packets.

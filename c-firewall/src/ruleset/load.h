@@ -15,18 +15,19 @@
 struct loaded {
     uint32_t generation;  // generation: counts up from 1 with each policy that replaces another
     uint64_t loaded_ms;   // time of loading (UNIX time in milliseconds)
-    struct policy policy; // policy as parsed, for reports
+    struct policy policy; // policy as parsed; packets are decided by compiled
     struct compiled *compiled; // compiled policy; NULL = no policy
     struct flow flow;
-    // Initial values of counters and logs: from the policy's text, or after a reload the final
-    // values of the previous policy. The indexes are those of compile.
+    // Initial values of counters and logs: from the policy's text (0 for logs). For rules that the
+    // previous policy has, too, migration_end replaces them by the final values there. The indexes
+    // are those of compile.
     struct flow_counter *counted;
     uint64_t *logged;
 };
 
-/// Loads options->policy, if there is one.
+/// Loads options->policy, if there is one, and logs the report and the warnings of policy/advice.
 /// - Returns 0, or -errno with failure filled in and *loaded zeroed: for an invalid policy, for a
-///   missing interface, and for too few --copy-bytes.
+///   missing interface, and if the options don't provide the packet data that the policy needs.
 int load(struct loaded *loaded, const struct options *options, struct failure *failure);
 
 /// Sets the table of addresses that the policy's sets learn: the table of the previous policy, or

@@ -2,8 +2,8 @@
 // Transfer of counters, limits and quotas from a policy to its successor, for rules that both have.
 // Two rules correspond if they have the same comment in the same chain of the same table, and this
 // comment occurs once in each of the two chains. The remaining rules correspond if they have the
-// same text, apart from comments and the initial values of counters; of rules with equal texts, the
-// n-th of one policy corresponds to the n-th of the other policy.
+// same text in the same chain, apart from comments and the initial values of counters; of rules
+// with equal texts, the n-th of one policy corresponds to the n-th of the other policy.
 #ifndef RULESET_MIGRATION_H
 #define RULESET_MIGRATION_H
 

@@ -7,8 +7,10 @@
 #include <stdint.h>
 
 enum {
-    STATS_ALIGN = 128, // bytes: a cache line pair, which adjacent-line prefetch fetches together
-    STATS_WORDS = 59,  // the counters, which come one after the other
+    // Alignment of struct stats in bytes: a pair of cache lines, which adjacent-line prefetch
+    // fetches together.
+    STATS_ALIGN = 128,
+    STATS_WORDS = 59, // number of counters in struct stats
 };
 
 /// The counters of a worker. Only 64-bit words: stats_snapshot copies them one by one in this
@@ -61,11 +63,11 @@ enum counter_text { COUNTER_NONE, COUNTER_QUEUE, COUNTER_POLICY };
 
 /// Description of a counter. Its index in counter_words is the counter's index in struct stats.
 struct counter_word {
-    const char *key;      // of the ledger as JSON
-    const char *value;    // name among the values of the key; NULL = the key has only this counter
+    const char *key;      // key in the ledger as JSON
+    const char *value;    // name in the key's JSON object; NULL = the key has only this counter
     const char *handover; // name in the state that an upgrade hands over
     enum counter_text text;
-    bool shown; // in the ledger
+    bool shown; // true if the ledger shows the counter
 };
 
 /// The counters, in the order of struct stats.

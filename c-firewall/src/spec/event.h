@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { EVENTS_FIGURES_MAX = 5 }; // of one of them
+enum { EVENTS_FIGURES_MAX = 5 }; // maximum number of figures of an event
 
 /// Kind of an event of the firewall itself, as opposed to events of packets.
 enum events_kind {
@@ -25,22 +25,22 @@ enum events_kind {
     EVENTS_KIND_COUNT
 };
 
-/// Name of an event in a line, and its figures.
+/// Names of an event and of its figures, as in its line.
 struct events_names {
     const char *name;
-    const char *figures[EVENTS_FIGURES_MAX + 1]; // ends with NULL
+    const char *figures[EVENTS_FIGURES_MAX + 1]; // names of the figures, ended by NULL
 };
 
-/// Indexed by enum events_kind.
+/// Names of each event, indexed by enum events_kind.
 extern const struct events_names events_names[EVENTS_KIND_COUNT];
 
 /// A string; absent if both are NULL.
 struct event_string {
     const char *text;
-    char *made; // in place of text: freed when it is written
+    char *made; // allocated string in place of text; freed when it is written
 };
 
-/// A number, or a boolean; absent if zeroed.
+/// A number, or a boolean; absent if `known` is false.
 struct event_number {
     bool known;
     uint64_t value;
@@ -59,7 +59,7 @@ struct event_figures {
 
 // docs/EVENTS.md describes the members. A pointer to a missing object is NULL.
 
-/// Each line.
+/// JSON object in events: each line.
 struct event_line {
     struct event_string timestamp;
     struct event_number flow_id;
@@ -88,7 +88,7 @@ struct event_line {
     const struct event_input *input;
 };
 
-/// The headers, in the objects of these types.
+/// JSON object in events: the headers, in the objects of these types.
 struct event_headers {
     struct event_number len;
     struct event_number tos;
@@ -113,54 +113,55 @@ struct event_headers {
     struct event_number icmp_seq;
 };
 
-/// `drop`.
+/// JSON object in events: `drop`.
 struct event_drop {
     struct event_headers headers;
     struct event_string reason;
 };
 
-/// `reject`.
+/// JSON object in events: `reject`.
 struct event_reject {
     struct event_headers headers;
     struct event_string reply;
 };
 
-/// `accept`.
+/// JSON object in events: `accept`.
 struct event_accept {
     struct event_headers headers;
 };
 
-/// `anomaly`.
+/// JSON object in events: `anomaly`.
 struct event_anomaly {
     struct event_string type;
     struct event_string event;
 };
 
-/// `tls`.
+/// JSON object in events: `tls`.
 struct event_tls {
     struct event_string sni;
     struct event_string version;
 };
 
-/// `quic`.
+/// JSON object in events: `quic`.
 struct event_quic {
     struct event_string sni;
 };
 
-/// `http`.
+/// JSON object in events: `http`.
 struct event_http {
     struct event_string hostname;
     struct event_string http_method;
 };
 
-/// `dns`, of a packet with several queries over TCP the one that decided, else the last.
+/// JSON object in events: `dns`, of a packet with several queries over TCP the one that decided,
+/// else the last.
 struct event_dns {
     struct event_string type;
     struct event_string rrname;
     struct event_string rrtype;
 };
 
-/// `log`.
+/// JSON object in events: `log`.
 struct event_log {
     struct event_string action;
     struct event_string prefix;
@@ -168,7 +169,7 @@ struct event_log {
     struct event_headers headers;
 };
 
-/// `twinwall`, of a packet.
+/// JSON object in events: `twinwall`, of a packet.
 struct event_twinwall {
     struct event_string verdict;
     struct event_string by;
@@ -183,12 +184,12 @@ struct event_twinwall {
     struct event_number mark;
 };
 
-/// `packet_info`.
+/// JSON object in events: `packet_info`.
 struct event_packet_info {
     struct event_number linktype;
 };
 
-/// `input`.
+/// JSON object in events: `input`.
 struct event_input {
     struct event_number length;
     struct event_number captured;
@@ -207,14 +208,14 @@ struct event_input {
     struct event_number truncated;
 };
 
-/// Each line of the firewall itself.
+/// JSON object in events: each line of the firewall itself.
 struct event_own_line {
     struct event_string timestamp;
     struct event_string event_type;
     const struct event_own *twinwall;
 };
 
-/// `twinwall`, of the firewall itself.
+/// JSON object in events: `twinwall`, of the firewall itself.
 struct event_own {
     struct event_string event;
     struct event_string program;
@@ -227,16 +228,16 @@ enum event_type {
     EVENT_TYPE_STRING,  // struct event_string
     EVENT_TYPE_NUMBER,  // struct event_number
     EVENT_TYPE_BOOLEAN, // struct event_number
-    EVENT_TYPE_FIGURES, // struct event_figures: in their place
-    EVENT_TYPE_OBJECT,  // a pointer to the struct that members describes
-    EVENT_TYPE_MEMBERS, // that struct: its members stand in place of it
+    EVENT_TYPE_FIGURES, // struct event_figures: each figure becomes a member in its place
+    EVENT_TYPE_OBJECT,  // a pointer to the struct that event_member.members describes
+    EVENT_TYPE_MEMBERS, // that struct itself: its members are written in its place
 };
 
 /// A member of an object, and its place in the object's struct.
 struct event_member {
     const char *name; // NULL = there are no more
     enum event_type type;
-    bool null; // written as null if there is none, else left out
+    bool null; // true if a missing member is written as null; false if it is left out
     size_t offset;
     const struct event_member *members;
 };

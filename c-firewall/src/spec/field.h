@@ -26,7 +26,7 @@ enum policy_type {
     POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
     POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
     POLICY_INTEGER,
-    POLICY_BOOLEAN,     // operand of exthdr and tcp option: exists 1, missing 0
+    POLICY_BOOLEAN,     // operand of a test whether a field exists: exists 1, missing 0
     POLICY_HOSTNAME,    // a number in the policy's Hostnames; the engine's own number at run time
     POLICY_ALPN,        // the name's 16 bytes in a policy, like ifname; a bit at run time
     POLICY_TLS_VERSION, // as on the wire: 1.0 is 0x0301, 1.3 0x0304
@@ -128,12 +128,12 @@ enum policy_layer3 { POLICY_ANY_L3, POLICY_NEEDS_IPV4, POLICY_NEEDS_IPV6 };
 
 /// Properties of a field.
 struct policy_field_facts {
-    const char *text; // canonical, e.g. "tcp dport"
+    const char *text; // canonical text, e.g. "tcp dport"
     enum policy_type type;
     uint8_t bits;
     enum policy_part part;
     enum policy_layer3 layer3;
-    uint8_t protocol; // IPPROTO_* that it needs, 0 = any
+    uint8_t protocol; // IPPROTO_* that the field needs; 0 = any
 };
 
 /// The fields of each part, as bits 1 << enum policy_field.

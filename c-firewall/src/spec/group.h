@@ -5,7 +5,7 @@
 
 #include "spec/refused.h"
 
-/// First word of fields, and the words that follow it.
+/// First word or words of fields, the place of the next word, and the expected next words.
 struct group {
     const char *word;
     enum parse_where at;
@@ -13,7 +13,7 @@ struct group {
 };
 
 enum {
-    GROUP_META = 13, // of fields that are written without a group, too
+    GROUP_META = 13, // index of meta; some of its fields (group_alone) may be written without it
     GROUP_COUNT,
     GROUP_ALONE_COUNT = 7,
 };

@@ -17,7 +17,8 @@ struct letter_capitals {
     int32_t offset;
 };
 
-/// Two letters that must not follow one another, since a composed letter exists for them.
+/// Two letters that must not follow one another in a name, because Normalization Form C replaces
+/// them by one letter. The first is often a combining mark, too.
 struct letter_pair {
     uint32_t first, second;
 };
@@ -28,10 +29,10 @@ enum {
     LETTER_PAIR_COUNT = 59,
 };
 
-/// Sorted by code point.
+/// All runs of letters, sorted by code point.
 extern const struct letter_run letter_runs[LETTER_RUN_COUNT];
 
-/// Sorted by code point.
+/// All runs of capitals, sorted by code point.
 extern const struct letter_capitals letter_capitals[LETTER_CAPITALS_COUNT];
 
 extern const struct letter_pair letter_pairs[LETTER_PAIR_COUNT];

@@ -23,19 +23,19 @@ enum arguments_command {
     ARGUMENTS_COMMAND_COUNT
 };
 
-enum { ARGUMENTS_WORDS_MAX = 2 }; // that any command takes
+enum { ARGUMENTS_WORDS_MAX = 2 }; // maximum number of words of a command
 
 /// A command.
 struct command_facts {
     const char *name;
-    uint32_t words;    // that follow
-    const char *needs; // what they are
+    uint32_t words;    // number of words that the command needs
+    const char *needs; // description of these words for messages, e.g. "a policy"
 };
 
-/// Indexed by enum arguments_command.
+/// All commands, indexed by enum arguments_command.
 extern const struct command_facts command_facts[ARGUMENTS_COMMAND_COUNT];
 
-/// A backend.
+/// Backend of a queue (--backend).
 enum queue_kind {
     QUEUE_CLASSIC, // the callback API of libnetfilter_queue
     QUEUE_MNL,     // libmnl and libnetfilter_queue's message API
@@ -43,7 +43,7 @@ enum queue_kind {
     QUEUE_KIND_COUNT
 };
 
-/// A profile.
+/// Profile: a set of defaults for the options (--profile).
 enum options_profile {
     OPTIONS_FAST,  // sleep when idle, receive and answer in batches
     OPTIONS_PAPER, // the published experiment: classic backend, busy loop, one packet a call; it
@@ -51,7 +51,7 @@ enum options_profile {
     OPTIONS_PROFILE_COUNT
 };
 
-/// Subjects of --fail.
+/// Failures for which --fail sets a mode.
 enum options_situation {
     OPTIONS_OVERLOAD,  // the queue or its socket is full
     OPTIONS_STALL,     // packets wait, and none gets a verdict
@@ -73,8 +73,8 @@ enum options_conntrack {
 /// Log level: messages of this level and of those before it are written.
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG, LOG_LEVEL_COUNT };
 
-/// The options with a meaning of their own, in the order in which their values are checked, which
-/// is that of the help text.
+/// All options except --help and --version, in the order of the help text, in which their values
+/// are checked.
 enum arguments_option {
     OPTION_QUEUE,
     OPTION_PIN,
@@ -126,15 +126,19 @@ enum arguments_option {
 
 /// Properties of an option.
 struct option_facts {
-    const char *name;  // without its hyphens
-    uint32_t commands; // that take it, as bits 1 << enum arguments_command
+    const char *name; // name without its hyphens
+    // Commands that accept the option, as bits 1 << enum arguments_command.
+    uint32_t commands;
     bool has_value;
-    const char *expected;       // of its value, in a sentence; "" = anything, or it has none
-    uint32_t min, max;          // of a number
-    bool zero;                  // a number may also be 0
-    uint32_t bytes;             // of a text, at most
-    const char *const *choices; // names of its values; NULL = it has no choice; ends with NULL
-    uint32_t defaults[OPTIONS_PROFILE_COUNT]; // a number, or the place of a choice
+    // Description of the value for messages; "" = the option has no value, or accepts any.
+    const char *expected;
+    uint32_t min, max; // range of a number
+    bool zero;         // true if a number may also be 0
+    uint32_t bytes;    // maximum length of a text in bytes
+    // Names of the values of a choice, ended by NULL; NULL = the option has no choice.
+    const char *const *choices;
+    // Defaults by profile: a number, or the index of a choice's value.
+    uint32_t defaults[OPTIONS_PROFILE_COUNT];
 };
 
 /// An option of older releases.
@@ -146,7 +150,7 @@ struct option_gone {
 enum { OPTION_GONE_COUNT = 1 };
 extern const struct option_gone option_gone[OPTION_GONE_COUNT];
 
-/// Indexed by enum arguments_option.
+/// Properties of all options, indexed by enum arguments_option.
 extern const struct option_facts option_facts[OPTION_COUNT];
 
 /// Returns the name of a value on the command line.

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/// Place of a word.
+/// Place in a policy at which a word is read.
 enum parse_where {
     PARSE_AT_FILE,
     PARSE_AT_FLUSH,
@@ -37,7 +37,7 @@ enum parse_where {
     PARSE_AT_ASSIGNED,
 };
 
-/// The words of a place, between blanks, and the advice.
+/// Refused words of a place, separated by blanks, and the hint for them.
 struct refused {
     enum parse_where at;
     const char *words, *hint;

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-/// Result of parsing. All from PACKET_EMPTY on are malformed.
+/// Result of parsing a packet's headers. All from PACKET_EMPTY on mean a malformed packet.
 enum packet_status {
     PACKET_OK,                 // every header was read
     PACKET_BEYOND_COPY,        // a header, of whatever protocol, lies beyond the copied bytes

@@ -31,7 +31,7 @@ extern const struct symbol symbols_dscps[];
 extern const struct symbol symbols_ct_states[];
 /// The names of families of packets (NFPROTO_*).
 extern const struct symbol symbols_nf_protos[];
-/// The names of whether an extension header is there.
+/// The names of results of tests whether a field exists.
 extern const struct symbol symbols_booleans[];
 /// The names of versions of TLS (RFC 8446, section 4.2.1).
 extern const struct symbol symbols_tls_versions[];

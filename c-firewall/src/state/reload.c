@@ -44,7 +44,7 @@ static int check(const struct state *state, const struct requirement *requiremen
 }
 
 /// Loads the next policy while the old policy decides. Returns 0, or -errno with failure filled in
-/// and *next zeroed.
+/// and *next freed.
 static int load_next(const struct state *state, struct loaded *next, struct failure *failure) {
     int result;
 

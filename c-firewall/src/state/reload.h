@@ -28,7 +28,8 @@ struct reload_result {
 
 /// Reads options.policy again and makes it decide all packets.
 /// - Returns 0 when all workers have changed, or -errno with failure filled in and everything as it
-///   was: the policy is invalid, or needs packet data that the queues do not provide.
+///   was: the policy is invalid, or needs packet data that the queues do not provide or a right
+///   that the process no longer has.
 /// - The result is counted and logged; a failure is also stored for snapshots.
 int reload(struct state *state, struct reload_result *result, struct failure *failure);
 

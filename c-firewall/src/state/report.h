@@ -19,7 +19,7 @@ enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_CONTROL, REPORT_EXIT
 /// Creates the start line and the failure contract, in the format of options->json.
 /// - requirement: requirement of the policy; NULL without a policy.
 /// - receive_buffer: size that the kernel has given the first queue's buffer, in bytes.
-/// - contract: printed after the line.
+/// - contract: as text printed after the line; as JSON a member of the line.
 /// - time_ms: UNIX time.
 char *report_start(const struct options *options, const struct requirement *requirement,
                    uint32_t receive_buffer, const struct contract *contract, uint64_t time_ms);

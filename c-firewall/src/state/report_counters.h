@@ -15,7 +15,7 @@ void report_counters_print(FILE *out, const struct stats *stats, enum counter_te
 /// the last reason.
 void report_counters_print_malformed(FILE *out, const struct stats *stats);
 
-/// Adds all counters, each under its key in the table of counters.
+/// Adds the counters that the ledger shows, each under its key in the table of counters.
 void report_counters_put(json_t *object, const struct stats *stats);
 
 #endif

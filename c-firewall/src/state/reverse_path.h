@@ -8,7 +8,7 @@
 #include <net/if.h>
 #include <stdint.h>
 
-enum { REVERSE_PATH_NAMES_MAX = 16 }; // maximum number of interfaces that are reported
+enum { REVERSE_PATH_NAMES_MAX = 16 }; // maximum number of interfaces that are checked
 
 /// Interfaces whose filter (rp_filter) is off or loose.
 struct reverse_path {

@@ -39,8 +39,8 @@ struct snapshot_rule {
     struct snapshot_log *logs;
 };
 
-/// State of the program at one moment. The snapshot owns all of it, except for options and
-/// contract, which live as long as the program. Times are UNIX times in milliseconds.
+/// State of the program at one moment. The snapshot owns all of it, except for policy_file, options
+/// and contract, which live as long as the program. Times are UNIX times in milliseconds.
 struct snapshot {
     uint64_t time_ms;
     uint64_t started_ms;
@@ -53,7 +53,9 @@ struct snapshot {
     uint32_t rule_count;
     struct requirement requirement;
     enum tracked tracked;
-    uint64_t learned; // number of addresses that the policy's sets have learned and still contain
+    // Number of learned addresses that have not expired, including those of sets that only an
+    // earlier policy had.
+    uint64_t learned;
     uint32_t ledger_count;
     struct ledger *ledgers; // ledgers, one per queue
     uint64_t *stalled;      // number of packets that the guard answered, for each queue

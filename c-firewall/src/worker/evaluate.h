@@ -30,7 +30,8 @@ struct evaluation_source {
 /// State of a worker that decides packets.
 struct evaluation {
     struct evaluation_source *source;
-    // Sockets for the replies of `reject`, shared by all workers; NULL if the policy can't reject.
+    // Sockets for the replies of `reject`, shared by all workers; -1 without a policy, or if they
+    // could not be opened.
     const struct reject *reject;
     struct event_ring *ring; // event ring of the worker
     struct decide_settings decide;
@@ -44,9 +45,12 @@ struct evaluation {
     // Cache of interface names, used if the policy reads interface names.
     struct interfaces interfaces;
     bool ct_state_by_mark; // true if the connection state is in the packet mark (--conntrack mark)
-    // Connections of the queue, if the policy reads names; else NULL.
+    // Connections of the queue, if the worker's first policy reads names or learns addresses; else
+    // NULL.
     struct connections *connections;
-    struct asked *asked; // pending DNS queries of clients, if the policy reads names; else NULL
+    // Pending DNS queries of clients, if the worker's first policy reads names or learns addresses;
+    // else NULL.
+    struct asked *asked;
     // Numbers of connections, as `named_results` returned them when they were last added to the
     // worker's counters.
     uint64_t counted[NAMED_RESULT_COUNT];

@@ -31,7 +31,7 @@ enum event_class {
     EVENT_ACCEPT = 1 << VERDICT_ACCEPT,
     EVENT_DROP = 1 << VERDICT_DROP,
     EVENT_REJECT = 1 << VERDICT_REJECT,
-    EVENT_LOGGED = 1 << VERDICT_COUNT, // packets that matched a rule with a log statement
+    EVENT_LOGGED = 1 << VERDICT_COUNT, // packets for which a log statement was executed
     // Packets that are malformed, truncated or undecidable.
     EVENT_ANOMALY = 1 << (VERDICT_COUNT + 1),
 };
@@ -68,7 +68,7 @@ struct event {
 struct event_bell {
     atomic_bool asleep;        // true if the consumer sleeps, or is about to
     int fd;                    // eventfd that wakes the consumer
-    atomic_uint_fast64_t lost; // number of events that were lost because a ring was full
+    atomic_uint_fast64_t lost; // number of events that were lost, usually because a ring was full
 };
 
 /// Ring of events with one producer and one consumer.

@@ -8,8 +8,8 @@
 
 #include "worker/types.h"
 
-/// Fills in the ledger of a worker: the best of up to STATS_READINGS_MAX readings, which has the
-/// fewest unexplained packets. Warns if /proc can't be read.
+/// Fills in the ledger of a worker from the reading with the fewest unexplained packets, of up to
+/// STATS_READINGS_MAX readings. Warns if no reading of /proc succeeds.
 /// - running: true if the worker's thread runs: a batch may be in flight.
 void worker_reading_ledger(const struct worker *worker, bool running, struct ledger *ledger);
 

@@ -32,7 +32,7 @@ enum {
     RESET4_BYTES = PACKET_IPV4_HEADER_BYTES + PACKET_TCP_HEADER_BYTES, // length of an IPv4 RST
 };
 
-/// Codes for POLICY_REJECT_ICMPX, indexed by POLICY_ICMPX_* (nft_reject_inet.c).
+/// Codes for POLICY_REJECT_ICMPX, indexed by POLICY_ICMPX_* (nft_reject.c).
 static const uint8_t icmpx_codes[] = {
     [POLICY_ICMPX_NO_ROUTE] = ICMP_UNREACH_NET,
     [POLICY_ICMPX_PORT_UNREACHABLE] = ICMP_UNREACH_PORT,
@@ -94,8 +94,7 @@ static bool is_unicast(uint8_t version, const uint8_t *address) {
     return address[0] != 0xff && memcmp(address, unspecified, sizeof unspecified) != 0;
 }
 
-/// Writes the IP header of a reply to a packet, without the IPv4 checksum. Returns the header's
-/// length in bytes.
+/// Writes the IP header of a reply to a packet. Returns the header's length in bytes.
 static size_t put_ip(const struct packet *packet, uint8_t protocol, uint8_t tos, uint16_t flags,
                      size_t payload_bytes, uint8_t *at) {
     const size_t bytes = packet_address_bytes(packet);

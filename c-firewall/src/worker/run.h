@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Loop of a worker's thread: receive, parse, decide, send the verdicts, wait. The thread shares
-// only its counters and requests with other threads. Between receiving packets and sending their
-// verdicts it does not allocate, lock or print.
+// Loop of a worker's thread: receive, parse, decide, send the verdicts, wait. The thread shares its
+// counters, requests and events, and the state of policies, with other threads. Between receiving
+// packets and sending their verdicts it does not allocate or print, and locks only the table of
+// learned addresses.
 #ifndef WORKER_RUN_H
 #define WORKER_RUN_H
 

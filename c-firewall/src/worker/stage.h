@@ -20,8 +20,8 @@ uint32_t stage_unreadable(uint32_t mask);
 uint32_t stage_undecided(uint32_t mask);
 
 /// Returns true if the firewall must only learn addresses from a packet, because the kernel's rules
-/// have already accepted it. The packet's mark then has only the highest and the lowest bit of the
-/// mask.
+/// have already accepted it. Of the mask's bits, the packet's mark then has only the highest and
+/// the lowest.
 /// - mask: as for stage_tell; 0 = no --stage
 bool stage_teaches(uint32_t mask, uint32_t packet_mark);
 

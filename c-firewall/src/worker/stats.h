@@ -70,8 +70,8 @@ struct stats_reading {
 struct ledger {
     uint16_t number; // number of the queue; meaningless in a sum
     struct stats stats;
-    // True if the kernel's counters of the queue could be read. Otherwise the fields after `known`
-    // are 0, except stalled and difference.
+    // True if the kernel's counters of the queue (in a sum: of all queues) could be read. Otherwise
+    // a queue's ledger has 0 in the fields after `known`, except stalled and difference.
     bool known;
     // Number of packets that the kernel offered: its id_sequence, extended to 64 bits.
     uint64_t offered;

@@ -56,13 +56,12 @@ struct worker {
     // Request to decide by the policy in next: set by worker_swap, cleared when the thread uses
     // that policy; atomic.
     bool swap;
-    // New policy, valid with swap. The lock is free whenever the worker acquires it.
+    // New policy, valid with swap.
     struct evaluation_source *next;
     // Request to fill in page with connections: set by worker_list, cleared when the thread has
     // filled in the page; atomic.
     bool lists;
-    // Page of the connection listing, valid with lists. The lock is free whenever the worker
-    // acquires it.
+    // Page of the connection listing: the client's request while lists is true, then the result.
     struct listing_page page;
     // Request for a sign of life: set by worker_ask_turn, cleared in the next turn of the thread's
     // loop; atomic.

@@ -28,7 +28,7 @@ struct worker_setup {
     const struct options *options;
     // Policy of the workers. It, reject and rings must outlive the workers.
     struct loaded *loaded;
-    const struct reject *reject; // sockets for the replies of `reject`, if the policy can reject
+    const struct reject *reject; // sockets for the replies of `reject`; open if the policy rejects
     struct event_ring *rings;    // event rings, one for each worker
     // Queues to adopt, one per worker; NULL = the workers open their queues.
     struct worker_handover *taken;
@@ -96,7 +96,7 @@ void worker_close(struct worker *worker);
 /// Fills in the ledger of a worker. Any thread may call it.
 /// - If the worker's thread has ended: the ledger that the thread read last.
 /// - If the thread runs: the best of up to STATS_READINGS_MAX readings, which has the fewest
-///   unexplained packets. A batch may be in flight. Warns if /proc can't be read.
+///   unexplained packets. A batch may be in flight. Warns if no reading of /proc succeeds.
 void worker_ledger(const struct worker *worker, struct ledger *ledger);
 
 /// Adds packets that the guard answered instead of the worker to the worker's counter.

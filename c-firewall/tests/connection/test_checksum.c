@@ -23,7 +23,8 @@ static const uint8_t tcp[] = {0x9c, 0x40, 1,    0xbb, 0,    0,    0, 1, 0,   0, 
                               0x50, 0x18, 0xfa, 0xf0, 0x11, 0x11, 0, 0, 'a', 'b', 'c'};
 static const uint8_t udp[] = {0x9c, 0x40, 0, 53, 0, 11, 0x11, 0x11, 'a', 'b', 'c'};
 
-/// Returns a packet of IPv4, or of IPv6. bytes: for it to point to.
+/// Returns a packet of IPv4, or of IPv6.
+/// - bytes: out: bytes of the packet, to which the result points.
 static struct packet packet_of(bool is_6, uint8_t protocol, const uint8_t *layer4, uint8_t length,
                                uint8_t bytes[PACKET_MAX]) {
     const uint8_t head = is_6 ? IPV6_BYTES : IPV4_BYTES;

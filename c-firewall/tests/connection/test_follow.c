@@ -102,7 +102,8 @@ static void append(struct data *data, unsigned int byte) {
     data->bytes[data->length++] = (uint8_t)byte;
 }
 
-/// Defines data by NAME VALUE: hex digits, or text with \r, \n and \xNN.
+/// Appends a value to the data with a name, by NAME VALUE: hex digits, or text with \r, \n and
+/// \xNN.
 static void take_data(struct play *play, const char *text, bool is_hex) {
     const char *at = strchr(text, ' ');
     struct data *data = data_of(play, text, (size_t)(at - text));

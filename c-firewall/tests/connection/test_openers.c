@@ -12,14 +12,15 @@ enum {
     FIRST_PORT = 10000,
     PACKET_BYTES = 28,
     HOST = 1,  // last byte of the client's address
-    OTHER = 2, // of another client's
+    OTHER = 2, // last byte of another client's address
 };
 
 #define SECOND_NS 1000000000ULL
-/// A time in seconds, on this host.
+/// Returns the metadata of a packet between processes of this host, at a time in seconds.
 #define AT(seconds) ((struct connection_input){.now_ns = (seconds)*SECOND_NS})
 
-/// A UDP packet between a client's port and port 53 of the server. bytes: for it to point to.
+/// Returns a UDP packet between a client's port and port 53 of the server.
+/// - bytes: out: bytes of the packet, to which the result points.
 static struct packet packet_of(uint8_t host, uint16_t port, bool from_server,
                                uint8_t bytes[PACKET_BYTES]) {
     static const uint8_t head[12] = {0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0};

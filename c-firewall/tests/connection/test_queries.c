@@ -17,7 +17,7 @@ enum {
     LATE_BYTES = 9000, // number of latest bytes that the server has not acknowledged
     PACKET_BYTES = HEADER_BYTES + (QUERIES_MAX + 1) * QUERY_BYTES,
     SECOND_NS = 1000000000,
-    // Sequence number of the client's first byte; below it, that of the server's first byte.
+    // Sequence numbers of the client's first byte (FIRST) and of the server's (ANSWER).
     FIRST = 1000,
     ANSWER = 5000,
     SYN = 0x02,

@@ -41,8 +41,8 @@ static void check_prefix(const struct stream *stream, struct connection_pool *po
         assert_int_equal(out[at], byte_at(at));
 }
 
-/// Stores random pieces of a stream until a piece is refused, and checks each result. Returns true
-/// if the bytes of a piece conflicted with stored bytes.
+/// Stores up to PIECES random pieces of a stream, until a piece is refused or has a wrong byte.
+/// Checks each result. Returns true if the bytes of a piece conflicted with stored bytes.
 /// - reach: limit of the pieces' offsets.
 static bool play(struct random *random, struct connection_pool *pool, uint32_t reach) {
     static bool there[STREAM_BYTES_MAX];

@@ -18,8 +18,7 @@ static void put(FILE *out, const char *name, char *answer) {
 
 static const struct listing_page empty;
 
-/// Returns a page of connections with IPv4 and IPv6, TCP and UDP, and different states and
-/// protocols.
+/// Page of connections with IPv4 and IPv6, TCP and UDP, and different states and protocols.
 static const struct listing_page page = {
     .count = 3,
     .listed =

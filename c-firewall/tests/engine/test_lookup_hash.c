@@ -15,7 +15,8 @@ enum {
     SLOTS = 1 << 17,
 };
 
-/// 2^32 and 2^64 divided by the golden ratio: multipliers of a usual hash without a key.
+/// Numbers near 2^32 and 2^64 divided by the golden ratio: multipliers of a usual hash without a
+/// key.
 #define MULTIPLIER_32 0x9e3779b1U
 #define MULTIPLIER_64 0x9e3779b97f4a7c15ULL
 

@@ -34,7 +34,7 @@ struct block {
     bool no_policy;
     uint32_t line_count;
     char *lines[LINES_MAX];
-    char *full;         // block with the packet
+    char *full;         // expected line with the packet's bytes; NULL if it is not tested
     struct names names; // names that the packet's client has sent
 };
 

@@ -62,9 +62,10 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     free(bytes);
 }
 
-/// Parses the memory of connections. Writes to `found` the invalid part; without an invalid part,
-/// writes the numbers of connections that were taken and left out, "same" if writing them again
-/// gives the same bytes, and the records of forgotten connections.
+/// Parses the memory of connections, given in hexadecimal. Writes to `found` the name of the
+/// invalid part; without an invalid part, writes the counts of connections that were taken and left
+/// out, "same" if writing them again gives the same bytes, and index and tag of each record of a
+/// forgotten connection.
 static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000), 8192};
     struct handover_connections_taken followed;
@@ -114,9 +115,9 @@ static uint8_t *learned_written(const struct compiled *compiled, size_t *length)
     return bytes;
 }
 
-/// Parses the memory of learned addresses. Writes to `found` the invalid part; without an invalid
-/// part, writes the numbers of addresses that were taken, had no room, and belong to unknown sets,
-/// and "same" if writing them again gives the same bytes.
+/// Parses the memory of learned addresses, given in hexadecimal. Writes to `found` the name of the
+/// invalid part; without an invalid part, writes the counts of addresses that were taken, had no
+/// room, and belong to unknown sets, and "same" if writing them again gives the same bytes.
 static void judge_learned(const char *hex, char found[static FOUND_BYTES]) {
     static const char text[] = "table inet t {\n"
                                "\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n"

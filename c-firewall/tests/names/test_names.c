@@ -56,7 +56,7 @@ static bool is_stream(const char *what) {
     return false;
 }
 
-/// A result for a stream's first bytes that is not undecided never changes when more bytes arrive.
+/// A decided result for the first bytes of a vector's stream equals the result for all its bytes.
 static void what_is_decided_stays_decided(void **state) {
     int cuts = 0;
 

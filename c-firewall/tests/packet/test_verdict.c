@@ -113,8 +113,8 @@ static void ids_wrap_within_a_run(void **state) {
     assert_run(&batch->runs[0], NF_ACCEPT, UINT32_MAX, 1, 3);
 }
 
-/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID that is lower than
-/// the previous ID begins another run (IDs with a common batch verdict).
+/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID that is not higher
+/// than the previous ID begins another run (IDs with a common batch verdict).
 static void an_earlier_id_begins_a_run(void **state) {
     struct verdict_batch *batch = *state;
 

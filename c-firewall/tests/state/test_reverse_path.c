@@ -13,7 +13,8 @@
 /// Value of rp_filter for `all`.
 static int of_all;
 
-/// Returns the value of rp_filter: all other interfaces have a strict filter.
+/// Returns the value of rp_filter of an interface; -1 if it can't be read. An interface whose name
+/// is not compared here has a strict filter (1).
 static int filter(const char *name) {
     if (strcmp(name, "all") == 0)
         return of_all;
@@ -25,7 +26,7 @@ static int filter(const char *name) {
 }
 
 /// Checks the interfaces that are found.
-/// - expected: their names, each with a space behind it.
+/// - expected: their names, each followed by a space.
 static void assert_found(int all, const char *routes, const char *expected) {
     char told[REVERSE_PATH_NAMES_MAX * (IF_NAMESIZE + 1) + 1] = "";
     struct reverse_path found;

@@ -69,7 +69,7 @@ static uint16_t sum(const uint8_t *bytes, size_t length, uint32_t sum) {
     return (uint16_t)((sum & 0xffff) + (sum >> 16));
 }
 
-/// A RST to the receiver depends only on the packet's addresses and ports.
+/// A RST to the receiver has the packet's addresses and ports, and a given sequence number.
 static void a_reset_to_the_receiver(void **state) {
     static const uint8_t expected[] = {4, 0, 0, 80, 10, 11, 12, 13, 0, 0, 0, 0, 0x50, 4, 0, 0};
     uint8_t bytes[sizeof syn], segment6[60], resets[2][REJECT_IPV6_MAX];

@@ -231,8 +231,9 @@ static void most_of_the_ids_may_be_unseen(void **state) {
     assert_int_equal(ledger.offered, 4000000000);
 }
 
-/// A ledger without the kernel's figures does not reconcile. Zeros as figures would be plausible:
-/// with fail-open most of 2^32 packets would have passed unseen.
+/// A ledger does not reconcile if the kernel's figures could not be read. With zeros as figures it
+/// would: with fail-open most of 2^32 packets would count as unseen, and unseen packets are
+/// allowed.
 static void figures_that_could_not_be_read_do_not_reconcile(void **state) {
     struct stats_reading reading = make_reading(20000000, 0);
     struct ledger ledger, sum = {.known = true, .reconciled = true};

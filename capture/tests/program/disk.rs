@@ -8,8 +8,8 @@ use testbed::netns::Namespace;
 
 use crate::place::{count, gaps, ledger, program, send, Place, Run, OURS};
 
-/// A file system of 3 MiB at the folder of the test network, visible only to this process and to those that enter its
-/// namespace.
+/// A file system of 3 MiB at the folder of the test network, visible only to this child process and to processes that
+/// enter its mount namespace.
 struct Disk(Child);
 
 impl Disk {

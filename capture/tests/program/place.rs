@@ -25,7 +25,7 @@ pub const LIMIT: Duration = Duration::from_secs(300);
 /// EtherType for experiments (IEEE 802): no stack sends it on its own.
 pub const PROTOCOL: u16 = 0x88b5;
 pub const OURS: &str = "ether proto 0x88b5";
-/// Command-line words that select each backend.
+/// Command-line words of the backends that most tests run, in turn; afxdp and nflog have tests of their own.
 pub const BACKENDS: [&[&str]; 4] = [
     &["--backend", "tpacket3"],
     &["--backend", "recvmmsg"],
@@ -95,7 +95,7 @@ impl Drop for Folder {
 pub struct Run {
     pub child: Child,
     lines: Receiver<String>,
-    /// Output of the program so far.
+    /// Lines of the program's stderr that were read so far.
     pub said: String,
 }
 
@@ -173,7 +173,8 @@ impl Run {
         until("it stops", LIMIT, all_stand).unwrap();
     }
 
-    /// Waits until the kernel has counted `packets` packets and all of them are written or dropped.
+    /// Waits until the kernel has counted `packets` packets and the ledger accounts for all: written, unwritten or
+    /// dropped.
     pub fn has_taken(&mut self, packets: u64) {
         let taken = || {
             self.signal(libc::SIGUSR1);

@@ -194,7 +194,7 @@ impl Agent {
     }
 
     /// Pauses until the next check of the store, or a change of the channel that may concern this host. Renews the lease
-    /// meanwhile. Returns true after a change.
+    /// meanwhile. Returns true after such a change, and if the watch has ended.
     fn wait_for_change(&mut self, time: Duration) -> bool {
         let begun = Instant::now();
         let mut has_changed = false;
@@ -255,7 +255,8 @@ impl Agent {
         }
     }
 
-    /// Returns true if the host has already tried a bundle on packets that it had recorded.
+    /// Returns true if the trial of a bundle has its outcome already: the host has decided recorded packets, or the
+    /// trial has failed.
     /// - question: number of the question that requests the trial; 0 = the trial of a pointer.
     fn has_tried(&self, question: u64, digest: &str) -> bool {
         let trial = self.report.local.trial.as_ref();

@@ -161,7 +161,7 @@ impl Sums {
 }
 
 /// Parses the lines of `fwctl diff --json`: one per flow, then the totals.
-/// - into: out: the outcome.
+/// - into: in/out: the trial, which gets its outcome.
 fn read(lines: &str, folders: &[&Path], now: u64, into: &mut Trial) -> Result<()> {
     let (mut drops, mut passes) = (Sums::default(), Sums::default());
     let mut sums = Value::Null;
@@ -188,9 +188,9 @@ fn read(lines: &str, folders: &[&Path], now: u64, into: &mut Trial) -> Result<()
 }
 
 /// Decides the recorded packets by two policies. Returns false if the host has no record.
-/// - old: present policy; None: the host has no policy of the fleet.
+/// - old: present policy; None: no policy is applied.
 /// - nothing: path at which a policy without rules is written.
-/// - into: out: the outcome.
+/// - into: in/out: the trial, which gets its outcome.
 pub fn decide(
     fwctl: &Path,
     record: &Path,

@@ -19,7 +19,7 @@ use crate::report::{Flip, Trial};
 const TRIAL: &str = "twinwall_trial_";
 /// Chain that replaces a drop in a verdict map.
 const DROPPED: &str = "twinwall_dropped";
-/// Maximum size of nft's comments in bytes.
+/// Maximum size of a comment in bytes; nft accepts 128.
 const COMMENT_MAX: usize = 120;
 /// Maximum number of rules in an answer.
 pub const FLIPS_MAX: usize = 50;
@@ -34,7 +34,7 @@ const OBJECTS: [&str; 5] = ["set", "map", "counter", "quota", "limit"];
 /// Shell command that lists a file's rules as nft reads them: as JSON objects, and as text with handles.
 const LIST: &str = "nft -f \"$1\" && nft -j list ruleset && nft -s -a list ruleset";
 
-/// Returns true if a policy reads names.
+/// Returns true if a policy reads names, or learns addresses from DNS.
 pub fn reads_names(policy: &Path) -> Result<bool> {
     let source = apply::source::read(policy)?;
     Ok(stage::asks_for_names(&source.text) == Ok(true))
@@ -248,7 +248,7 @@ pub fn remove() -> Result<()> {
 }
 
 /// Begins a trial of a policy, in addition to the present policy.
-/// - old: present policy; None: the host has no policy of the fleet.
+/// - old: present policy; None: no policy is applied.
 /// - place: file for the tables, in a folder that only root can change.
 pub fn begin(new: &Path, old: Option<&Path>, place: &Path) -> Result<()> {
     remove()?;

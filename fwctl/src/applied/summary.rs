@@ -10,7 +10,7 @@ use super::firewall::HostFirewall;
 use crate::failure::words;
 use crate::units::{date, span, thousands};
 
-/// Returns a warning if the policy's file differs from the applied policy.
+/// Returns a warning if the policy's file differs from the applied policy, or can't be read.
 fn difference(folder: &Path, generation: &Generation) -> Option<String> {
     let source = apply::source::read(Path::new(&generation.file));
     match source.and_then(|source| apply::lists::read(&source, folder)) {
@@ -23,7 +23,7 @@ fn difference(folder: &Path, generation: &Generation) -> Option<String> {
     }
 }
 
-/// Returns a warning if the kernel no longer holds a generation.
+/// Returns a warning if the kernel no longer holds a generation, or if its rules can't be read.
 fn loss(number: u64) -> Option<String> {
     match apply::nft::loaded() {
         Ok(Some(loaded)) if loaded == number => None,

@@ -149,7 +149,7 @@ impl Capture {
 mod tests {
     use super::*;
 
-    /// A UDP packet between two ports of 127.0.0.1.
+    /// Returns the flow of a UDP packet between two ports of 127.0.0.1.
     fn flow(from: u8, to: u8) -> FlowKey {
         let mut packet = [0; 28];
         packet[0] = 0x45;

@@ -79,7 +79,7 @@ pub struct Facts {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Decision {
     pub verdict: String,
-    /// Origin: "web.nft:6", "policy inet filter input", "default" or "fail".
+    /// Origin: "web.nft:6", "policy inet filter input", "default", "fail", "undecided" or "connection".
     pub by: String,
 }
 
@@ -288,8 +288,8 @@ impl Engine {
         }
     }
 
-    /// Decides a packet, limited to the bytes that the firewall would copy. Also returns true if the decision depends
-    /// on earlier packets and on the time.
+    /// Decides a packet, limited to the bytes that the firewall would copy. Also returns true if the packet met a limit
+    /// or a quota.
     pub fn decide(&mut self, facts: &Facts, interfaces: &Interfaces) -> (Decision, bool) {
         self.now_ns = self.now_ns.max(facts.time_ns);
         let bytes = facts.bytes.get(..self.copied).unwrap_or(&facts.bytes);

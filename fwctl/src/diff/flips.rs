@@ -107,7 +107,7 @@ pub struct Left {
     pub damaged: u64,
     /// Packets of connections that the capture does not have from their first packet on, without a gap.
     pub nameless: u64,
-    /// Time of the first compared packet, nanoseconds since 1970.
+    /// Time of the first compared packet in the capture's order, nanoseconds since 1970; None without such a packet.
     pub first_ns: Option<u64>,
 }
 
@@ -124,7 +124,7 @@ pub struct Flips {
 
 impl Flips {
     /// Adds a packet.
-    /// - timed: true if its verdict depends on earlier packets or on the time.
+    /// - timed: true if the packet met a limit or a quota of one of the policies.
     pub fn note(&mut self, flow: FlowKey, was: Decision, will: Decision, timed: bool) {
         self.packets += 1;
         if was.verdict == will.verdict {
@@ -145,7 +145,7 @@ impl Flips {
         self.flipped > 0
     }
 
-    /// Groups flows by old and new verdict. Groups and flows with the most packets come first.
+    /// Groups flows by old and new decision (verdict and origin). Groups and flows with the most packets come first.
     fn groups(&self) -> Vec<Group<'_>> {
         let mut groups: HashMap<(&Decision, &Decision), Group> = HashMap::new();
         for (flip, seen) in &self.flips {

@@ -12,7 +12,7 @@ use crate::upgrade::unit;
 const CONF: &str = "/etc/nftables.conf";
 const SERVICE: &str = "nftables.service";
 
-/// Returns true if a unit is not started at boot.
+/// Returns true if a unit is disabled, so that the boot does not start it.
 fn is_off(name: &str) -> bool {
     let shown = unit::show(name, "UnitFileState").unwrap_or_default();
     unit::property(&shown, "UnitFileState") == Some("disabled")

@@ -198,7 +198,7 @@ fn nft_chain(hook: &str, queues: Queues, flags: &[&str]) -> String {
     )
 }
 
-/// Returns an iptables command for a hook.
+/// Returns an iptables command that queues all packets of a hook, except those of the host with itself.
 fn iptables_rule(tool: &str, hook: &str, queues: Queues, bypass: bool) -> String {
     let place = match hook {
         "input" => "-A INPUT ! -i lo".to_owned(),

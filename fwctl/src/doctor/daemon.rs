@@ -18,7 +18,7 @@ use crate::contract;
 use crate::running;
 use crate::units::{count, thousands};
 
-/// Percentage of its length from which a queue counts as nearly full.
+/// Percentage of its length above which a queue counts as nearly full.
 const NEARLY_FULL: u64 = 80;
 
 /// Counters that indicate a problem, each with meaning and cure.

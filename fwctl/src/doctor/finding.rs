@@ -24,7 +24,7 @@ pub enum Severity {
 pub struct Finding {
     pub severity: Severity,
     pub what: String,
-    /// A command to copy.
+    /// Command or option of the firewall that solves the problem, to copy.
     pub cure: Option<String>,
 }
 

@@ -64,7 +64,7 @@ impl Netfilter {
             return Err(Errno::EBADMSG);
         }
         if i32::from(kind) != libc::NLMSG_ERROR {
-            return Ok(()); // the acknowledgement of this request
+            return Ok(()); // the reply to this request, before its acknowledgement
         }
         let code = i32::from_ne_bytes([answer[16], answer[17], answer[18], answer[19]]);
         match code {

@@ -57,7 +57,7 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRule {
     pub tool: &'static str,
-    /// Hook of its packets, such as "input"; empty if the tool does not report it.
+    /// Hook of its packets, such as "input".
     pub hook: String,
     /// Text: "iptables: -A OUTPUT -j NFQUEUE …".
     pub text: String,
@@ -76,7 +76,7 @@ pub struct QueueRule {
 
 const DEPTH_MAX: usize = 16;
 
-/// Evaluation of a table.
+/// Evaluation of a table for the packets of one base chain.
 struct Walk<'a> {
     table: &'a Table,
     hook: String,

@@ -9,7 +9,8 @@ use rust_firewall::state::queue_rules::{run_tool, MISSING, MS_MAX};
 use super::ruleset::{self, QueueRule, Table};
 use super::{iptables, nft};
 
-/// Time limit of all tools together. A firewall waits a second longer for `queue-rules`.
+/// Time limit of all tools of one `gather`, and of one program in `printed`. A firewall waits a second longer for
+/// `queue-rules`.
 const LIMIT: Duration = Duration::from_millis(MS_MAX - 1000);
 
 /// The tools, and the file in which the kernel lists the tables of the legacy tools: running these without such tables

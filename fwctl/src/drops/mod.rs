@@ -75,7 +75,8 @@ impl Source {
         Ok(Source::Trace(trace))
     }
 
-    /// Adds drops that the source has reported since the last call; waits for about LOOK at most.
+    /// Adds drops that the source has reported: the next one of the monitor, or all that wait at the tracepoint. Waits
+    /// for about LOOK at most.
     fn read(&mut self, drops: &mut Drops) -> Result<(), Failure> {
         match self {
             Source::Monitor(monitor) => {

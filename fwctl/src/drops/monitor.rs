@@ -116,7 +116,7 @@ fn message(family: u16, command: u8, version: u8) -> Vec<u8> {
     message
 }
 
-/// Parses one message of the monitor's multicast group; None if it reports no packet.
+/// Parses one message of the monitor's multicast group; None if it reports no IP packet.
 fn drop_of(message: &[u8]) -> Option<Drop> {
     if message.get(16) != Some(&COMMAND_PACKET) {
         return None;

@@ -60,7 +60,7 @@ fn of_tables(tables: &[Table]) -> impl Iterator<Item = Ports> + '_ {
     rules.filter_map(|rule| of_rule(&rule.text))
 }
 
-/// Returns the ports of running proxies, which only root may start.
+/// Returns the ports of running proxies; only proxies that run as root count.
 fn of_proxies() -> Vec<Ports> {
     let mut all = Vec::new();
     for process in all_processes().into_iter().flatten().flatten() {

@@ -12,7 +12,7 @@ use tempfile::Builder;
 use crate::applied::trust;
 use crate::failure::{Exit, Failure};
 
-/// Written file, and the path of the previous file.
+/// Written file, and the path to which the previous file was moved.
 pub struct Written {
     path: PathBuf,
     old: Option<PathBuf>,

@@ -31,7 +31,7 @@ pub struct Session {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub session: Option<Session>,
-    /// True if SSH_CONNECTION names a connection other than that of `session`, or `session` is None.
+    /// True if SSH_CONNECTION names a connection, and `session` is None or another connection.
     pub is_claim_false: bool,
 }
 

@@ -8,7 +8,7 @@ use rust_firewall::policy::HOOKS;
 
 use crate::event::{Event, Input};
 
-/// Formats a value without spaces: spaces, percent signs and unprintable bytes become %XX.
+/// Formats a value without spaces: spaces, percent signs, control characters and bytes beyond ASCII become %XX.
 fn value(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {

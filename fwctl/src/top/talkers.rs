@@ -19,7 +19,7 @@ const ADDRESSES_MAX: usize = 4096;
 /// Pause between the end of an event stream (`tail`) and the request for the next one.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Packets of an address.
+/// Packets with one source address, in the firewall's events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heard {
     pub packets: u64,

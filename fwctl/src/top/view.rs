@@ -150,7 +150,7 @@ fn kinds_of(total: &StatsTotal) -> Vec<(String, u64)> {
     let order = ["accept", "drop", "reject", "mark", "repeat", "requeue"];
     let verdicts = order.iter().filter_map(|name| {
         let packets = *total.verdicts.get(*name)?;
-        // Verdicts that a policy never gives are omitted.
+        // Other verdicts are omitted if no packet has them.
         let usual = ["accept", "drop", "reject"].contains(name);
         (usual || packets > 0).then(|| ((*name).to_owned(), packets))
     });

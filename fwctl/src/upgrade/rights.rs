@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rights of the new firewall: user and group of the old firewall, with the capabilities that a firewall needs. They are set
-//! before the program is executed, so that neither the program nor its arguments ever have root's rights.
+//! Rights of the new firewall: by default user and group of the old firewall, with the capabilities that a firewall
+//! needs. They are set before the program is executed, so that neither the program nor its arguments ever have root's
+//! rights.
 
 use caps::errors::CapsError;
 use caps::{CapSet, Capability, CapsHashSet};

@@ -79,7 +79,7 @@ fn part<'a>(command: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     rest.split_once(end).map(|(part, _)| part)
 }
 
-/// Parses a time in systemctl's format: "1min 30s", "0", "infinity".
+/// Parses a time in systemctl's format: "1min 30s". None for "0" and "infinity", which have no unit.
 fn microseconds(span: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 6] = [
         ("us", 1),

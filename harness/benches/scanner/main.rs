@@ -54,7 +54,7 @@ enum Kind {
     Loopback,
     /// Silent hosts over veth: all TCP packets are dropped.
     Silent,
-    /// Closed or open ports over veth; SYN scans run, too.
+    /// Closed or open ports over veth; masscan runs, too.
     Veth,
     /// SSH servers over loopback: the scanners read version lines, on one CPU.
     Ssh,

@@ -14,7 +14,7 @@ pub const WARM_UP_ROUNDS: u32 = 3;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Slices {
-    /// Time that the sender sends in a slice.
+    /// Counted time that the sender sends in a slice, after `settle_milliseconds`.
     #[serde(deserialize_with = "in_range::<_, 1, 10000>")]
     pub milliseconds: u32,
     /// Time that the sender sends before the counted part of a slice. During the slices of other subjects, the CPU's
@@ -52,7 +52,7 @@ impl Default for Slices {
 }
 
 impl Slices {
-    /// Returns the time that the sender sends in a slice.
+    /// Returns the counted time that the sender sends in a slice.
     pub fn slice(&self) -> Duration {
         Duration::from_millis(self.milliseconds.into())
     }

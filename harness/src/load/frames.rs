@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Load of a published experiment (capture/README.md): Ethernet frames of random sizes, addresses and ports. They
+//! Load of a published experiment (capture-lab/README.md): Ethernet frames of random sizes, addresses and ports. They
 //! bypass the interface's queueing discipline, at a fixed rate or as fast as one sender can send.
 
 use std::io;

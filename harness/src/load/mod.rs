@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The embedded traffic generator: one sender on the first CPU, which switches between subjects, and one server per subject
-//! on the last CPU.
+//! The embedded traffic generator: the sender on the first CPU, which switches between subjects, and the servers of
+//! each subject on the last CPU.
 //!
 //! A subject's traffic is made in bursts. A burst ends when everything sent has arrived or is lost, so its count is exact
 //! and no packet reaches into another subject's burst.

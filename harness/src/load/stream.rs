@@ -14,7 +14,7 @@ use super::socket::{abort_on_close, listen, timed_out};
 use super::{tls, Aim, Burst, Emptied, Traffic, LOOK_UP, STALLED};
 use crate::runner::Place;
 
-/// Bytes of one read: no more than a write has by default.
+/// Maximum bytes of one read.
 const READ_BYTES: usize = 128 << 10;
 /// File that is set to 0, so that the connection keeps its congestion window between two slices.
 const SLOW_START: &str = "/proc/sys/net/ipv4/tcp_slow_start_after_idle";

@@ -130,8 +130,8 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
         .collect()
 }
 
-/// Plans all figures that the data allow, per workload and path: dots, series and percentiles, and growth for each kind
-/// of policy.
+/// Plans all figures that the data allow: growth for loads that differ only in the size of their policy; dots, series
+/// and percentiles of the other loads, per workload and path.
 fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
     let (single, growths) = Growth::divide(cells);
     let mut plans: Vec<Plan> = growths

@@ -31,7 +31,7 @@ struct Line<'a> {
 /// Contents of one figure.
 struct Figure<'a> {
     data: &'a Data,
-    /// Loads in the figure, smallest first.
+    /// Loads in the figure, sorted by size (`payload_bytes`), in which alone they differ.
     cells: Vec<&'a CellName>,
     subjects: Vec<&'a str>,
     metric: &'a str,

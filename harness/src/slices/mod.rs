@@ -27,7 +27,7 @@ pub use outcome::{Slice, SlicedOutcome};
 /// Number of consecutive failed slices that ends the load, because the cause is permanent.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// Measures all subjects under a load. An interruption ends it after a round; the completed rounds are returned.
+/// Measures all subjects under a load. An interruption ends it; the slices so far are returned.
 pub fn measure(
     site: &Site,
     subjects: &[Subject],

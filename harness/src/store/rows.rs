@@ -75,7 +75,7 @@ row! {
     Sample in "samples.csv.gz" {
         /// Round from 1; [`super::UNTIMED`] without a round.
         round: u32,
-        /// Position of the run within its round, from 1.
+        /// Position of the run within its round, from 1; 0 if it has none.
         position: u32,
         subject: String,
         workload: String,

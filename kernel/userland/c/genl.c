@@ -17,7 +17,7 @@
 
 /// A family that every kernel has. A GETFAMILY request for it needs no module.
 #define KERNEL_FAMILY "nlctrl"
-/// Bytes of the echo during an unread dump.
+/// Data bytes of an echo that is measured while another socket leaves its dump unread.
 #define ECHO_BYTES 53
 
 static uint8_t data[TWINWALL_LAB_DATA_MOST];

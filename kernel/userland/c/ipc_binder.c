@@ -20,7 +20,7 @@
 #define MAP_BYTES (2 << 20)
 /// The context manager's handle.
 #define MANAGER 0
-/// Number of tries, in total one second.
+/// Maximum retries to become the context manager, in total one second.
 #define MANAGER_TRIES 1000
 
 /// Data of one write to the driver: the release of the last message's memory, and a message.

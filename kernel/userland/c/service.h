@@ -34,19 +34,20 @@ struct service_client {
     uint64_t (*tick)(void);
 };
 
-/// The server's functions.
+/// Implements the calculator in the server. A division by 0 gives 0.
 int32_t service_calculate(enum service_operation operation, int32_t a, int32_t b);
-/// Sleeps until the next tick; returns its time (CLOCK_MONOTONIC, ns).
+/// Sleeps until the next tick; returns the time after waking (CLOCK_MONOTONIC, ns).
 uint64_t service_tick(void);
-/// Judges a packet by its headers: UDP to an open port is accepted, with the port as its mark.
+/// Judges a packet by its headers: accepts UDP to any port but 23. The mark is always the port.
 struct service_verdict service_judge(const uint8_t *packet);
 /// Header bytes of a packet to judge: IPv4 without options and UDP.
 #define SERVICE_HEADERS_BYTES 28
 
-/// The exchanges of each service; they check the answers.
+/// Makes the three calls of `ping`; checks the name and the version.
 void service_ping(const struct service_client *client);
+/// Makes the six calls of `calculator`; checks the name, the version and the results.
 void service_calculator(const struct service_client *client);
-/// Returns the nanoseconds from the tick to its answer.
+/// Makes the call of `timer`; returns the nanoseconds from the server's waking to its answer.
 uint64_t service_timer(const struct service_client *client);
 /// Writes the headers of a UDP packet to `port`.
 void service_packet(uint8_t *packet, uint16_t port);

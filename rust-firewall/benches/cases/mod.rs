@@ -16,7 +16,7 @@ use rust_firewall::policy::parse;
 pub const PACKETS: usize = 512;
 pub const PACKET_BYTES: usize = 40;
 
-/// Factor that scatters numbers over 32 bits: 2^32 / golden ratio, odd, so that its multiples differ.
+/// Factor that scatters numbers over 32 bits: about 2^32 / golden ratio, odd, so that its multiples differ.
 pub const STRIDE: u32 = 2_654_435_761;
 
 pub const SETTINGS: DecideSettings = DecideSettings {

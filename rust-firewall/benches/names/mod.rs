@@ -26,8 +26,7 @@ const POLICY: &str = "table inet filter {
 \t}
 }
 ";
-/// Maximum number of connections: twice the number of clients in a round. Beyond that, the oldest connections are
-/// evicted.
+/// Maximum number of connections: twice the number of clients in a round. Beyond that, old connections are evicted.
 const CONNECTIONS: u32 = 2 * PACKETS as u32;
 const HELLO_BYTES: u64 = 4 << 20;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -63,8 +62,8 @@ struct Step {
 /// Benchmark case in which all clients send the same packets.
 pub struct NamedCase {
     pub name: &'static str,
-    /// Returns the packets that each client sends before the measurement. If there are none, each round has new
-    /// clients. Otherwise all rounds have the same clients.
+    /// Returns the packets of each client's connection before the measurement, in both directions. If there are none,
+    /// each round has new clients. Otherwise all rounds have the same clients.
     before: fn() -> Vec<Step>,
     each: fn() -> Vec<Step>,
 }

@@ -19,7 +19,7 @@ fn short(number: usize) -> [u8; 2] {
     (number as u16).to_be_bytes()
 }
 
-/// Returns a TLS vector with a length of two bytes.
+/// Returns a TLS vector: its length in two bytes, and its bytes.
 fn vector(bytes: &[u8]) -> Vec<u8> {
     [&short(bytes.len()), bytes].concat()
 }

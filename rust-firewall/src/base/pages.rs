@@ -41,7 +41,7 @@ impl Clone for Pages {
     }
 }
 
-/// Returns the size of memory for this many bytes, rounded up to whole pages.
+/// Returns the size of memory for this many bytes, rounded up to whole pages; from 2 MiB on, to whole huge pages.
 pub fn round(bytes: usize) -> usize {
     let page = match bytes < HUGE_BYTES {
         true => PAGE_BYTES,

@@ -61,7 +61,7 @@ pub fn is_right(packet: &Packet, size: u32) -> bool {
 }
 
 /// Returns the number of bytes that a packet's checksum covers: TCP up to the packet's end, UDP by its own length.
-/// Returns None if the packet was cut.
+/// Returns None if the packet was cut, or if its UDP length exceeds it.
 fn covered(packet: &Packet) -> Option<usize> {
     let bytes = packet
         .bytes
@@ -74,7 +74,7 @@ fn covered(packet: &Packet) -> Option<usize> {
 }
 
 /// Returns the offset of a packet's checksum from the IP header on, and its correct value. For UDP without a checksum
-/// the value is 0. Returns None if the packet was cut.
+/// the value is 0. Returns None if the packet was cut, or if its UDP length is invalid.
 /// - packet: TCP or UDP with its layer 4 header, not a fragment.
 pub fn correct(packet: &Packet) -> Option<(u32, u16)> {
     let start = packet.l4_offset as usize;

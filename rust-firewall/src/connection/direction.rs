@@ -5,7 +5,7 @@
 
 use crate::connection::types::{Connection, ConnectionInput, INTERFACE_HOST, INTERFACE_UNKNOWN};
 
-/// Returns true if the interface of an end and the source interface of a packet are known and differ.
+/// Returns true if the interface of an end and an interface of a packet are known and differ.
 fn differs(end: u32, source: u32) -> bool {
     end != source && end != INTERFACE_UNKNOWN && source != INTERFACE_UNKNOWN
 }
@@ -45,15 +45,16 @@ pub fn answers(client: u32, server: u32, input: &ConnectionInput) -> bool {
     !differs(server, input.source_interface) && !differs(client, input.sink_interface)
 }
 
-/// Returns true if a packet comes from the interface to which a query was sent. If that interface is unknown, the
-/// packet must come from another interface than the query, unless this host sent the query.
+/// Returns true if a packet's interfaces are those of a query in reverse (see `answers`). If the interface to which the
+/// query was sent is unknown, the packet must come from another interface than the query, unless this host sent the
+/// query.
 /// - client, server: source and sink interface of the query.
 pub fn answers_query(client: u32, server: u32, input: &ConnectionInput) -> bool {
     let is_told = server != INTERFACE_UNKNOWN || client == INTERFACE_HOST;
     answers(client, server, input) && (is_told || client != input.source_interface)
 }
 
-/// Returns true if a packet may answer the pending SYN.
+/// Returns true if a packet's interfaces are those of the pending SYN in reverse (see `answers`).
 pub fn answers_pending(connection: &Connection, input: &ConnectionInput) -> bool {
     let client = connection.pending_client_interface;
     answers(client, connection.pending_server_interface, input)

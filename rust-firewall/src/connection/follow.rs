@@ -105,8 +105,8 @@ pub fn names<'a>(connections: &'a Connections, followed: &Followed) -> &'a Names
     connection.map_or(&connections.alone, |connection| &connection.names)
 }
 
-/// Returns the cache in which the engine stores its numbers for the names of a packet's connection; None if the packet
-/// has no connection.
+/// Returns the cache in which the engine stores its numbers for the names of a packet's connection; None if the slot is
+/// SLOT_NONE.
 pub fn cache<'a>(
     connections: &'a mut Connections,
     followed: &Followed,
@@ -116,7 +116,7 @@ pub fn cache<'a>(
 }
 
 /// Records that a policy refused a packet for the names of its connection: while that policy is in use, all packets of
-/// the connection are denied. A packet without a connection is ignored.
+/// the connection are denied. A packet with the slot SLOT_NONE is ignored.
 /// - tells: true if both ends of a TCP connection get a RST.
 pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64, tells: bool) {
     if followed.slot != SLOT_NONE {
@@ -124,7 +124,7 @@ pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64,
     }
 }
 
-/// Returns true if a packet has a TCP connection, whose ends can get a RST when it is denied.
+/// Returns true if the slot of a packet is that of a TCP connection, whose ends can get a RST when it is denied.
 pub fn can_reset(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| !connection.is_udp)
@@ -191,8 +191,8 @@ pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
 
 /// Returns true if the packet followed last comes from a QUIC server that has the complete ClientHello, which contains
 /// the known names. Packets of this server no longer change the names. Packets of the client may change them: a packet
-/// with several datagrams can hide the ClientHello of another connection. Returns false if the client sent different
-/// bytes for the same position.
+/// with several datagrams can hide the ClientHello of another connection. Returns false if the client's bytes are an
+/// evasion.
 pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {
@@ -200,8 +200,9 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
     })
 }
 
-/// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names are
-/// not final, or is a DNS query, or is like a packet of QUIC. Packets of unreadable connections are not among them.
+/// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names
+/// are not final, or is a DNS query, or is like a packet of QUIC. TCP packets of unreadable connections are not among
+/// them.
 pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) -> bool {
     if followed.kind != FollowedKind::Names || packet.protocol == UDP {
         return followed.kind == FollowedKind::Names && udp::decides(packet);

@@ -21,7 +21,7 @@ const DATAGRAMS_NS: u64 = 180 * SECOND_NS;
 const CLOSING_NS: u64 = 120 * SECOND_NS;
 /// Minimum time between two moves of a connection to the end of its list.
 const TOUCH_NS: u64 = SECOND_NS;
-/// Minimum time between two checks for expired connections.
+/// Minimum time between two checks for expired connections, unless a check left some of them.
 const EXPIRE_NS: u64 = 10_000_000;
 /// Maximum number of connections of a list that expire for one packet.
 const EXPIRE_MAX: u32 = 16;
@@ -93,7 +93,7 @@ fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
     forget(connections, slot);
 }
 
-/// Frees the stored bytes of a client, and moves its connection to its final list: Closing if it is closed, otherwise
+/// Frees the stored bytes of a client, and moves its connection to the list Closing if it is closed, otherwise to
 /// Datagrams (UDP) or Known (TCP).
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
@@ -280,7 +280,7 @@ pub fn forget_all(connections: &mut Connections) {
     }
 }
 
-/// Records the use of a connection.
+/// Records the use of a connection. In the lists Opening, Showing and Settling this does not extend the time limit.
 pub fn touch(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let list = connection.list;
@@ -322,7 +322,7 @@ pub fn close(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Returns names without content, in the given state, for a packet without a connection.
+/// Returns names without content, in the given state, that belong to one packet only.
 fn alone(connections: &mut Connections, state: NamesState) -> Followed {
     connections.alone.state = state;
     connections.alone.protocol = NamesProtocol::Other;
@@ -344,7 +344,7 @@ pub fn packet_unreadable(connections: &mut Connections, cause: ConnectionCause) 
     alone(connections, NamesState::Unreadable)
 }
 
-/// Returns undecided names for a packet that opens a connection.
+/// Returns undecided names for a packet, whatever the names of its connection are.
 pub fn packet_undecided(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Undecided)
 }
@@ -354,13 +354,13 @@ pub fn packet_nameless(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Known)
 }
 
-/// Returns true if all packets of a connection are denied.
+/// Returns true if the policy of a generation has refused a connection, or if its client's bytes are an evasion.
 pub fn is_denied(connections: &mut Connections, slot: u32, generation: u64) -> bool {
     let connection = table::at(&mut connections.table, slot);
     connection.evasion || connection.denied == generation && generation != 0
 }
 
-/// Returns the names of a packet's connection, or Denied if its client sent different bytes for the same position.
+/// Returns the names of a packet's connection, or Denied if its client's bytes are an evasion.
 pub fn packet_names(connections: &mut Connections, slot: u32) -> Followed {
     let kind = match table::at(&mut connections.table, slot).evasion {
         true => FollowedKind::Denied,
@@ -393,7 +393,8 @@ pub fn make_unreadable(
     packet_names(connections, slot)
 }
 
-/// Denies a connection for good because its client sent different bytes for the same position.
+/// Denies a connection for good because its client sent different bytes for the same position, or different names in a
+/// second ClientHello.
 pub fn deny_evasion(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     connection.evasion = true;
@@ -422,8 +423,9 @@ pub fn deny(connections: &mut Connections, slot: u32, generation: u64, tells: bo
     }
 }
 
-/// Records that a connection's names are known. The client's bytes up to the offset `decided` are kept until the server
-/// has acknowledged them.
+/// Records that a connection's names are known, and moves it to the list Settling, in which the client's bytes are
+/// kept.
+/// - decided: end of the bytes that the names were read from, as an offset in the stream.
 pub fn decide(connections: &mut Connections, slot: u32, decided: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     connection.cache = ConnectionCache::default();

@@ -22,7 +22,8 @@ pub enum ListedState {
     Named,
     /// The client sends no name.
     Missing,
-    /// The policy refused the connection, or its client sent different bytes for the same position of its stream.
+    /// The policy refused the connection, or its client sent different bytes for the same position of its stream, or
+    /// different names in a second ClientHello.
     Denied,
     /// Its names are unreadable for good.
     Unknown,
@@ -41,7 +42,7 @@ pub struct Listed {
     /// Length of `host` in bytes; 0 = the connection has no host name.
     pub host_length: u8,
     pub host: [u8; HOST_BYTES],
-    /// Time since the connection was first followed.
+    /// Time since the connection was first followed; after an upgrade, since the old firewall's last update of it.
     pub age_ns: u64,
 }
 

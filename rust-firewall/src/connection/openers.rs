@@ -3,10 +3,10 @@
 //!
 //! Theory of operation: the server is the end with port 53, the client the other end, whichever opened the flow. A
 //! server that opens a flow to a UDP service chooses bytes that the service repeats, and the reply to port 53 reads as
-//! a query. So a flow is stored with its client's first packet. Each later packet prolongs it, for at least as long as
-//! conntrack keeps it. A server's packet that belongs to no such flow opens a reversed flow, which is kept as long
-//! after the last packet of either end. A client that was forgotten has a reversed flow after the server's next packet:
-//! then nothing is learned. In a full bucket of clients the oldest entry is replaced. A reversed flow is never
+//! a query. So a flow is stored with its client's first packet. Each later packet of the client prolongs it, by at
+//! least the timeout of conntrack. A server's packet that belongs to no such flow opens a reversed flow, which is kept
+//! as long after the last packet of either end. A client that was forgotten has a reversed flow after the server's next
+//! packet: then nothing is learned. In a full bucket of clients the oldest entry is replaced. A reversed flow is never
 //! replaced. If a new reversed flow has no place, only its client's address and port are stored, so that many flows to
 //! one service don't affect other clients. If these have no place either, no client in the bucket opens a flow. Hashes
 //! have a random key, so a sender can't choose a bucket. A packet with port 53 at both ends counts as a client's and as
@@ -20,14 +20,16 @@ use crate::packet::Packet;
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Numbers of buckets in the tables `clients`, `reversed` and `ends`.
+/// Number of buckets in the table `clients`.
 const CLIENT_BUCKETS: usize = 2048;
+/// Number of buckets in the table `reversed`.
 const REVERSED_BUCKETS: usize = 1024;
+/// Number of buckets in the table `ends`.
 const END_BUCKETS: usize = 256;
 const BUCKET_FLOWS: usize = 8;
-/// Time that a flow is kept after its last packet: at least as long as conntrack keeps one, by default 120 s, and 180 s
-/// before Linux 5.0 (nf_conntrack_udp_timeout_stream; nf_conntrack_udp_packet in
-/// net/netfilter/nf_conntrack_proto_udp.c prolongs it with packets of both ends).
+/// Time that a flow is kept after its last packet (in the table `clients`: after the client's last packet): at least as
+/// long as conntrack keeps one, by default 120 s, and 180 s before Linux 5.0 (nf_conntrack_udp_timeout_stream;
+/// nf_conntrack_udp_packet in net/netfilter/nf_conntrack_proto_udp.c prolongs it with packets of both ends).
 const KEEP_NS: u64 = 180_000_000_000;
 
 /// A flow, or a client's address and port.
@@ -151,7 +153,7 @@ pub fn is_clients(openers: &Openers, packet: &Packet, input: &ConnectionInput) -
     flow.is_some_and(|flow| direction::answers(INTERFACE_UNKNOWN, flow.client_interface, input))
 }
 
-/// Stores the flow of a packet to port 53.
+/// Stores the flow of a packet to port 53, unless it is reversed.
 fn note_client(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) {
     let tag = hash(openers, packet, false);
     if is_clients(openers, packet, input) || !is_reversed(openers, packet, tag, input.now_ns) {

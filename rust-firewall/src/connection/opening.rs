@@ -45,7 +45,7 @@ pub fn begin(connections: &mut Connections, segment: &Segment) -> u32 {
     slot
 }
 
-/// Returns true if a SYN repeats the first SYN of its connection.
+/// Returns true if a SYN repeats the first SYN of its connection, which the server has not answered yet.
 fn is_first_again(connection: &Connection, segment: &Segment) -> bool {
     !connection.confirmed
         && segment::is_clients(segment, connection)
@@ -78,8 +78,9 @@ pub fn restarts(connection: &Connection, segment: &Segment) -> bool {
     }
 }
 
-/// Handles a SYN between the ends of a followed connection. Returns None if the SYN repeats the connection's first SYN.
-/// Otherwise it belongs to another connection, which begins when the server answers the SYN.
+/// Handles a SYN between the ends of a followed connection. Returns None if the SYN repeats the connection's first SYN,
+/// which the server has not answered yet. Otherwise it belongs to another connection, which begins when the server
+/// answers the SYN; but a SYN from the server's end is unreadable until the old connection is over for both ends.
 pub fn begin_again(
     connections: &mut Connections,
     slot: u32,
@@ -157,8 +158,10 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     lifetime::packet_names(connections, slot)
 }
 
-/// Handles a SYN with ACK, the answer to a SYN. If it answers an unknown SYN while the server may still have the
-/// followed connection, it is uncertain which connection the server has, and the names become unreadable.
+/// Handles a SYN with ACK, the answer to a SYN. An answer to the pending SYN replaces the connection by the new one.
+/// The first answer to the first SYN confirms the connection; a repetition changes nothing. After another answer it is
+/// uncertain which connection the server has: the packet is unreadable. The names become unreadable, too, unless they
+/// are finished (is_finished) and no SYN is pending.
 pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if connection.crossed && !segment::is_clients(segment, connection) {

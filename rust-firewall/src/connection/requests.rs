@@ -26,7 +26,7 @@ use crate::names::{http, Names, NamesProtocol, NamesState};
 /// that positions before and after the start are distinguishable.
 const STEP_BYTES: u64 = 1 << 30;
 
-/// Offset and length of the status code in a server's first line.
+/// Offset of the status code in a server's first line.
 const STATUS_PLACE: usize = 9;
 const STATUS_BYTES: usize = 3;
 
@@ -142,7 +142,8 @@ fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns:
     table::move_to(&mut connections.table, queries.slot, list, now_ns);
 }
 
-/// Reads the head of a chunk, and moves past the chunk. Returns the state of `body::chunk`.
+/// Reads the head of a chunk of a body. If the head is complete and valid, moves past the chunk. Returns the result of
+/// `body::chunk`.
 fn skip_chunk(connections: &mut Connections, now_ns: u64) -> NamesState {
     let mut chunk = NamesChunk::default();
     let queries = &connections.queries;

@@ -29,9 +29,9 @@ pub struct Segment<'a> {
     pub is_multipath: bool,
     pub sequence: u32,
     pub acknowledged: u32,
-    /// Copied part of its data.
+    /// Copied part of the segment's data.
     pub data: &'a [u8],
-    /// Length of its data.
+    /// Length of the segment's data in bytes, copied or not.
     pub length: u32,
     pub input: ConnectionInput,
     pub now_ns: u64,

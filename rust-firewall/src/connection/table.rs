@@ -124,7 +124,8 @@ pub fn find(table: &Table, key: &ConnectionKey, hash: u64) -> u32 {
     SLOT_NONE
 }
 
-/// Touches the memory for `connections` connections of an empty table, so that adding them causes no page faults.
+/// Touches the slots for `connections` connections of an empty table, so that filling these slots causes no page
+/// faults.
 pub fn warm(table: &mut Table, connections: u32) {
     let connections = connections.min(table.limit) as usize;
     table.slots.resize(connections, Connection::default());

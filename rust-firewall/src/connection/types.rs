@@ -14,12 +14,12 @@ pub const INTERFACE_HOST: u32 = 0;
 /// Index of an unknown interface: the hook does not report it.
 pub const INTERFACE_UNKNOWN: u32 = u32::MAX;
 
-/// Limits of the connections.
+/// Limits of the connections of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSettings {
     /// Maximum number of connections.
     pub connections: u32,
-    /// Memory for clients' bytes until the names are known, in bytes.
+    /// Memory for the clients' bytes that names are read from, in bytes.
     pub hello_bytes: u64,
     /// Time limit for a client's names, from its first byte.
     pub hello_timeout_ns: u64,
@@ -31,12 +31,12 @@ pub struct ConnectionSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionChecksum {
-    /// Not checked by the kernel.
+    /// The kernel has not checked the checksum.
     #[default]
     Unverified,
-    /// Correct.
+    /// The checksum is correct.
     Verified,
-    /// The packet was sent by this host, and its checksum is not written yet.
+    /// The kernel has not written the checksum yet (NFQA_SKB_CSUMNOTREADY).
     NotReady,
 }
 
@@ -69,7 +69,7 @@ pub enum FollowedKind {
     None,
     /// Names, which the function `names` finds.
     Names,
-    /// The connection is denied: the packet is dropped without evaluating rules.
+    /// The connection is denied: the packet is dropped, or rejected with a RST (is_reset), without evaluating rules.
     Denied,
 }
 
@@ -77,7 +77,7 @@ pub enum FollowedKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Followed {
     pub kind: FollowedKind,
-    /// Slot of the packet's connection, or SLOT_NONE.
+    /// Slot of the packet's connection; SLOT_NONE if the packet has none, or has names of its own.
     pub slot: u32,
 }
 
@@ -95,16 +95,17 @@ pub struct ConnectionCache {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionList {
-    /// Only the client's SYN was sent.
+    /// TCP: the client has not acknowledged the server's answer to its SYN yet.
     #[default]
     Opening,
     /// The client has sent a part of its names.
     Showing,
-    /// The names are known, and the client's bytes are kept until the server has acknowledged them.
+    /// The names are known, and the client's bytes are kept until the TCP server has acknowledged them, or the time
+    /// limit ends.
     Settling,
-    /// TCP with final names.
+    /// TCP with known names, after the list Settling.
     Known,
-    /// UDP with final names.
+    /// UDP with known names, after the list Settling.
     Datagrams,
     /// One of the ends has closed the connection, or the connection is denied or unreadable.
     Closing,
@@ -118,17 +119,18 @@ pub const LIST_COUNT: usize = 7;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ConnectionCause {
-    /// A packet of a connection whose beginning was not seen.
+    /// A packet of a connection whose beginning was not seen, or that was forgotten.
     Midstream,
     /// The connection's ends may see another stream than the firewall.
     Ambiguous,
-    /// The connection's bytes have too many gaps, or exceed the memory or the parsers' limits.
+    /// The connection's bytes have too many gaps, exceed the maximum length of a stream, or contain too many queries or
+    /// requests for one packet.
     Gaps,
     /// There was no memory for the connection's bytes.
     Pool,
     /// The client did not send its names in time.
     Timeout,
-    /// A packet's bytes were not copied from the kernel.
+    /// A packet's bytes were not copied, or its header is malformed.
     Cut,
     /// A packet is a fragment.
     Fragment,
@@ -136,7 +138,8 @@ pub enum ConnectionCause {
     Checksum,
     /// The client's bytes are unreadable.
     Parse,
-    /// A packet came in by another interface than that of its sender's end.
+    /// A packet came in by another interface than that of its sender's end, or a server's UDP datagram leaves by
+    /// another interface than the client's.
     Interface,
     /// More bytes passed than the limit while the client had not sent its names.
     Bound,
@@ -157,7 +160,7 @@ pub struct ConnectionCounts {
     pub decided: [u64; PROTOCOL_COUNT],
     /// Connections that the policy refused.
     pub denied: u64,
-    /// Connections whose client sent different bytes for the same position.
+    /// Connections whose client sent different bytes for the same position, or different names in a second ClientHello.
     pub evasion: u64,
     /// Connections that became unreadable, and packets that are unreadable regardless of their connection, by
     /// `ConnectionCause`. Midstream, Cut, Fragment, Checksum and Interface count packets only.
@@ -170,9 +173,9 @@ pub struct ConnectionCounts {
 
 /// Maximum number of pieces of a stream with gaps between them.
 pub const SPANS_MAX: usize = 16;
-/// Size of a block in bytes.
+/// Size of a block of the pool in bytes.
 pub const BLOCK_BYTES: usize = 1024;
-/// Number of blocks of a stream.
+/// Maximum number of blocks of a stream.
 pub const BLOCKS_MAX: usize = hello::BYTES_MAX / BLOCK_BYTES;
 /// Index of no block.
 pub const BLOCK_NONE: u32 = u32::MAX;
@@ -185,7 +188,7 @@ pub struct Pool {
     pub links: Vec<u32>,
     /// Number of blocks that were ever in use.
     pub used: u32,
-    /// First free block.
+    /// First block that is free again; BLOCK_NONE if there is none.
     pub free: u32,
 }
 
@@ -221,21 +224,21 @@ pub type ConnectionKey = [u64; KEY_WORDS];
 
 /// Number of words of `ConnectionKey`.
 pub const KEY_WORDS: usize = 5;
-/// Number of words of an end: port, version and protocol; address.
+/// Number of words of one end of a connection: port, version and protocol; address.
 pub const END_WORDS: usize = 3;
 
 /// Kind of the next bytes of an HTTP client.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RequestsAwaited {
-    /// A request.
+    /// The next bytes are a request.
     #[default]
     Header,
-    /// A chunk of a body.
+    /// The next bytes are a chunk of a body.
     Chunk,
-    /// Bytes of a tunnel: nothing more is read.
+    /// The next bytes are those of a tunnel: nothing more is read.
     Nothing,
-    /// Unknown: the policy did not read requests.
+    /// The next bytes are unknown: the policy did not read requests.
     Lost,
 }
 
@@ -268,7 +271,8 @@ pub struct Connection {
     pub is_udp: bool,
     /// True if the client is the lower end (by address and port).
     pub client_low: bool,
-    /// Interface of each end's packets, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    /// Index of the interface by which each end's packets come in; INTERFACE_HOST if the end is this host,
+    /// INTERFACE_UNKNOWN if it is unknown.
     pub client_interface: u32,
     pub server_interface: u32,
     /// Number of data bytes that passed from the client and from the server while the client had not sent its names.
@@ -278,7 +282,8 @@ pub struct Connection {
     pub confirmed: bool,
     /// True if one of the ends has closed the connection, or it is denied or unreadable.
     pub closed: bool,
-    /// True if the client sent different bytes for the same position of its stream.
+    /// True if the client sent different bytes for the same position of its stream, or different names in a second
+    /// ClientHello.
     pub evasion: bool,
     /// True if the server's port is that of DNS.
     pub is_dns: bool,
@@ -307,7 +312,7 @@ pub struct Connection {
     /// Source and sink interface of the pending SYN.
     pub pending_client_interface: u32,
     pub pending_server_interface: u32,
-    /// Time when the connection was first followed.
+    /// Time when the connection was first followed; after an upgrade, since_ns at the hand-over.
     pub opened_ns: u64,
     /// Time when the connection entered its list, or was used last.
     pub since_ns: u64,
@@ -342,12 +347,13 @@ pub struct List {
     pub count: u32,
 }
 
-/// Record of a forgotten connection that its server may continue. It is kept for a limited time.
+/// Record of a forgotten connection that its server may continue, or of a QUIC connection id that was given up. It is
+/// kept for a limited time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grave {
-    /// Upper half of the hash of the forgotten connection's key; 0 matches any connection.
+    /// Upper half of the hash of the connection's key or of the id; 0 matches any connection or id.
     pub tag: u32,
-    /// Monotonic time in seconds, plus 1, when the connection was forgotten; 0 means no record.
+    /// Monotonic time in seconds, plus 1, when the connection was forgotten or the id given up; 0 means no record.
     pub second: u32,
 }
 
@@ -371,7 +377,8 @@ pub struct Table {
     pub buckets: Vec<u32>,
     /// Slot of the first connection in each bucket of QUIC connection ids, plus 1; 0 means none.
     pub id_buckets: Vec<u32>,
-    /// Records of recently forgotten connections, one per bucket, at the buckets of their keys.
+    /// Records of recently forgotten connections and given up QUIC connection ids, one per bucket, at the buckets of
+    /// their hashes.
     pub graves: Vec<Grave>,
     /// Lists of connections by the hash of their client's address; as many as there are buckets.
     pub shares: Vec<Share>,
@@ -395,7 +402,7 @@ pub struct ConnectionQueries {
     pub place: u32,
     /// Length of the gathered bytes.
     pub end: u32,
-    /// DNS: offset at which the queries that decide the current packet end; a query that begins after it does not
+    /// DNS: offset at which the queries that decide the current packet end; a query that begins there or later does not
     /// decide.
     pub limit: u32,
     /// End of the queries or requests that were already counted with an earlier packet.
@@ -424,7 +431,7 @@ pub struct Connections {
     pub scratch: Box<[u8; hello::BYTES_MAX]>,
     /// Buffer for the decrypted frames of an Initial packet; hello::BYTES_MAX bytes.
     pub plain: Vec<u8>,
-    /// Names of a packet without a connection.
+    /// Names that belong to one packet only, not to a connection.
     pub alone: Names,
     pub queries: ConnectionQueries,
 }

@@ -26,9 +26,10 @@ use crate::packet::{Packet, UDP_HEADER_BYTES, UDP_LENGTH_OFFSET};
 const DNS_PORT: u16 = 53;
 /// Number of bytes of a datagram that show whether it begins with a long header, and which version it has.
 const HEADER_BYTES: usize = 5;
-/// Maximum number of QUIC packets read in a datagram, and in one packet of several datagrams (UDP_MAX_SEGMENTS of
-/// linux/udp.h has been 64).
+/// Maximum number of QUIC packets read in a datagram.
 const PACKETS_MAX: u32 = 8;
+/// Maximum number of QUIC packets read in one packet of several datagrams (UDP_MAX_SEGMENTS of linux/udp.h has been
+/// 64).
 const SEGMENTED_PACKETS_MAX: u32 = 64;
 
 /// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
@@ -40,9 +41,9 @@ struct Datagram<'a> {
     is_low: bool,
     source_port: u16,
     destination_port: u16,
-    /// Copied part of its data.
+    /// Copied part of the datagram's data.
     data: &'a [u8],
-    /// Length of its data.
+    /// Length of the datagram's data in bytes, copied or not.
     length: u32,
     input: ConnectionInput,
     now_ns: u64,
@@ -365,7 +366,8 @@ fn follow_initial(
     (slot, is_read && !is_others)
 }
 
-/// Reads the packets of a client's datagram. Returns its connection's slot, and false if a packet is unreadable.
+/// Reads the packets of a client's datagram. Returns its connection's slot, and false if a packet is unreadable or
+/// there are too many packets.
 fn follow_packets(
     connections: &mut Connections,
     mut slot: u32,
@@ -529,7 +531,8 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     }
 }
 
-/// Returns true if a packet may be a query or a packet of QUIC, even if two adjacent bytes change.
+/// Returns true if a packet may be a DNS query or a packet of QUIC, or may become one when the kernel writes the
+/// checksum (two adjacent bytes).
 pub fn decides(packet: &Packet) -> bool {
     let start = (packet.l4_offset + UDP_HEADER_BYTES) as usize;
     let data = packet.bytes.get(start..).unwrap_or_default();

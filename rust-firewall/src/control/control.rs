@@ -2,7 +2,7 @@
 //! The control socket (docs/CONTROL.md), served within the main thread's poll loop.
 //!
 //! Theory of operation: the main loop asks for the descriptors to poll and for the timeout, polls,
-//! and passes the result back. Nothing here ever blocks. A client has one buffer for its requests
+//! and passes the result back. Nothing here waits for a client. A client has one buffer for its requests
 //! and at most one answer; until it has read the answer, nothing more is received from it. So the
 //! limit CLIENTS_MAX bounds the memory, and a client that sends too much or reads too little delays
 //! only itself.
@@ -398,7 +398,7 @@ fn serve_client(
     result.is_ok() && (control::client::is_answered(client) || !client.closing)
 }
 
-/// Serves all clients without blocking. Called after every poll, also after a timeout.
+/// Serves all clients without waiting for them. Called after every poll, also after a timeout.
 /// - ready: events that poll returned, in the order of the descriptors from `poll`.
 pub fn serve(control: &mut Control, ready: &[PollFlags], actions: &mut dyn ControlActions) {
     let of_clients = ready.iter().skip(1).copied();

@@ -9,7 +9,8 @@ use nix::libc::{self, gid_t, mode_t, pid_t, socklen_t, uid_t};
 use nix::sys::socket::{getsockopt, sockopt};
 use nix::sys::stat::Mode;
 
-/// Maximum number of groups of a user; a user with more counts as a member of the first group only.
+/// Maximum number of a client's supplementary groups; a client with more counts as a member of its
+/// primary group only.
 pub const GROUPS_MAX: usize = 1024;
 
 /// Data that decides which users may send requests: owner, group and mode of the socket's file, and
@@ -87,9 +88,9 @@ pub fn may_ask(peer: &ControlPeer, access: &ControlAccess, runs_as: uid_t) -> bo
     group_may && peer.groups.contains(&access.group)
 }
 
-/// Returns true if a client may take over the firewall. The client has already proved
-/// CAP_NET_ADMIN. Only root and the user that the firewall runs as may take it over. Other members
-/// of the socket file's group may not.
+/// Returns true if a client may take over the firewall, provided that it proves CAP_NET_ADMIN
+/// (`control::proof`). Only root and the user that the firewall runs as may take it over. Other
+/// members of the socket file's group may not.
 pub fn may_take_over(uid: uid_t, runs_as: uid_t) -> bool {
     [0, runs_as].contains(&uid)
 }

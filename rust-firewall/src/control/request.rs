@@ -26,7 +26,7 @@ pub enum ControlCommand {
 
 /// Version of the protocol of `upgrade`.
 pub const VERSION: u64 = 2;
-/// Duration of a drain in seconds if the request has none.
+/// Maximum duration of a drain in seconds if the request has none.
 pub const DRAIN_SECONDS: u32 = 10;
 pub const DRAIN_SECONDS_MAX: u64 = 3600;
 /// Maximum position in the connection listing. A position is a worker's index and a slot of the worker's connection

@@ -98,7 +98,7 @@ fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
     lookup::make(bits, &mut lists)
 }
 
-/// Creates the lists.
+/// Creates the lists of candidates.
 /// - ranges: the value of each range is the ID of its item, less than left_out.len(). The IDs must not descend. The
 ///   ranges of one ID must not overlap.
 /// - left_out: out: a flag for each ID; true for IDs that are in no list because their ranges have too many intervals.

@@ -31,7 +31,7 @@ pub struct CompileSettings<'a> {
     pub linear: bool,
     /// Returns the index of a network interface; 0 = there is none with this name.
     pub interface_index: &'a dyn Fn(&str) -> u32,
-    /// True if a missing interface is an error; otherwise its matches never hold.
+    /// True if a missing interface is an error; otherwise no packet's interface is equal to it.
     pub interfaces_must_exist: bool,
 }
 
@@ -145,7 +145,8 @@ fn add_named_set(build: &mut Build, set: &policy::Set) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the kind of a match's key for the lookup in a set. The mask applies only to a key with one field.
+/// Compiles the key of a match or map for the lookup in its set, and returns its kind. Only a key with one field is
+/// masked.
 fn run_set(build: &mut Build, matched: &Match) -> CompileAsk {
     let field = matched.key.fields[0];
     let mask = matched.mask.unwrap_or(u128::MAX);
@@ -454,7 +455,7 @@ fn compile_requirements(policy: &Policy, out: &mut Compiled) {
 }
 
 /// Compiles a policy that `parse` has checked. Fails with `LogExit::Usage`, "FILE:LINE:COLUMN: …", for a missing
-/// interface that must exist.
+/// interface that must exist, and for more than 32 ALPN protocols.
 pub fn policy(policy: &Policy, settings: &CompileSettings) -> Result<Compiled, Failure> {
     let mut out = Compiled {
         hosts: hostnames::make(&policy.hostnames),

@@ -168,7 +168,8 @@ pub struct CompileKernelSet {
 pub struct CompileLearning {
     /// Number of the set in sets. The compiled set is empty.
     pub set: u32,
-    /// Identity of the set in `learned`: equal for all sets with the same text.
+    /// Identity of the set in `learned`: a hash of its table, name, type and names. A reload with the same set keeps
+    /// it.
     pub identity: u64,
     /// Corresponding set of the kernel, for --stage.
     pub kernel: CompileKernelSet,
@@ -181,8 +182,8 @@ pub struct CompileRule {
     /// Index in ops of the rule's first statement.
     pub first: u32,
     pub count: u32,
-    /// Conditions on a packet that are checked before the first statement (`dependency::NEEDS_TCP` etc.), and the flag
-    /// `dependency::READS_NAMES`.
+    /// Conditions of this rule on a packet (`dependency::NEEDS_TCP` etc.), checked before the rule's first statement,
+    /// and the flag `dependency::READS_NAMES`.
     pub needs: u32,
 }
 
@@ -255,7 +256,8 @@ pub struct Compiled {
     pub(crate) sets: Vec<Set>,
     /// Sets that learn, at most 32.
     pub(crate) learning: Vec<CompileLearning>,
-    /// Addresses that the sets in learning have learned; None if addresses can't be learned.
+    /// Table of learned addresses, shared with the previous and the next policy; None until a policy that learns is
+    /// loaded.
     pub learned: Option<Arc<Learned>>,
     pub(crate) rules: Vec<CompileRule>,
     pub(crate) chains: Vec<CompileChain>,

@@ -37,7 +37,7 @@ pub struct Waiting {
 /// State of a walk along several ways, for a rule that led to another chain.
 #[derive(Clone, Copy)]
 pub struct Fork {
-    /// True if a way continues after the rule, however the ways through the other chain end.
+    /// True if a way may continue after the rule, however the ways through the other chain end.
     pub joins: bool,
     /// True if the rule may lead there by goto: then the end of the other chain is also the end of the rule's chain.
     pub is_goto: bool,

@@ -31,8 +31,8 @@ struct Entry {
     end_ns: AtomicU64,
 }
 
-/// Bucket of the hash table: addresses with the same hash. `number` is odd while an address is being replaced: then
-/// readers try again.
+/// Bucket of the hash table: addresses with hashes in one interval. `number` is odd while an address is being replaced:
+/// then readers try again.
 #[derive(Debug, Default)]
 struct Bucket {
     number: AtomicU64,
@@ -93,7 +93,8 @@ fn end_of(bucket: &Bucket, words: &[u64; 3]) -> u64 {
     entry_of(bucket, words).map_or(0, |entry| entry.end_ns.load(Ordering::Relaxed))
 }
 
-/// Returns the time at which an address of a set expires; 0 if the set does not have it.
+/// Returns the time in nanoseconds at which an address of a set expires; 0 if the set does not have it.
+/// - set: identity of the set (`CompileLearning`).
 pub fn end(learned: &Learned, set: u64, address: u128) -> u64 {
     let words = words_of(set, address);
     let Some(bucket) = bucket_of(learned, &words) else {

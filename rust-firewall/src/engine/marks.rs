@@ -16,7 +16,7 @@ pub type MarkSet = u64;
 pub const NONE: MarkSet = 0;
 pub const ANY: MarkSet = 1 << VALUES_MAX;
 
-/// Values of the bits.
+/// Marks for which the bits of a `MarkSet` stand.
 pub type MarkValues = ArrayVec<u32, VALUES_MAX>;
 
 /// Returns the set that contains only this value. Assigns a bit to a new value.

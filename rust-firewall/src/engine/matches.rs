@@ -77,7 +77,7 @@ fn found_element(element: Option<u32>) -> Match {
 
 /// Returns the result of a match whose key has a field without a value. It is `Missing` if the packet lacks at least
 /// one of the fields. Otherwise it is `Beyond` if at least one field lies beyond the captured bytes, and `Unknown` if
-/// names are not known.
+/// none does.
 fn key_not_present(fields: &Fields, key: &[Field]) -> Match {
     let bits = key.iter().fold(0, |bits, &field| bits | fields::bit(field));
     match bits & !fields.present {

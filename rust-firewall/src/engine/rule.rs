@@ -78,7 +78,7 @@ pub fn is_aside<R>(ways: &Ways<R>) -> bool {
     ways.aside || ways.accepts
 }
 
-/// Returns true if the --fail modes accept packets of which a rule reads these unknown values.
+/// Returns true if --fail and --undecided accept packets of which a rule reads these unknown values.
 fn is_open<R>(ways: &Ways<R>, read: Read) -> bool {
     (!read.beyond || ways.truncated_open) && (!read.names || ways.unknown_open)
 }
@@ -232,8 +232,9 @@ fn walk_each<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32, read: &mut Read
     DecideWhy::Held
 }
 
-/// Returns the result of a rule at a statement with an effect, after unknown values with which no packet may pass: `No`
-/// if the statement is a map of names that certainly has no element for the packet, otherwise `Closed`.
+/// Returns the result of a rule at a statement with an effect, if the rule has read unknown values with which no packet
+/// may pass: `No` if the statement is a map with names in its key that certainly has no element for the packet,
+/// otherwise `Closed`.
 fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
     let why = statement::look_up(ways.walk, op);
     if matches!(

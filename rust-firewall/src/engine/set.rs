@@ -9,7 +9,7 @@ use crate::engine::lookup_hash::{self, LookupHash};
 use crate::engine::marks::VALUES_MAX;
 use crate::policy::{Elements, Field, Range, Type, Verdict, KEY_FIELDS_MAX};
 
-/// Target of a verdict map's element.
+/// Target of a rule or of a verdict map's element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetTarget {
     pub verdict: Verdict,

@@ -25,7 +25,7 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 /// Flags of TCP (RFC 9293, section 3.1).
 const SYN: u8 = 0x02;
 const ACK: u8 = 0x10;
-/// Length of a TCP message's length field.
+/// Length of the length field before a DNS message over TCP.
 const LENGTH_BYTES: u32 = 2;
 /// Offsets of the header's length in TCP, and of the datagram's length in UDP.
 const TCP_LENGTH: usize = 12;
@@ -44,11 +44,11 @@ pub enum TeachResult {
     Learned,
     /// The answer has no address.
     Empty,
-    /// No set learns the name in the answer.
+    /// No set learns from the answer, because of its name or type.
     Other,
     /// No stored query matches the answer.
     Unasked,
-    /// The answer is malformed, or its packet does not contain all of it.
+    /// The answer is malformed, incomplete in its packet, or has a wrong checksum.
     Unreadable,
 }
 
@@ -97,7 +97,7 @@ fn data_of<'a>(packet: &Packet<'a>, how: &ConnectionInput) -> Option<&'a [u8]> {
     all.get(header_bytes as usize..bytes as usize)
 }
 
-/// Returns the bits of the sets that learn the name in a message.
+/// Returns the bits of the sets that learn from a message, by its name and type.
 fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
     let host = message.host.bytes.get(..message.host.length.into());
     let host = host.unwrap_or_default();
@@ -269,7 +269,7 @@ fn learn_segment(
     data.is_empty()
 }
 
-/// Reads an accepted packet.
+/// Reads an accepted packet: stores a query for a name that a set learns, or adds the addresses of an answer to sets.
 pub fn packet(
     asked: &mut Asked,
     compiled: &Compiled,

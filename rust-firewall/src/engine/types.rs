@@ -6,7 +6,7 @@ use crate::packet::verdict::Verdict;
 use crate::packet::{Packet, PacketStatus};
 use crate::policy::{Field, Reject, Verdict as RuleVerdict, KEY_FIELDS_MAX};
 
-/// Position of a rule, or of one of its statements, in the policy.
+/// Position of a chain, a rule or a statement in the policy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompilePlace {
     /// Index in `Policy::tables`.
@@ -15,13 +15,13 @@ pub struct CompilePlace {
     pub chain: u32,
     /// Index in the chain's rules.
     pub rule: u32,
-    /// Index in the rule's statements; 0 for a rule.
+    /// Index in the rule's statements; 0 in the position of a rule or chain.
     pub statement: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub struct DecideSettings {
-    /// Verdict without a policy (--default): `Accept` or `Drop`.
+    /// Verdict of --default, if there is no policy, or no base chain for the packet: `Accept` or `Drop`.
     pub default_verdict: Verdict,
     /// True for --fail malformed=open.
     pub malformed_open: bool,
@@ -113,15 +113,16 @@ pub struct DecideOutcome {
     pub mark: u32,
     /// Reply to send, if the verdict is `Verdict::Reject`.
     pub reject: Option<Reject>,
-    /// True if --fail decided, because bytes that a rule reads were not copied.
+    /// True if --fail or --undecided decided, and a rule reads bytes that were not copied.
     pub undecidable: bool,
-    /// True if --undecided or --fail decided, because a rule reads a name that is not known yet, or is unreadable.
+    /// True if --undecided or --fail decided, and a rule reads a name that is not known yet, or is unreadable.
     pub undecided: bool,
     /// True if a rule read a known name, or tested whether a name exists.
     pub read_names: bool,
     /// Number of log statements that were executed.
     pub log_count: u32,
-    /// Numbers of the log statements that were executed first (`compile::log_at`).
+    /// Numbers of the executed log statements, but only of the first LOGS_MAX. `compile::log_at` returns a number's
+    /// position.
     pub logs: [u32; LOGS_MAX],
 }
 
@@ -151,12 +152,14 @@ pub enum DecideWhy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecideStep {
     /// Position of the rule. Its field statement is the index of the statement that did not hold or whose result is
-    /// unknown, or the number of statements if `why` is `Held`.
+    /// unknown, or the number of statements if `why` is `Held`. It is 0 if a condition of the rule (`dependency`) is
+    /// not met or unknown.
     pub place: CompilePlace,
     /// Number of jumps and gotos on the way to the rule.
     pub depth: u32,
     pub why: DecideWhy,
-    /// True if it depends on an unknown value whether the rule holds, or whether the packet reaches it.
+    /// True if it depends on an unknown value whether the rule holds, or whether the packet reaches it. False if the
+    /// rule certainly does not hold.
     pub may: bool,
     /// Field that is missing (`Missing`), not copied (`Beyond`) or unknown (`Unknown`), or that has several possible
     /// values (`Differs` with values_count 0).

@@ -387,7 +387,7 @@ fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32
 /// outcome.
 /// - bases: current base chain and the later ones.
 /// - A way ends with drop at a rule that reads unknown values with which the settings let no packet pass. The packet is
-///   accepted if each base chain has a way that accepts it; otherwise it is dropped with the outcome of the last way.
+///   accepted if each base chain has a way that accepts it; otherwise it has the outcome of the last way.
 #[cold]
 #[inline(never)]
 pub fn go_on<R: DecideRecorder>(walk: &mut Walk<R>, settings: &DecideSettings, bases: &[u32]) {

@@ -201,7 +201,7 @@ fn flush_tail(shared: &Shared, index: usize, sink: &mut Option<EventsSink>, now_
     events::gather::want(&inner.gather);
 }
 
-/// Writes pending lines to all sinks, without blocking.
+/// Writes pending lines to all sinks, as many as each accepts at once.
 fn flush(shared: &Shared, sinks: &mut Sinks, now_ns: u64) {
     let rotate = mem::take(&mut lock::lock(&shared.inner).rotate);
     take_clients(shared, sinks);
@@ -276,8 +276,8 @@ fn rest(shared: &Shared, sinks: &Sinks, timeout_ms: Option<u16>) {
     let _ = shared.bell.event.read();
 }
 
-/// Does one round of work: converts records to lines, and writes lines. Returns the time to wait until the next round,
-/// in milliseconds.
+/// Does one round of work: converts records to lines, and writes lines. Returns the maximum time to wait until the next
+/// round, in milliseconds; None = no limit.
 fn work(shared: &Shared, sinks: &mut Sinks) -> Option<u16> {
     let now_ns = wait::clock();
     let mut inner = lock::lock(&shared.inner);

@@ -66,7 +66,7 @@ pub struct EventsGather {
     refilled_ns: u64,
     /// Number of lines over the rate since the last report.
     left_out: u64,
-    /// Number of events in bell.lost (lost because a ring was full) that have been reported.
+    /// Number of lost events in bell.lost that have been reported.
     lost_told: u64,
     pub told_ns: u64,
 }
@@ -90,7 +90,7 @@ pub fn want(gather: &EventsGather) {
 }
 
 /// Creates the state for reading rings, without rings, and the eventfd that wakes the thread.
-/// - has_sink: true if there are lines for --events.
+/// - has_sink: true if --events is given.
 pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
     let can_be_wanted = options.events.is_some() || options.control.is_some();
     let rate = u64::from(options.events_rate);
@@ -208,13 +208,15 @@ fn line_of<'a>(
     })
 }
 
-/// Adds a line of a record to the sinks that requested it. Only a packet's own line can include its bytes.
+/// Adds a line of a record to the destination of --events and to the tail clients, if they request it. Only a packet's
+/// own line can include the packet's bytes, and only for tail clients.
+/// - log: index of the log statement; log_count for the packet's line.
 fn send_line(gather: &mut EventsGather, text: &EventText, log: usize, log_count: usize) {
     let event = text.event;
     let classes = event::classes(event.status, event.truncated, &event.outcome);
     let is_packet = log == log_count;
     let (mut plain, mut full) = (None, None);
-    // The sink gets no lines of accepted packets; only clients that follow do.
+    // The destination of --events gets a packet's own line only if the packet is dropped, rejected or anomalous.
     if gather.lines.is_some()
         && (!is_packet || classes & (DROP | REJECT | ANOMALY) != 0)
         && take_token(gather)

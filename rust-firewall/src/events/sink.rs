@@ -49,7 +49,7 @@ pub enum EventsSinkKind {
 pub struct EventsLines {
     room: usize,
     pending: Vec<u8>,
-    /// Number of lines that were lost because there was no room.
+    /// Number of lost lines; includes events lost in the rings if their report had no room.
     pub lost: u64,
     /// Number of these lines that have been reported.
     pub lost_told: u64,
@@ -60,14 +60,14 @@ pub struct EventsSink {
     pub kind: EventsSinkKind,
     /// Path of the file or socket; for stdout and clients, a name for messages.
     pub path: String,
-    /// Descriptor; None = not open: the next attempt is at retry_ns.
+    /// Descriptor; None = stdout, or not open: the next attempt is at retry_ns.
     fd: Option<Arc<OwnedFd>>,
     writing: Vec<u8>,
     /// Number of bytes in writing that have been written.
     written: usize,
     /// True if the sink has accepted only a part of the lines.
     blocked: bool,
-    /// True if the sink accepts no lines, and this has been reported.
+    /// True if the sink accepts no lines or has lost lines, and this has been logged (not for a client).
     troubled: bool,
     /// Number of lost lines when the sink was last without trouble. A higher number means new losses.
     lost_then: u64,
@@ -135,7 +135,7 @@ fn open_file(path: &str) -> Result<OwnedFd, Errno> {
     Ok(fd)
 }
 
-/// Returns the reason why a file could not be opened.
+/// Returns the text for an error of a sink's file or socket.
 fn reason(error: Errno) -> String {
     match error {
         Errno::ELOOP => "it is a link, or others could redirect it by one".to_owned(),
@@ -381,7 +381,7 @@ fn swap_in(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> 
     !sink.writing.is_empty()
 }
 
-/// Writes as much as possible without blocking.
+/// Writes lines until the sink accepts no more at once. Only a disk, or a long line on stdout, may block the thread.
 /// - swap: as in `swap_in`.
 pub fn flush(
     sink: &mut EventsSink,

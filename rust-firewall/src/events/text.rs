@@ -66,7 +66,7 @@ fn fill_chain_place(own: &mut EventTwinwall, policy: &Policy, place: CompilePlac
     own.chain = chain.map(|chain| chain.name.clone().into());
 }
 
-/// Adds the source of the verdict: a rule, a chain's policy, or an option.
+/// Adds the source of the verdict: a rule, a chain's policy, an option, or a refused connection.
 fn fill_by(own: &mut EventTwinwall, text: &EventText) {
     let outcome = &text.event.outcome;
     let name = match outcome.by {

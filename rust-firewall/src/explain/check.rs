@@ -37,7 +37,7 @@ fn reads_names(table: &Table, rule: &Rule) -> bool {
     })
 }
 
-/// Lists the rules of a chain that nft does not support.
+/// Lists those rules of a chain that nft does not support.
 /// - told: in/out: number of such rules so far, in all chains.
 fn put_chain(out: &mut String, policy: &Policy, table: &Table, chain: &Chain, told: &mut usize) {
     for rule in chain.rules.iter().filter(|rule| reads_names(table, rule)) {

@@ -37,7 +37,7 @@ pub struct ExplainEngine {
     pub counters: FlowCounters,
 }
 
-/// State of `explain`.
+/// Data of the command `explain`: its options, the policy with its two engines, sums, and data of the current packet.
 pub struct Explain<'a> {
     pub options: &'a Options,
     pub policy: Policy,
@@ -53,9 +53,9 @@ pub struct Explain<'a> {
     pub sums: ExplainSums,
     /// Number of frames that are not IP.
     pub skipped: u64,
-    /// Time of the first packet.
+    /// Time of the first packet in the capture's order, in nanoseconds since 1970.
     pub first_ns: u64,
-    /// Time of the latest packet so far.
+    /// Latest time of a packet so far, in nanoseconds since 1970.
     pub now_ns: u64,
     /// Table of connections, if the policy reads names.
     pub connections: Option<Box<Connections>>,
@@ -70,7 +70,7 @@ pub struct Explain<'a> {
 pub struct Explained<'a> {
     /// Number of the packet's frame, from 1.
     pub number: u64,
-    /// Time between the first packet and this packet, in nanoseconds.
+    /// Time from the first packet to this packet, in nanoseconds; negative if this packet is earlier.
     pub time_ns: i64,
     pub packet: Packet<'a>,
     pub status: PacketStatus,

@@ -51,7 +51,7 @@ pub const GO_ON: u8 = b'g';
 const EXECUTABLE: &str = "/proc/self/exe";
 /// Maximum time until the guard is ready, in milliseconds.
 const READY_MS: u16 = 5000;
-/// Maximum time until a killed guard is gone, in milliseconds.
+/// Maximum time until a guard that must end is gone, in milliseconds.
 const GONE_MS: u16 = 1000;
 /// Time between two checks whether a killed guard is gone, in milliseconds.
 const STEP_MS: u64 = 5;
@@ -71,7 +71,7 @@ pub struct GuardNote {
     pub queue: u16,
     /// True if a stall begins, false if a stall continues.
     pub begins: bool,
-    /// Number of packets that the guard has answered since its last message.
+    /// Number of packets that the guard has answered since its last message about the queue.
     pub packets: u32,
     /// ID of the last packet that the guard answered.
     pub id: u32,
@@ -287,8 +287,8 @@ pub fn hold(guard: &Guard, hold: bool) {
     }
 }
 
-/// Sends the command to end, and waits until the guard has ended. Must be called before the firewall ends normally, or
-/// after another firewall has taken over.
+/// Sends the command to end, and waits until the guard has ended, but not after GONE_MS without a message. Must be
+/// called before the firewall ends normally, or after another firewall has taken over.
 pub fn end(guard: &mut Guard) {
     let Some((fd, mut child)) = guard.reached.take() else {
         return;

@@ -82,7 +82,7 @@ fn send_verdict(
     queue::verdict(queue, batch)
 }
 
-/// Returns the ID of the first message in the socket, without removing it.
+/// Returns the ID of the first message in the socket, without removing it; None if there is no message with an ID.
 fn peek(queue: &Queue) -> Option<u32> {
     let mut bytes = [0; SLOT_BYTES];
     let mut packet = QueuePacket::default();
@@ -217,7 +217,7 @@ fn watch(guarding: &mut Guarding) -> bool {
         match word {
             Word::Says(guard::BYE) => return true,
             Word::HangsUp => return !began,
-            // Earlier looks are no longer valid: packets were answered in between.
+            // Earlier looks are no longer valid: packets may have been answered in between.
             Word::Says(word) => {
                 held = word == guard::HOLD;
                 began = began || !held;

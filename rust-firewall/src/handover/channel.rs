@@ -18,7 +18,7 @@ use nix::sys::socket::{
 use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
 use crate::worker::wait;
 
-/// Maximum length of a line with its end, in bytes.
+/// Length in bytes up to which a line with its end is always accepted; a longer line may fail.
 pub const LINE_BYTES: usize = 256 * 1024;
 /// Maximum number of received descriptors that were not returned by `claim` yet.
 pub const FDS_MAX: usize = 320;

@@ -6,11 +6,11 @@
 //! `upgrade`). The old process sends its state, descriptors of the queues' sockets (queue_adopt describes how they are
 //! used), and the rules of its policy. The new process pairs these rules with its own, adopts the sockets, and gives up
 //! its rights. Then it sends "commit". The old process stops its workers between two batches: from now on packets wait
-//! in the sockets. It sends the states (fill levels of limits, bytes used by quotas) in an order that both processes
-//! know by now. If both policies read names, it also sends each worker's connections; if both policies learn addresses,
-//! the learned addresses. The new process stores all of it and starts its workers: here the pause ends. Meanwhile the
-//! old process sends the sums (values of counters). The new process adds them and sends "taken". The old process
-//! confirms, and ends without unbinding the queues.
+//! in the sockets. It sends the states (counts, counters of queues, fill levels of limits, bytes used by quotas) in an
+//! order that both processes know by now. If both policies read names, it also sends each worker's connections; if both
+//! policies learn addresses, the learned addresses. The new process stores all of it and starts its workers: here the
+//! pause ends. Meanwhile the old process sends the sums (values of the policy's counters and logs). The new process
+//! adds them and sends "taken". The old process confirms, and ends without unbinding the queues.
 //!
 //! The old process decides the outcome: until it has received "taken" it resumes filtering if anything is wrong with
 //! the new process (it ended, does not answer, or is no firewall). A new process that receives no confirmation ends,
@@ -45,7 +45,7 @@ pub const CONNECTIONS: &str = "connections";
 pub const LEARNED: &str = "learned";
 pub const SUMS: &str = "sums";
 
-/// Descriptors other than the queues', named like the options that open them.
+/// Kinds of the descriptors that options open, named like these options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HandoverFd {
     Control,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Line of state: first message of the old process in an upgrade. It is JSON, with the same bytes from both twins.
+//! Line of state: the old process's answer to the request for an upgrade. It is JSON, with the same bytes from both
+//! twins.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -27,7 +28,7 @@ pub fn fd_name(fd: HandoverFd) -> &'static str {
     FD_NAMES[fd as usize].1
 }
 
-/// Returns the kinds of all descriptors except the queues'.
+/// Returns the kinds of the descriptors that options open.
 pub fn fds() -> impl Iterator<Item = HandoverFd> {
     FD_NAMES.iter().map(|(fd, _)| *fd)
 }
@@ -145,7 +146,8 @@ fn text_of(object: &Value, key: &str) -> Option<String> {
     object.get(key)?.as_str().map(str::to_owned)
 }
 
-/// Parses an array of names. Returns for each name its index in `ours`; None for an unknown name.
+/// Parses an array of the old process's names of counters. Returns for each name its index in `ours`; None if this
+/// process has no such name.
 /// - ours: names that this process knows.
 fn parse_names(object: &Value, key: &str, ours: &[&str]) -> Result<Vec<Option<usize>>, Failure> {
     let names = object.get(key).and_then(Value::as_array);

@@ -8,7 +8,7 @@
 use crate::names::cursor::{self, Cursor};
 use crate::names::types::HOST_BYTES;
 
-/// Types and class of a question or resource record (RFC 1035, section 3.2).
+/// Types and class of a question or resource record (RFC 1035, section 3.2; RFC 3596, section 2).
 pub const TYPE_A: u16 = 1;
 pub const TYPE_AAAA: u16 = 28;
 const TYPE_CNAME: u16 = 5;
@@ -192,7 +192,7 @@ fn add_address(record: &Record, answer: &mut Answer) -> bool {
 }
 
 /// Reads the answer records, and adds the addresses of the question's name, also after aliases. Returns false if a
-/// record is malformed.
+/// record is malformed, or there are more than ADDRESSES_MAX addresses.
 /// - offset: offset of the first record in the message.
 fn parse_records(message: &[u8], mut offset: usize, records: u32, answer: &mut Answer) -> bool {
     let mut sought = answer.host;

@@ -13,7 +13,7 @@ pub fn fill(state: NamesState, protocol: NamesProtocol, names: &mut Names) -> Na
     state
 }
 
-/// Stores a parser's final state, and clears the fields unless the state is Known.
+/// Stores a parser's resulting state. Unless it is Known, clears all fields except state and protocol.
 /// - whole: true if no more bytes will be read. Then Undecided becomes Unreadable.
 /// - Returns names.state.
 pub fn finish(state: NamesState, whole: bool, names: &mut Names) -> NamesState {

@@ -78,7 +78,8 @@ pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     true
 }
 
-/// Checks the body at the end of the header. Returns false if servers may find different ends of the body.
+/// Checks the kind of body at the end of the header, and sets body.switches for CONNECT. Returns false if servers may
+/// find different ends of the body.
 /// - minor: minor version of HTTP, an ASCII digit.
 pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     let has_body = body.is_chunked || body.length > 0;

@@ -33,7 +33,7 @@ fn parse_other(
 /// - whole: true if no more bytes will be stored. Then missing bytes make the names unreadable.
 /// - scratch: buffer for joining a ClientHello of several records.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
-/// - names: out: all fields are set; they are empty unless the state is Known.
+/// - names: out: all fields are set. Unless the state is Known, they are empty, except state and protocol.
 /// - Returns names.state: Undecided while the protocol is unknown or bytes are missing (Unreadable with whole); Known
 ///   with the protocol Other if the bytes are neither TLS nor HTTP (Unreadable if a line begins like the HTTP field
 ///   Host).

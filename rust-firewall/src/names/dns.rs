@@ -17,9 +17,9 @@ const LENGTH_BYTES: u32 = 2;
 /// Maximum length of a message over TCP: together with its length field, it must fit into the stored bytes of a stream.
 const MESSAGE_BYTES_MAX: u32 = hello::BYTES_MAX as u32 - LENGTH_BYTES;
 
-/// Reads the labels of a name into names.host. Returns false in three cases: bytes are missing; a length byte is a
-/// compression pointer, because no name precedes the first question; a label contains a dot, which would look like two
-/// labels.
+/// Reads the labels of a name into names.host. Returns false in four cases: bytes are missing; a length byte is
+/// reserved, or a compression pointer, because no name precedes the first question; a label contains a dot, which would
+/// look like two labels; the name is too long.
 fn parse_name(message: &mut Cursor, names: &mut Names) -> bool {
     let mut text = [0; HOST_BYTES + 1];
     let mut bytes = 0;
@@ -71,7 +71,8 @@ fn parse_message(message: &[u8], names: &mut Names) -> NamesState {
 
 /// Parses the question of a message to a DNS server.
 /// - message: complete message, from its header on.
-/// - names: out: all fields are set; they are empty unless the state is Known. The root's name is also empty.
+/// - names: out: all fields are set. Unless the state is Known, they are empty, except state and protocol. The root's
+///   name is also empty.
 /// - Returns names.state: Known; or Unreadable if the message does not have exactly one question, or if the question is
 ///   cut or malformed.
 pub fn query(message: &[u8], names: &mut Names) -> NamesState {
@@ -80,8 +81,8 @@ pub fn query(message: &[u8], names: &mut Names) -> NamesState {
     blank::finish(state, true, names)
 }
 
-/// Parses the received part of an incomplete message. Returns Unreadable if every message with this beginning is
-/// unreadable, otherwise Undecided.
+/// Parses the received part of an incomplete message. Returns Unreadable if the number of questions, a length byte or a
+/// complete label makes the message unreadable, otherwise Undecided.
 fn parse_part(part: &[u8], names: &mut Names) -> NamesState {
     blank::fill(NamesState::Undecided, NamesProtocol::Dns, names);
     let state = match parse_message(part, names) {
@@ -91,14 +92,15 @@ fn parse_part(part: &[u8], names: &mut Names) -> NamesState {
     blank::finish(state, false, names)
 }
 
-/// Parses the first DNS message of a TCP stream; a length field precedes the message. A stream that begins like TLS is
-/// unreadable, because a server on port 53 may accept TLS. So a DNS message with the same first bytes is also
+/// Parses the first DNS message in bytes of a TCP stream; a length field precedes the message. Bytes that begin like
+/// TLS are unreadable, because a server on port 53 may accept TLS. So a DNS message with the same first bytes is also
 /// unreadable.
 /// - bytes: received bytes, in order from the message's length field on.
 /// - names: out: as in `query`.
 /// - Returns names.state, and the total size of length field and message (0 unless the state is Known). The state is
-///   Unreadable as soon as the bytes can't become a message that `query` can parse, or the total size would exceed
-///   `hello::BYTES_MAX` bytes; Undecided if bytes are missing; otherwise the result of `query`.
+///   Unreadable if the bytes begin like TLS, if the total size would exceed `hello::BYTES_MAX` bytes, or if a received
+///   field or a complete label makes the message unreadable; Undecided if bytes are missing; otherwise the result of
+///   `query`.
 pub fn framed(bytes: &[u8], names: &mut Names) -> (NamesState, usize) {
     let mut stream = cursor::begin(bytes);
     let message_bytes = cursor::number(&mut stream, LENGTH_BYTES);

@@ -48,7 +48,8 @@ fn parse_server_name(value: &mut Cursor, names: &mut Names) -> bool {
         && host::fold(name.bytes, names)
 }
 
-/// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed, or a protocol is empty.
+/// Parses the ALPN list (RFC 7301, section 3.1). Returns false if it is malformed or longer than ALPN_BYTES, or a
+/// protocol is empty.
 fn parse_alpn(value: &mut Cursor, names: &mut Names) -> bool {
     let list = cursor::vector(value, 2);
     let mut left = list;
@@ -127,7 +128,7 @@ fn parse_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     true
 }
 
-/// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older may send no
+/// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older may omit the
 /// extensions.
 fn parse_body(body: &mut Cursor, names: &mut Names) -> bool {
     let version = cursor::number(body, 2);
@@ -176,7 +177,7 @@ fn parse_message(handshake: &[u8], names: &mut Names) -> NamesState {
 /// Parses the ClientHello at the start of a handshake.
 /// - handshake: received bytes of the client's handshake messages, in order; only the first message is parsed.
 /// - protocol: protocol that carries the handshake: Tls or Quic.
-/// - names: out: all fields are set; they are empty unless the state is Known.
+/// - names: out: all fields are set. Unless the state is Known, they are empty, except state and protocol.
 /// - Returns names.state: Undecided if bytes are missing; Unreadable if the message is no ClientHello, is malformed,
 ///   repeats an extension that is parsed here, or is longer than BYTES_MAX.
 pub fn parse(handshake: &[u8], protocol: NamesProtocol, names: &mut Names) -> NamesState {

@@ -22,7 +22,7 @@ const METHODS: [&str; 9] = [
 const PROTOCOL: &[u8] = b"HTTP";
 const HOST: &[u8] = b"host";
 
-/// Kind of the first line of a stream, as the most lenient server interprets it.
+/// Kind of the first line of a message, as the most lenient server interprets it.
 enum Kind {
     /// The line begins a request.
     Request,
@@ -59,7 +59,7 @@ fn is_leading(byte: u8) -> bool {
     is_blank(byte) || byte == b'\n'
 }
 
-/// Returns true for CR and LF, which every server skips before a request.
+/// Returns true for CR and LF. Servers skip empty lines before a request (RFC 9112, section 2.2).
 fn is_line_end(byte: u8) -> bool {
     byte == b'\r' || byte == b'\n'
 }
@@ -89,7 +89,7 @@ fn is_authority(byte: u8) -> bool {
     !b"/?#".contains(&byte)
 }
 
-/// Returns true if a byte is valid in an authority, and has the same meaning for all servers.
+/// Returns true if a byte is accepted in an authority: it has the same meaning for all servers.
 fn is_plain(byte: u8) -> bool {
     is_visible(byte) && !b"\"#%,/;<>?\\".contains(&byte)
 }
@@ -121,8 +121,8 @@ fn part(bytes: &[u8], place: u32, length: u32) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Checks whether a stream begins like a request: with a word that may be a method, and a byte that some server treats
-/// as a space. Spaces and line ends may precede the word.
+/// Checks whether bytes begin like a request: with a word that may be a method, and a byte that some server treats as a
+/// space. Spaces and line ends may precede the word.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
 /// - Returns Known if it does, Undecided if bytes are missing, None if it does not.
 pub fn begins(bytes: &[u8], progress: &mut NamesProgress) -> NamesState {
@@ -173,7 +173,8 @@ fn consume_part<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     cursor::part(line, length as u32).bytes
 }
 
-/// Returns the length of the protocol name in a version (4 in HTTP/1.1); 0 if the word is no version.
+/// Returns the length of a word's part before the first slash: a version's protocol name (4 in HTTP/1.1 and RTSP/1.0).
+/// Returns 0 for a word without a slash.
 fn version_name(word: &[u8]) -> usize {
     word.iter().position(|byte| *byte == b'/').unwrap_or(0)
 }
@@ -183,7 +184,7 @@ fn is_method(word: &[u8]) -> bool {
     METHODS.iter().any(|method| method.as_bytes() == word)
 }
 
-/// Returns true if some server accepts a word as a target: a path, `*`, or a text that contains ":/".
+/// Returns true if some server accepts a word as a target: a word that begins with `/` or `*`, or contains ":/".
 fn is_target(word: &[u8]) -> bool {
     word.starts_with(b"/") || word.starts_with(b"*") || word.windows(2).any(|bytes| bytes == b":/")
 }
@@ -226,7 +227,8 @@ fn consume_word<'a>(line: &mut Cursor<'a>) -> &'a [u8] {
     word.bytes
 }
 
-/// Parses a request line into `request`. Returns false unless the line has exactly the form of RFC 9112, section 3.
+/// Parses a request line into `request`. Returns false unless the line has the form of RFC 9112, section 3, with single
+/// spaces and a version HTTP/1.x.
 fn parse_request_line<'a>(line: &'a [u8], request: &mut Request<'a>) -> bool {
     let mut left = cursor::begin(line);
     request.method = consume_word(&mut left);
@@ -247,8 +249,8 @@ fn trim(value: &[u8]) -> &[u8] {
 }
 
 /// Parses the line of a header field (RFC 9112, section 5). Returns false if the line is malformed or folded, if it is
-/// a second Host with another value, or if the value of Host begins or ends with a byte that some server treats as a
-/// space.
+/// a second Host with another value, if the value of Host begins or ends with a byte that some server treats as a
+/// space, or if `body::field` rejects the field.
 /// - place: offset of the line in `bytes`.
 fn parse_field(bytes: &[u8], place: u32, line: &[u8], progress: &mut NamesProgress) -> bool {
     let mut parts = line.splitn(2, |byte| *byte == b':');
@@ -342,8 +344,8 @@ fn find_authority<'a>(request: &Request<'a>, authority: &mut &'a [u8]) -> bool {
 }
 
 /// Stores a request's method and host in `names`, whose fields must be empty. Returns false if the request is invalid,
-/// or the target's authority and the field Host differ: RFC 9112, section 3.2.2, prefers the authority, but some
-/// servers use Host.
+/// or the names in the target's authority and in the field Host differ: RFC 9112, section 3.2.2, prefers the authority,
+/// but some servers use Host.
 fn store_request(request: &mut Request, names: &mut Names) -> bool {
     let (mut authority, mut target_name, mut host_name): (&[u8], &[u8], &[u8]) = (&[], &[], &[]);
     if !find_authority(request, &mut authority)
@@ -501,13 +503,15 @@ fn parse_request(
     NamesState::Undecided
 }
 
-/// Parses the request at the start of a stream.
-/// - bytes: received bytes of the client, in order from the stream's first byte. `begins` must have returned Known.
+/// Parses the request at the start of a client's bytes.
+/// - bytes: received bytes of the client, in order from the stream's first byte or the previous request's end on.
+///   `begins` must have returned Known.
 /// - whole: true if no more bytes will be stored. Then missing bytes make the names unreadable.
 /// - progress: in: progress of `begins`, or of an earlier call with fewer of these bytes; out: new progress.
 /// - body: out: kind of body after the header, if the state is Known and the protocol is Http.
-/// - names: out: all fields are set; they are empty unless the state is Known. The host is empty if the request has
-///   none. A method longer than METHOD_BYTES is cut and ends with a space, so that it equals no other method.
+/// - names: out: all fields are set. Unless the state is Known, they are empty, except state and protocol. The host is
+///   empty if the request has none. A method longer than METHOD_BYTES is cut and ends with a space, so that it equals
+///   no other method.
 /// - Returns names.state: Known at the end of the header, because a second Host may come anywhere in it; Known with the
 ///   protocol Other if no server accepts the first line as HTTP, or only few servers do and the header has no Host;
 ///   Undecided before (Unreadable with whole); Unreadable if servers may read the request differently.

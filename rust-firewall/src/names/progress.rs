@@ -5,8 +5,8 @@
 use crate::names::body::NamesBody;
 use crate::names::hello;
 
-/// Progress in a message; the default value is the message's start. Offsets count from the message's first byte. The
-/// progress depends only on the received bytes.
+/// Progress in a message; the default value is the message's start. Offsets count from the start of the parser's bytes.
+/// The progress depends only on the received bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesProgress {
     /// TLS: offset after the last complete record. HTTP: start of the first incomplete line.
@@ -21,7 +21,8 @@ pub struct NamesProgress {
     pub head: [u8; hello::HEADER_BYTES],
     /// HTTP: offset of the first byte that was not searched yet for the end of the current word or line.
     pub searched: u32,
-    /// HTTP: start of the stream's first line; true if this line begins like a request; true if this line is complete.
+    /// HTTP: start of the first line that is not empty; true if this line begins like a request; true if this line is
+    /// complete.
     pub line: u32,
     pub has_begun: bool,
     pub has_line: bool,

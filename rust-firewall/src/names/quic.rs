@@ -72,7 +72,7 @@ const NUMBERS: u64 = 1 << 62;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum QuicKind {
-    /// Malformed or cut long header of a supported version.
+    /// Malformed or cut long header of a supported version, or a cut version field.
     #[default]
     Bad,
     /// No long header: a packet with keys that only the two ends have, padding, or no QUIC.
@@ -105,7 +105,7 @@ pub struct QuicHeader {
     pub end: u32,
 }
 
-/// Keys of a client's Initial packets. They are stored until the ClientHello is complete.
+/// Keys of a client's Initial packets. A connection stores them as long as it is followed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QuicKeys {
     /// QUIC version of the keys; 0 = no keys yet.
@@ -312,7 +312,7 @@ fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
 }
 
 /// Derives the keys of a client's Initial packets from the destination connection ID of its first Initial packet.
-/// - header: header of that Initial packet in `datagram`.
+/// - header: contains the QUIC version, and the position of that connection ID in `datagram`.
 pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> QuicKeys {
     let (salt, labels) = match header.version {
         VERSION_2 => (&opener.salt_2, LABELS_2),

@@ -114,7 +114,7 @@ fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
 /// until the message is complete or unreadable.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns Known if more bytes would not change the result, Undecided if bytes are missing, Unreadable if a record
-///   before the end of the message is malformed.
+///   before the end of the message is malformed or not allowed there.
 fn scan(bytes: &[u8], has_others: bool, progress: &mut NamesProgress) -> NamesState {
     let mut stream = cursor::begin(bytes.get(progress.place as usize..).unwrap_or_default());
     let (mut fragment, mut length) = (cursor::begin(&[]), 0);
@@ -156,8 +156,8 @@ fn append(scratch: &mut [u8; hello::BYTES_MAX], gathered: usize, bytes: &[u8]) -
     length
 }
 
-/// Copies the contents of handshake records to scratch, one after another, up to an incomplete or malformed record.
-/// Bytes that don't fit are left out. Returns the number of bytes in scratch.
+/// Copies the received contents of handshake records to scratch, one after another, up to a record that is malformed or
+/// not allowed. Bytes that don't fit are left out. Returns the number of bytes in scratch.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 fn gather(bytes: &[u8], has_others: bool, scratch: &mut [u8; hello::BYTES_MAX]) -> usize {
     let mut stream = cursor::begin(bytes);
@@ -198,7 +198,7 @@ fn parse_records(
 /// - whole: true if no more bytes will be stored. Then missing bytes make the names unreadable.
 /// - scratch: buffer for joining a ClientHello that comes in several records.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
-/// - names: out: all fields are set; they are empty unless the state is Known.
+/// - names: out: all fields are set. Unless the state is Known, they are empty, except state and protocol.
 /// - Returns names.state: Undecided if bytes are missing (Unreadable with whole); Unreadable if a record is no
 ///   handshake record or is malformed; otherwise the result of hello::parse.
 pub fn parse(
@@ -255,8 +255,8 @@ pub fn parse_second(
     parse_behind(scratch.get(..gathered).unwrap_or_default(), names)
 }
 
-/// Returns true if a stream consists of one record that contains only a complete ClientHello. `parse_second` would then
-/// return Undecided.
+/// Returns true if a stream that begins with a ClientHello consists of one record, which contains only this
+/// ClientHello. `parse_second` would then return Undecided.
 /// - head: the stream's first HEAD_BYTES bytes.
 /// - came: number of received bytes of the stream.
 pub fn is_alone(head: &[u8; HEAD_BYTES], came: u32) -> bool {

@@ -56,8 +56,8 @@ fn usage(text: String) -> Failure {
     failure_set(LogExit::Usage, text)
 }
 
-/// Returns at most QUOTE_BYTES of a text, with unprintable characters, '"' and '\' as \xNN, and "..." if the text was
-/// cut.
+/// Returns at most QUOTE_BYTES of a text, with '"', '\' and bytes that are not printable ASCII as \xNN, and "..." if
+/// the text was cut.
 pub fn quote(text: &[u8]) -> String {
     let mut quoted = String::new();
     for byte in text.iter().take(QUOTE_BYTES) {
@@ -116,8 +116,8 @@ fn table(command: ArgumentsCommand) -> Command {
         .arg(words)
 }
 
-/// Returns the argument that holds an unknown option. The parser reports the option's name as text, in which bytes that
-/// are no UTF-8 are replaced.
+/// Returns an unknown option as the command line has it, without its value. The parser reports the option's name as
+/// text, in which bytes that are no UTF-8 are replaced.
 fn token_of(arguments: &[OsString], told: &str) -> Vec<u8> {
     let token = arguments
         .iter()

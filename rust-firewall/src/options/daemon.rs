@@ -242,7 +242,8 @@ pub fn paper(values: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Checks that no option is given without the option that it needs.
+/// Checks that --events-rate is not given without --events, and --control-mode and --control-owner not without
+/// --control.
 pub fn alone(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for (option, needed) in [

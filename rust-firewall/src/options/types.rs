@@ -12,7 +12,7 @@ pub use crate::spec::option::{
 /// Metadata of a captured packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OptionsFacts {
-    /// Hook, if --hook is given; otherwise the hook of the first base chain applies.
+    /// Hook, if --hook or the packet's comment names it; otherwise the hook of the first base chain applies.
     pub hook: Option<Hook>,
     /// Name of the interface at which the packet arrived; empty = none.
     pub iif: Vec<u8>,
@@ -33,7 +33,7 @@ pub struct OptionsExplain {
     pub capture: String,
     /// True if verdicts must equal the recorded verdicts (--expect).
     pub expect: bool,
-    /// Metadata of packets without a comment in the capture.
+    /// Metadata of packets without a valid comment in the capture.
     pub facts: OptionsFacts,
 }
 
@@ -60,7 +60,7 @@ pub struct Options {
     pub coalesce_us: u32,
     /// Path of the policy.
     pub policy: Option<String>,
-    /// Verdict without a policy: `Accept` or `Drop`.
+    /// Verdict for well-formed packets that no chain of a policy sees: `Accept` or `Drop`.
     pub default_verdict: Verdict,
     pub malformed_by_policy: bool,
     pub conntrack: OptionsConntrack,
@@ -71,7 +71,7 @@ pub struct Options {
     pub undecided_bytes: u32,
     /// Maximum number of connections that a worker follows.
     pub connections: u32,
-    /// Memory of a worker for hellos, in bytes.
+    /// Memory of a worker for incomplete messages with names, in bytes.
     pub hello_memory: u32,
     pub hello_timeout_s: u32,
     /// Maximum number of learned addresses.

@@ -8,7 +8,7 @@
 use crate::spec::option::COPY_BYTES_FAST;
 pub use crate::spec::status::*;
 
-/// Size of a header without options, in bytes.
+/// Size of the IPv4 header without options, in bytes.
 pub const IPV4_HEADER_BYTES: u32 = 20;
 /// Size of the IPv6 header without extension headers, in bytes.
 pub const IPV6_HEADER_BYTES: u32 = 40;
@@ -16,7 +16,7 @@ pub const IPV6_HEADER_BYTES: u32 = 40;
 pub const IPV6_EXTENSION_BYTES: u32 = 8;
 /// Maximum number of extension headers; a packet with more is malformed.
 pub const IPV6_EXTENSIONS_MAX: u32 = 8;
-/// Size of a header without options, in bytes.
+/// Size of the TCP header without options, in bytes.
 pub const TCP_HEADER_BYTES: u32 = 20;
 pub const TCP_SEQUENCE_OFFSET: usize = 4;
 pub const TCP_ACKNOWLEDGED_OFFSET: usize = 8;
@@ -61,16 +61,17 @@ pub struct Packet<'a> {
     pub later_fragment: bool,
     /// Offset of the layer 4 header from the IP header; 0 = not found.
     pub l4_offset: u32,
-    /// Length of the packet in bytes, as its IP header states it; 0 = unknown.
+    /// Length of the packet in bytes, as its IP header states it, or `original` if the length does not fit into the
+    /// header; 0 = unknown.
     pub end: u32,
     /// Bits of the extension headers that were found (EXTENSION_*).
     pub extensions: u8,
-    /// True if the captured bytes end before the transport header: it is unknown which extension headers and which
-    /// protocol follow. If false, headers that were not found are not in the packet.
+    /// True if the IP header (without options) or an extension header is beyond the captured bytes: it is unknown which
+    /// extension headers and which protocol follow. If false, headers that were not found are not in the packet.
     pub headers_beyond: bool,
-    /// True if nf_tables finds a transport header. The next two fields differ from protocol and l4_offset in two cases:
-    /// AH counts as the transport header (nft_set_pktinfo_ipv6), and a later fragment has a transport protocol. A later
-    /// IPv6 fragment has it only if it is no extension header (ipv6_find_hdr).
+    /// True if nf_tables finds a transport header. The next two fields can differ from protocol and l4_offset: for
+    /// example, AH counts as the transport header (nft_set_pktinfo_ipv6). A later fragment has a transport protocol,
+    /// too; in IPv6 only if it is no extension header (ipv6_find_hdr).
     pub has_transport: bool,
     /// Protocol that nf_tables finds, if has_transport.
     pub transport_protocol: u8,
@@ -84,7 +85,7 @@ pub struct Packet<'a> {
     pub has_tcp_flags: bool,
     /// Byte 13 of the TCP header.
     pub tcp_flags: u8,
-    /// True for ICMP in IPv4 and ICMPv6 in IPv6.
+    /// True if type and code of ICMP (in IPv4) or ICMPv6 (in IPv6) were read.
     pub has_icmp: bool,
     pub icmp_type: u8,
     pub icmp_code: u8,
@@ -236,8 +237,8 @@ fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
     packet.transport_offset = offset;
 }
 
-/// Returns the status of a packet with a protocol that is not parsed. Its first four layer 4 bytes must be captured,
-/// because policies read them: they are the ports in most protocols.
+/// Returns the status of a packet with a protocol that is not parsed: BeyondCopy unless its first four layer 4 bytes
+/// were captured, because policies read them. In SCTP, for example, they are the ports.
 fn parse_other(packet: &Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let bytes = available.min(PORTS_BYTES) as usize;
@@ -261,7 +262,7 @@ fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
     }
 }
 
-/// Records that the captured bytes end before the transport header.
+/// Records that the captured bytes do not contain the whole IP header.
 fn cut_headers(packet: &mut Packet) -> PacketStatus {
     packet.headers_beyond = true;
     PacketStatus::BeyondCopy

@@ -108,7 +108,7 @@ pub struct PcapPacket<'a> {
     pub bytes: &'a [u8],
     /// Original length of the packet.
     pub original: u32,
-    /// Version of IP in the frame: 4 or 6; 0 = the frame does not contain it.
+    /// IP version that the frame's link layer states: 4 or 6; 0 = not stated.
     pub version: u8,
     /// Text after `COMMENT_BEGIN` in the frame's first comment that begins with it.
     pub comment: Option<&'a [u8]>,
@@ -322,7 +322,8 @@ struct Frame {
     offset: usize,
     captured: usize,
     original: u32,
-    /// Position of the packet's comment in the block; None if the packet has no comment.
+    /// Position in the block of the text after `COMMENT_BEGIN` in the frame's first comment that begins with it; None
+    /// if there is none.
     comment: Option<Range<usize>>,
 }
 

@@ -31,7 +31,7 @@ pub struct Found {
     pub captured: usize,
     /// Original length of the packet in bytes.
     pub original: u32,
-    /// Version of IP in the frame: 4 or 6; 0 = the frame does not contain it.
+    /// IP version that the frame's link layer states: 4 or 6; 0 = not stated.
     pub version: u8,
 }
 
@@ -108,8 +108,8 @@ fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     (offset <= bytes.len()).then_some((offset, version))
 }
 
-/// Returns the packet's length as its IP header states it, or the original length if no header states a length.
-/// Ethernet pads short packets, and the kernel removes the padding (ip_rcv_core, ip6_rcv_core).
+/// Returns the packet's length as its IP header states it, at most `original`; returns `original` if no header states a
+/// length. Ethernet pads short packets, and the kernel removes the padding (ip_rcv_core, ip6_rcv_core).
 fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
     let version = bytes.first().map_or(0, |first| first >> 4);
     let claimed = match (version, be16_at(bytes, 2), be16_at(bytes, 4)) {

@@ -86,8 +86,9 @@ fn add_sizes(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval]) {
     }
 }
 
-/// Assigns each name its interval. Names with more labels come later, so a name's parent already has its interval.
-/// - free: next free number within each interval.
+/// Assigns each name its interval. Names with more labels come later in `sorted`, so a name's parent already has its
+/// interval.
+/// - free: scratch array: the next free number in each name's interval.
 fn number(sorted: &[u32], parents: &[u32], intervals: &mut [HostInterval], free: &mut [u32]) {
     let mut next = 1;
     for &id in sorted {

@@ -5,7 +5,7 @@
 //! without a final dot. `*.x` is stored as x with the flag `wildcard`. Neither the author of the names (a block list
 //! from elsewhere) nor a client that asks for them must be able to slow down searches by names with the same hash.
 //! Therefore the table is a hash table like that of `engine/lookup_hash`, with its own random key and a bound on the
-//! slots that a search examines.
+//! slots that a search for one of its names examines.
 //!
 //! A table of a million names is larger than a processor's caches, so a search waits for each word of memory that it
 //! reads. Therefore a search reads few words: a slot holds the position of the name's record, which holds all other
@@ -18,7 +18,7 @@ use crate::base::siphash::{self, SiphashKey};
 use crate::names::HOST_BYTES;
 use crate::policy::label::{self, LABEL_BYTES, LABEL_TOO_LONG, TOO_LONG};
 
-/// Maximum number of slots that a search examines.
+/// Maximum number of slots that a search for a name of the table examines.
 const PROBES_MAX: usize = 128;
 /// Number of slots of the first table.
 const SLOTS_MIN: usize = 256;
@@ -52,12 +52,12 @@ pub struct Hostnames {
     /// Hash table of one-word slots, followed by the filter. Upper half of a slot: upper half of the name's hash. Lower
     /// half: end of the name's record. 0 = empty slot.
     table: Pages,
-    /// Bit n is set if there is a wildcard of n labels (policy/forest).
+    /// Bit n is set if there is a wildcard `*.x` of which x has n labels (policy/forest).
     pub depths: u128,
 }
 
-/// Interval of a name in the forest (policy/forest): the name's own number there, and the largest number of the names
-/// below it.
+/// Interval of a name in the forest (policy/forest): the name's own number there, and the largest number of the name
+/// and the names below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostInterval {
     pub own: u32,
@@ -67,7 +67,7 @@ pub struct HostInterval {
 /// Slot at which a search in the table has ended.
 struct Probe {
     slot: usize,
-    /// End of the name's record; None if the slot is empty.
+    /// End of the name's record, as an offset in `records`; None if the slot is empty.
     place: Option<u32>,
     /// Number of slots that were examined before this slot.
     passed: usize,

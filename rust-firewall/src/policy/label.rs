@@ -62,7 +62,7 @@ fn is_pair(first: u32, second: u32) -> bool {
         .any(|pair| pair.second == second && pair.first == first)
 }
 
-/// Returns the letters of a label, as small letters. Fails with the error of a letter that is not allowed.
+/// Returns the letters of a label, as small letters. Fails if a letter is not allowed, or if there are too many.
 fn decode_letters(text: &str) -> Result<ArrayVec<u32, LABEL_BYTES>, &'static str> {
     let mut letters = ArrayVec::new();
     let (mut before, mut before_class) = (0, 0);

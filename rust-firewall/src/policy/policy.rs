@@ -16,7 +16,7 @@ pub const NAME_BYTES: usize = 128;
 pub const KEY_FIELDS_MAX: usize = 5;
 /// Maximum number of chains on a path of jumps and gotos (NFT_JUMP_STACK_SIZE).
 pub const WAY_MAX: usize = 16;
-/// Maximum depth of included files.
+/// Maximum number of nested files, with the policy file.
 pub const INCLUDE_DEPTH_MAX: usize = 16;
 /// Maximum nesting depth of $NAME: the value of a definition may contain $NAME of another definition.
 pub const DEFINE_DEPTH_MAX: usize = 64;
@@ -144,7 +144,7 @@ pub struct ListedFile {
     /// True for `with parents`: a line `*.x` also adds x itself.
     pub with_parents: bool,
     pub lines: u32,
-    /// Number of names that were added.
+    /// Number of names and wildcards that were added, with repetitions.
     pub names: u32,
     /// Number of names of the machine itself, which were skipped.
     pub local: u32,
@@ -221,9 +221,9 @@ pub struct Match {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Initial number of packets.
+    /// Number of packets with which the counter statement starts.
     pub packets: u64,
-    /// Initial number of bytes.
+    /// Number of bytes with which the counter statement starts.
     pub bytes: u64,
 }
 

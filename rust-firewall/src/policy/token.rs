@@ -71,7 +71,7 @@ pub struct Token {
     pub place: Place,
     /// Offset of the token's text in its file, in bytes.
     pub start: u32,
-    /// Length in bytes.
+    /// Length of the token's text in bytes.
     pub length: u32,
 }
 
@@ -305,7 +305,7 @@ fn scan_sign(text: &[u8]) -> Scanned {
         b'-' => Sign::Minus,
         b'+' => Sign::Plus,
         b'@' => Sign::At,
-        // A character that is not ASCII, with its continuation bytes (UTF-8).
+        // Another character; if it is not ASCII, with its continuation bytes (UTF-8).
         _ => {
             return scanned(
                 TokenKind::Other,

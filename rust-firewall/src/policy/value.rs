@@ -21,7 +21,7 @@ pub const SHORT_BYTES: usize = 16;
 /// Largest ICMP code that nf_tables' reject accepts.
 const REJECT_CODE_MAX: u64 = 254;
 
-/// Returns true if a type's values can be written as numbers.
+/// Returns true if a type's values can be written as numbers; false for nf_proto, which has only the numbers 2 and 10.
 fn takes_numbers(kind: Type) -> bool {
     !matches!(
         kind,
@@ -408,7 +408,7 @@ pub fn print(out: &mut String, kind: Type, value: u128, flags: &str) {
 }
 
 /// Prints a range in its shortest form: a value (flags joined by ` | `), a prefix, `eth*`, or low-high. low and high
-/// are printed as numbers if their names, joined by `-`, could be read as one word.
+/// are printed as numbers, not by name (except TLS versions), because names joined by `-` could be read as one word.
 pub fn print_range(out: &mut String, kind: Type, range: &Range) {
     let differing = range.low ^ range.high;
     let is_prefix = differing & differing.wrapping_add(1) == 0 && range.low & differing == 0;

@@ -35,7 +35,7 @@ pub fn main_pid(pid: Pid) {
     tell(&[NotifyState::MainPid(pid.as_raw().unsigned_abs())]);
 }
 
-/// Returns the interval at which systemd expects `watchdog`, in milliseconds: half of WatchdogSec; 0 = never.
+/// Returns the interval at which `watchdog` must be called, in milliseconds: half of WatchdogSec; 0 = never.
 pub fn watchdog_ms() -> u64 {
     sd_notify::watchdog_enabled().map_or(0, |limit| limit.as_millis() as u64 / PARTS)
 }

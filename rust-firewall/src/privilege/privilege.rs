@@ -115,7 +115,7 @@ pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
     Err(fail_become(&user))
 }
 
-/// Restores the rights from before `lower`.
+/// Restores the rights from before `lower`, except for supplementary groups.
 pub fn raise(lowered: &PrivilegeLowered) {
     setfsuid(geteuid());
     setfsgid(getegid());
@@ -255,6 +255,7 @@ pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
 
 /// Drops the rights that the guard does not need: it retains CAP_NET_ADMIN, and may access no file.
 /// - user: user of --user; None = the default.
+/// - sandbox: false = only the user changes.
 pub fn drop_guard(user: Option<&str>, sandbox: bool) -> Result<(), Failure> {
     drop_to(&Kept {
         user,

@@ -40,7 +40,7 @@ fn parse_numbers(text: &str) -> Option<PrivilegeUser> {
     })
 }
 
-/// Finds the user to change to. Fails if the user does not exist.
+/// Finds the user to change to. Fails if no user has the name, unless the name is UID or UID:GID.
 /// - name: value of --user; None = the default.
 pub fn find(name: Option<&str>) -> Result<PrivilegeUser, Failure> {
     let known = User::from_name(name.unwrap_or(USER_OWN)).ok().flatten();

@@ -11,7 +11,7 @@
 //! length). It does not wait for the answers, because they come after all waiting packets. `queue::probe` has checked
 //! before which settings the kernel would refuse. Waiting packets were copied with the old process's settings. If these
 //! copies lack data that the new process needs, it sends each packet through the queue again (a verdict of NF_QUEUE to
-//! the same queue), up to the acknowledgement of the last request: all packets after it have the new settings. An old
+//! the same queue), up to the acknowledgement of the copy range: all packets after it have the new settings. An old
 //! process that resumes because the new one failed does the same, because it does not know which settings the new one
 //! requested.
 
@@ -188,7 +188,7 @@ fn send_once_more(
 }
 
 /// Calls `receive` once, sends the received packets through the queue again, and adds the counts to `received`. Returns
-/// true if another call is needed: the last request is not acknowledged, and the socket was not empty. Fails with
+/// true if another call is needed: the copy mode is not acknowledged yet, and the socket was not empty. Fails with
 /// queue.failed_call set.
 fn requeue(
     queue: &mut Queue,
@@ -210,9 +210,9 @@ fn requeue(
     Ok(got.ignored == 0)
 }
 
-/// Sends all waiting packets through the queue again. Ends at the acknowledgement of the last request, or when the
-/// socket is empty. If the buffer was full, the acknowledgement is lost: then this ends after as many bytes as the
-/// buffer can hold.
+/// Sends all waiting packets through the queue again. Ends at the acknowledgement of the copy mode, or when the socket
+/// is empty. If the buffer was full, the acknowledgement is lost: then this ends after the maximum number of messages
+/// that the buffer can hold.
 fn refresh(
     queue: &mut Queue,
     batch: &mut VerdictBatch,

@@ -39,7 +39,7 @@ fn frame_error(message: &[u8]) -> QueueParsed {
     }
 }
 
-/// Parses ID, ethertype and hook in a packet message that MSG_TRUNC marks as truncated.
+/// Parses ID, ethertype and hook at the start of a truncated or malformed packet message.
 /// - Returns `Packet` with packet filled in (truncated set, no payload), or `Malformed` if they can't be read.
 pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     const NEEDED: usize = MESSAGE_BYTES + NLA_HDRLEN as usize + PACKET_HDR_BYTES;
@@ -87,7 +87,8 @@ pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     }
 }
 
-/// Returns true if a message reports that no packet had an ID of a gap, so that the gap's verdict had no effect.
+/// Returns true if a message is the kernel's error ENOENT for the verdict of a gap: no waiting packet had an ID of the
+/// gap.
 pub fn is_vacant(bytes: &[u8]) -> bool {
     const NEEDED: usize = NLMSG_HDRLEN as usize + size_of::<nlmsgerr>();
     let header = header_of(bytes);
@@ -103,8 +104,9 @@ pub fn tells_of_packet(bytes: &[u8]) -> bool {
     header_of(bytes).nlmsg_type == PACKET_TYPE
 }
 
-/// Receives the kernel's acknowledgement of the last request, for backends without a function that does so. Packets
-/// that arrive before it stay in the arena. Fails with the errno of the answer, or ETIMEDOUT.
+/// Waits for the kernel's acknowledgement of the last request, for backends without a function that does so. Packets
+/// that arrive first prove the request's execution, too, and stay in the arena. Fails with the errno of the answer or
+/// of receiving, or with ETIMEDOUT.
 pub fn await_ack(queue: &mut Queue) -> Result<(), Errno> {
     let count = match socket::receive(&mut queue.socket, true) {
         Err(Errno::ENOBUFS) => {

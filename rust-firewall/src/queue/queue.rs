@@ -140,7 +140,7 @@ fn open_socket(queue: &mut Queue) -> Result<(), Failure> {
         .map_err(|error| failure_set_start("setsockopt(SO_RCVTIMEO)", error))
 }
 
-/// Returns true if a queue that could not be bound may soon be free, because no running process except the guard has
+/// Returns true if a queue that could not be bound may soon be free, because no visible process except the guard has
 /// its socket. After a crash the kernel keeps the queue until the guard, the last process with the socket, has ended
 /// completely.
 fn is_leaving(queue: &Queue, error: Errno) -> bool {
@@ -336,7 +336,7 @@ fn take_message(queue: &mut Queue, index: u32, received: &mut QueueReceived) {
 }
 
 /// Returns the number of messages in the receive slots: in the first call the messages that arrived during
-/// configuration, later newly received messages.
+/// configuration, if any, otherwise newly received messages.
 fn next_messages(queue: &mut Queue) -> Result<u32, Errno> {
     match std::mem::take(&mut queue.pending) {
         0 => queue::socket::receive(&mut queue.socket, false),
@@ -382,9 +382,9 @@ pub fn is_transient(error: Errno) -> bool {
     )
 }
 
-/// Sends as many unsent runs as fit into one datagram to the kernel, whose size net.core.wmem_default limits. If the
-/// datagram is too long, sends nothing: halves `verdicts_most`, or drops the single packet that it returns to the
-/// kernel.
+/// Sends as many unsent runs as fit into one datagram to the kernel, whose size net.core.wmem_default limits; with the
+/// classic backend one run, unless a packet goes back to the kernel. If the datagram is too long, sends nothing: halves
+/// `verdicts_most`, or drops the single packet that it returns to the kernel.
 fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
     let is_restated = queue::restate::is_among(runs);
@@ -402,9 +402,9 @@ fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Sends the unsent runs of the batch in order: by one system call, or by one call per run with the classic backend.
-/// Fails with queue.failed_call and batch.sent set. After a transient error (`is_transient`) the caller may call it
-/// again after `pause`.
+/// Sends the unsent runs of the batch in order: by one system call per datagram, which with the classic backend usually
+/// contains one run. Fails with queue.failed_call and batch.sent set. After a transient error (`is_transient`) the
+/// caller may call it again after `pause`.
 pub fn verdict(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let mut result = Ok(());
     while result.is_ok() && verdict::batch_unsent(batch) {

@@ -46,8 +46,8 @@ pub fn is_among(runs: &[VerdictRun]) -> bool {
     runs.iter().any(|run| run.restated.is_some())
 }
 
-/// Writes the verdict message of a run, with its packet if the kernel gets it back. Returns the number of bytes written;
-/// 0 if the packet is too long.
+/// Writes the verdict message of a run, with its packet if the kernel gets it back. Returns the number of bytes
+/// written; 0 if `build` fails, or the packet's length is not that in the run.
 fn build_run(queue: &Queue, run: &VerdictRun, buffer: &mut [u8]) -> usize {
     let Some(restated) = run.restated else {
         return raw::build_verdicts(queue.settings.number, slice::from_ref(run), buffer);

@@ -23,7 +23,7 @@ pub const ACK_SECONDS: i64 = 1;
 pub struct QueueMessage<'a> {
     /// Part of the message that fitted into the slot.
     pub bytes: &'a [u8],
-    /// True if the message was longer than its slot (MSG_TRUNC).
+    /// True if the message was longer than its slot (MSG_TRUNC); always false if batch is 1.
     pub truncated: bool,
 }
 
@@ -229,7 +229,7 @@ pub fn keep(socket: &mut QueueSocket, bytes: &[u8]) {
     }
 }
 
-/// Returns the message of a slot; it has no bytes if no message was received there.
+/// Returns the message of a slot.
 /// - index: less than the result of `receive`.
 pub fn message(socket: &QueueSocket, index: u32) -> QueueMessage<'_> {
     let (received, truncated) = match socket.headers.get(index as usize) {

@@ -92,14 +92,14 @@ pub struct QueuePacket {
     pub gid: u32,
     /// State of the connection (enum ip_conntrack_info), or UNKNOWN.
     pub ct_info: u32,
-    /// True if the packet belongs to a conntrack connection; ct_mark is then that connection's mark.
+    /// True if the kernel reported the packet's conntrack connection (NFQA_CT); ct_mark is then that connection's mark.
     pub has_ct_mark: bool,
     /// Mark of the conntrack connection; 0 = none.
     pub ct_mark: u32,
-    /// Bits about the packet's checksum (NFQA_SKB_*).
+    /// Bits about the packet's checksum and GSO (NFQA_SKB_*).
     pub skb_info: u32,
-    /// Offset of the payload, which begins with the IP header. The parsers set it from the message's start, `receive`
-    /// from the arena's start. Undefined without a payload.
+    /// Offset of the payload, which begins with the IP header. Each parser stores the offset from the message's start.
+    /// Then `receive` adds the message's offset in the arena. Undefined without a payload.
     pub payload_offset: usize,
     /// Number of copied bytes of the payload.
     pub payload_bytes: u32,
@@ -145,7 +145,7 @@ pub enum QueueParsed {
     Refused(i32),
 }
 
-/// Counts of a receive call. All are zero if the socket was empty.
+/// Counts of a receive call. All except `overruns` are zero if the socket was empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueReceived {
     /// Number of all messages.
@@ -168,8 +168,8 @@ pub struct QueueReceived {
     pub overruns: u32,
 }
 
-/// Configuration requests. The kernel acknowledges each request except `Unbind`: that acknowledgement would come after
-/// all packets that wait in the socket.
+/// Configuration requests. The backends wait for the acknowledgement of each request. Only for `Unbind`, `mnl` and
+/// `raw` request none, because it would come after all packets that wait in the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRequest {
     /// NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND.
@@ -235,7 +235,7 @@ pub struct Queue {
     pub pending: u32,
     /// Number of overruns (ENOBUFS) during configuration.
     pub pending_overruns: u32,
-    /// True if the kernel knows this process's socket as the queue's owner.
+    /// True if this process bound the queue and must unbind it; false if it adopted the queue.
     pub bound: bool,
     /// True if another process may have configured the queue; see `queue_adopt::resume`.
     pub handed: bool,

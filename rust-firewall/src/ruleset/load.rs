@@ -23,15 +23,15 @@ pub struct Loaded {
     pub generation: u32,
     /// Time of loading (UNIX time in milliseconds).
     pub loaded_ms: u64,
-    /// Policy as parsed, for reports.
+    /// Policy as parsed; packets are decided by `compiled`.
     pub policy: Policy,
     pub compiled: Compiled,
     pub flow: Flow,
     began: Mutex<LoadedBegan>,
 }
 
-/// Initial values of a policy's counters and logs: from its text, or after a reload the final values of the previous
-/// policy. The indexes are those of compile.
+/// Initial values of a policy's counters and logs: from its text (0 for logs). For rules that the previous policy has,
+/// too, migration::end replaces them by the final values there. The indexes are those of compile.
 #[derive(Clone, Debug)]
 pub struct LoadedBegan {
     pub counters: Vec<FlowCounter>,
@@ -89,8 +89,8 @@ pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     loaded.compiled.learned = known.or_else(room);
 }
 
-/// Loads options.policy, if there is one, and logs warnings about statements with less effect than they seem to have.
-/// Fails for an invalid policy, for a missing interface, and for too few --copy-bytes.
+/// Loads options.policy, if there is one, and logs the report and the warnings of `advice`. Fails for an invalid
+/// policy, for a missing interface, and if the options don't provide the packet data that the policy needs.
 pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
     let Some(path) = &options.policy else {
         return Ok(None);

@@ -4,9 +4,9 @@
 
 use std::slice;
 
-/// Bytes: a cache line pair, which adjacent-line prefetch fetches together.
+/// Alignment of `Stats` in bytes: a pair of cache lines, which adjacent-line prefetch fetches together.
 pub const STATS_ALIGN: usize = 128;
-/// Number of the counters.
+/// Number of counters in `Stats`.
 pub const STATS_WORDS: usize = 59;
 
 /// The counters of a worker: a running one's are atomic (`LiveStats`), a copy's are plain.
@@ -124,14 +124,14 @@ pub enum CounterText {
 /// Description of a counter. Its index in `COUNTER_WORDS` is the counter's index in `Stats`.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterWord {
-    /// Key of the ledger as JSON.
+    /// Key in the ledger as JSON.
     pub key: &'static str,
-    /// Name among the values of the key; none if the key has only this counter.
+    /// Name in the key's JSON object; None = the key has only this counter.
     pub value: Option<&'static str>,
     /// Name in the state that an upgrade hands over.
     pub handover: &'static str,
     pub text: CounterText,
-    /// True if the ledger shows it.
+    /// True if the ledger shows the counter.
     pub shown: bool,
 }
 

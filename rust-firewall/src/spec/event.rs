@@ -29,7 +29,7 @@ pub enum EventsKind {
     Lost,
 }
 
-/// Name of an event in a line, and its figures.
+/// Names of an event and of its figures, as in its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventsNames {
     pub name: &'static str,
@@ -75,7 +75,7 @@ static NAMES: [EventsNames; 9] = [
     },
 ];
 
-/// Name of an event in a line, and its figures.
+/// Returns the names of an event and of its figures, as in its line.
 pub fn names(kind: EventsKind) -> &'static EventsNames {
     &NAMES[kind as usize]
 }
@@ -95,7 +95,7 @@ impl Serialize for EventFigures {
 
 // docs/EVENTS.md describes the members.
 
-/// Each line.
+/// JSON object in events: each line.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventLine {
     pub timestamp: Cow<'static, str>,
@@ -147,7 +147,7 @@ pub struct EventLine {
     pub input: Option<EventInput>,
 }
 
-/// The headers, in the objects of these types.
+/// JSON object in events: the headers, in the objects of these types.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventHeaders {
     pub len: u64,
@@ -193,7 +193,7 @@ pub struct EventHeaders {
     pub icmp_seq: Option<u64>,
 }
 
-/// `drop`.
+/// JSON object in events: `drop`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventDrop {
     #[serde(flatten)]
@@ -201,7 +201,7 @@ pub struct EventDrop {
     pub reason: Cow<'static, str>,
 }
 
-/// `reject`.
+/// JSON object in events: `reject`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventReject {
     #[serde(flatten)]
@@ -209,21 +209,21 @@ pub struct EventReject {
     pub reply: Cow<'static, str>,
 }
 
-/// `accept`.
+/// JSON object in events: `accept`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventAccept {
     #[serde(flatten)]
     pub headers: EventHeaders,
 }
 
-/// `anomaly`.
+/// JSON object in events: `anomaly`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventAnomaly {
     pub r#type: Cow<'static, str>,
     pub event: Cow<'static, str>,
 }
 
-/// `tls`.
+/// JSON object in events: `tls`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventTls {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -232,14 +232,14 @@ pub struct EventTls {
     pub version: Option<Cow<'static, str>>,
 }
 
-/// `quic`.
+/// JSON object in events: `quic`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventQuic {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sni: Option<Cow<'static, str>>,
 }
 
-/// `http`.
+/// JSON object in events: `http`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventHttp {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -247,7 +247,7 @@ pub struct EventHttp {
     pub http_method: Cow<'static, str>,
 }
 
-/// `dns`, of a packet with several queries over TCP the one that decided, else the last.
+/// JSON object in events: `dns`, of a packet with several queries over TCP the one that decided, else the last.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventDns {
     pub r#type: Cow<'static, str>,
@@ -255,7 +255,7 @@ pub struct EventDns {
     pub rrtype: Cow<'static, str>,
 }
 
-/// `log`.
+/// JSON object in events: `log`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventLog {
     pub action: Cow<'static, str>,
@@ -265,7 +265,7 @@ pub struct EventLog {
     pub headers: EventHeaders,
 }
 
-/// `twinwall`, of a packet.
+/// JSON object in events: `twinwall`, of a packet.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventTwinwall {
     pub verdict: Cow<'static, str>,
@@ -290,13 +290,13 @@ pub struct EventTwinwall {
     pub mark: Option<u64>,
 }
 
-/// `packet_info`.
+/// JSON object in events: `packet_info`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventPacketInfo {
     pub linktype: u64,
 }
 
-/// `input`.
+/// JSON object in events: `input`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventInput {
     pub length: u64,
@@ -316,7 +316,7 @@ pub struct EventInput {
     pub truncated: bool,
 }
 
-/// Each line of the firewall itself.
+/// JSON object in events: each line of the firewall itself.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventOwnLine {
     pub timestamp: Cow<'static, str>,
@@ -324,7 +324,7 @@ pub struct EventOwnLine {
     pub twinwall: EventOwn,
 }
 
-/// `twinwall`, of the firewall itself.
+/// JSON object in events: `twinwall`, of the firewall itself.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventOwn {
     pub event: Cow<'static, str>,

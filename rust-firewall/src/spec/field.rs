@@ -26,7 +26,7 @@ pub enum Type {
     /// NFPROTO_IPV4 2, NFPROTO_IPV6 10.
     NfProto,
     Integer,
-    /// Operand of exthdr and tcp option: exists 1, missing 0.
+    /// Operand of a test whether a field exists: exists 1, missing 0.
     Boolean,
     /// A number in the policy's Hostnames; the engine's own number at run time.
     Hostname,
@@ -164,13 +164,13 @@ pub enum Layer3 {
 pub struct FieldFacts {
     /// The field itself.
     pub field: Field,
-    /// Canonical, e.g. "tcp dport".
+    /// Canonical text, e.g. "tcp dport".
     pub text: &'static str,
     pub kind: Type,
     pub bits: u8,
     pub part: Part,
     pub layer3: Layer3,
-    /// IPPROTO_* that it needs, 0 = any.
+    /// IPPROTO_* that the field needs; 0 = any.
     pub protocol: u8,
 }
 

@@ -4,7 +4,7 @@
 
 use crate::spec::refused::Where;
 
-/// First word of fields, and the words that follow it.
+/// First word or words of fields, the place of the next word, and the expected next words.
 pub struct Group {
     pub word: &'static str,
     pub at: Where,
@@ -29,7 +29,7 @@ pub static GROUPS: [Group; 14] = [
     Group { word: "meta", at: Where::Meta, expected: "l4proto, nfproto, mark, length, iif, oif, iifname, oifname, skuid or skgid" },
 ];
 
-/// The group of fields that may be written without it.
+/// The group meta; some of its fields (`ALONE`) may be written without it.
 pub static META: &Group = &GROUPS[13];
 
 /// Fields that may be written without a group.

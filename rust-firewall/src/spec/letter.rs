@@ -17,7 +17,8 @@ pub struct LetterCapitals {
     pub offset: i32,
 }
 
-/// Two letters that must not follow one another, since a composed letter exists for them.
+/// Two letters that must not follow one another in a name, because Normalization Form C replaces
+/// them by one letter. The first is often a combining mark, too.
 pub struct LetterPair {
     pub first: u32,
     pub second: u32,
@@ -40,7 +41,7 @@ const fn pair(first: u32, second: u32) -> LetterPair {
     LetterPair { first, second }
 }
 
-/// Sorted by code point.
+/// All runs of letters, sorted by code point.
 #[rustfmt::skip]
 pub const LETTER_RUNS: &[LetterRun] = &[
     run(161, 167, 0), run(169, 169, 0), run(171, 172, 0), run(174, 174, 0), run(176, 177, 0),
@@ -309,7 +310,7 @@ pub const LETTER_RUNS: &[LetterRun] = &[
     run(201552, 210041, 0), run(249856, 261183, 0),
 ];
 
-/// Sorted by code point.
+/// All runs of capitals, sorted by code point.
 #[rustfmt::skip]
 pub const LETTER_CAPITALS: &[LetterCapitals] = &[
     capitals(192, 214, 1, 32), capitals(216, 222, 1, 32), capitals(256, 302, 2, 1),

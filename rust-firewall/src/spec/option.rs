@@ -23,9 +23,9 @@ pub const COMMAND_COUNT: usize = 3;
 pub struct CommandFacts {
     pub command: ArgumentsCommand,
     pub name: &'static str,
-    /// That follow.
+    /// Number of words that the command needs.
     pub words: usize,
-    /// Unit and meaning.
+    /// Description of these words for messages, e.g. "a policy".
     pub needs: &'static str,
 }
 
@@ -51,7 +51,7 @@ pub const COMMANDS: [CommandFacts; COMMAND_COUNT] = [
     },
 ];
 
-/// A backend.
+/// Backend of a queue (--backend).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueueKind {
     /// The callback API of libnetfilter_queue.
@@ -71,7 +71,7 @@ pub const BACKEND_NAMES: [(QueueKind, &str); BACKEND_COUNT] = [
     (QueueKind::Raw, "raw"),
 ];
 
-/// A profile.
+/// Profile: a set of defaults for the options (--profile).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OptionsProfile {
     /// Sleep when idle, receive and answer in batches.
@@ -88,7 +88,7 @@ pub const PROFILE_NAMES: [(OptionsProfile, &str); PROFILE_COUNT] = [
     (OptionsProfile::Paper, "paper"),
 ];
 
-/// Subjects of --fail.
+/// Failures for which --fail sets a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OptionsSituation {
     /// The queue or its socket is full.
@@ -173,8 +173,8 @@ pub const SWITCH_COUNT: usize = 2;
 /// All values in order, with their names on the command line.
 pub const SWITCH_NAMES: [(bool, &str); SWITCH_COUNT] = [(false, "off"), (true, "on")];
 
-/// The options with a meaning of their own, in the order in which their values are checked, which
-/// is that of the help text.
+/// All options except --help and --version, in the order of the help text, in which their values
+/// are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentsOption {
     Queue,
@@ -229,21 +229,21 @@ pub const OPTION_COUNT: usize = ArgumentsOption::Expect as usize + 1;
 /// Properties of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OptionFacts {
-    /// Without its hyphens.
+    /// Name without its hyphens.
     pub name: &'static str,
-    /// That take it, as bits 1 << ArgumentsCommand.
+    /// Commands that accept the option, as bits 1 << ArgumentsCommand.
     pub commands: u32,
     pub has_value: bool,
-    /// Description of its value; empty = anything, or it has none.
+    /// Description of the value for messages; empty = the option has no value, or accepts any.
     pub expected: &'static str,
     /// Bounds of a number.
     pub min: u32,
     pub max: u32,
-    /// A number may also be 0.
+    /// True if a number may also be 0.
     pub zero: bool,
-    /// Maximum length of a text.
+    /// Maximum length of a text in bytes.
     pub bytes: usize,
-    /// By profile: a number, or the place of a choice.
+    /// Defaults by profile: a number, or the index of a choice's value.
     pub defaults: [u32; PROFILE_COUNT],
 }
 

@@ -2,7 +2,7 @@
 // Made by spec/generate from spec/refused.toml.
 //! Words of nft that are not in the language.
 
-/// Place of a word.
+/// Place in a policy at which a word is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     File,
@@ -35,7 +35,7 @@ pub enum Where {
     Assigned,
 }
 
-/// The words of each place, between blanks, and the advice.
+/// Refused words of a place, separated by blanks, and the hint for them.
 #[rustfmt::skip]
 pub const REFUSED_WORDS: &[(Where, &str, &str)] = &[
     (Where::File, "delete insert replace reset rename destroy list create update get export import monitor describe", "a policy is loaded whole"),

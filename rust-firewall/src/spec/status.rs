@@ -2,7 +2,7 @@
 // Made by spec/generate from spec/statuses.toml.
 //! Results of decoding a packet's headers.
 
-/// Result of parsing. All from `Empty` on are malformed.
+/// Result of parsing a packet's headers. All from `Empty` on mean a malformed packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PacketStatus {
     /// Every header was read.

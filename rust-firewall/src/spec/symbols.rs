@@ -193,7 +193,7 @@ pub const CT_STATES: &[Symbol] = &[
 /// The names of families of packets (NFPROTO_*).
 pub const NF_PROTOS: &[Symbol] = &[("ipv4", 2), ("ipv6", 10)];
 
-/// The names of whether an extension header is there.
+/// The names of results of tests whether a field exists.
 pub const BOOLEANS: &[Symbol] = &[("exists", 1), ("missing", 0)];
 
 /// The names of versions of TLS (RFC 8446, section 4.2.1).

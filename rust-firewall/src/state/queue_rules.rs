@@ -27,7 +27,7 @@ const OUTPUT_BYTES_MAX: usize = 1 << 26;
 const EXECUTABLE: &str = "/proc/self/exe";
 /// Places of fwctl, from the folder of this program.
 const PLACES: [&str; 2] = ["fwctl", "../bin/fwctl"];
-/// Permission bits of a file's mode.
+/// Bits of a file's mode: group and others may write.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 

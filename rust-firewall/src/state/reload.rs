@@ -156,8 +156,8 @@ fn tell(state: &State, result: &ReloadResult) {
 }
 
 /// Reads options.policy again and makes it decide all packets. Fails, and leaves everything as it was, if the policy is
-/// invalid, or needs packet data that the queues do not provide. The result is counted and logged; a failure is also
-/// stored for snapshots.
+/// invalid, or needs packet data that the queues do not provide or a right that the process no longer has. The result
+/// is counted and logged; a failure is also stored for snapshots.
 pub fn reload(state: &State) -> Result<ReloadResult, Failure> {
     let result = exchange(state);
     match &result {

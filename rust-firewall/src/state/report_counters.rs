@@ -49,7 +49,7 @@ impl Serialize for KeyObject<'_> {
     }
 }
 
-/// Serializes all counters, each under its key in the table of counters.
+/// Serializes the counters that the ledger shows, each under its key in the table of counters.
 pub fn object<S: Serializer>(stats: &&Stats, serializer: S) -> Result<S::Ok, S::Error> {
     let counts: Vec<u64> = stats.words().copied().collect();
     let mut rest = counts.as_slice();

@@ -10,7 +10,7 @@ use crate::base::log;
 /// Strict filter (RFC 3704, section 2.2): a packet's source address must be reachable through the interface at which it
 /// arrives.
 const STRICT: u32 = 1;
-/// Maximum number of interfaces that are reported.
+/// Maximum number of interfaces that are checked.
 pub const NAMES_MAX: usize = 16;
 
 /// Returns the value of rp_filter for an interface, or for `all`; None if it can't be read.

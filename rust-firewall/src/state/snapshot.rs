@@ -64,7 +64,7 @@ pub struct SnapshotPolicy {
     pub rule_count: u32,
     pub requirement: Requirement,
     pub tracked: Tracked,
-    /// Number of addresses that the policy's sets have learned and still contain.
+    /// Number of learned addresses that have not expired, including those of sets that only an earlier policy had.
     pub learned: u64,
     /// All rules in the policy's order, if they were requested; else empty.
     pub rules: Vec<SnapshotRule>,

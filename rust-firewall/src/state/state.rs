@@ -48,8 +48,8 @@ pub struct StateInner {
     pub guard_ended: bool,
 }
 
-/// Opens the sockets for reject. If the policy rejects, this must succeed. Otherwise they are opened if possible,
-/// because a later policy may reject, when the right to open them is gone.
+/// Opens the sockets for reject, if there is a policy. If it rejects, this must succeed. Otherwise they are opened if
+/// possible, because a later policy may reject, when the right to open them is gone.
 fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Failure> {
     match loaded.map(|loaded| load::requirement(loaded).reject) {
         None => Ok(None),
@@ -58,7 +58,7 @@ fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Fail
     }
 }
 
-/// Opens the queues, or takes them over. Adjusts the options to the policy and the kernel.
+/// Opens the queues, or takes them over. Adjusts the options to the kernel.
 /// - loaded: policy that load::load made from the options.
 /// - taken: queues that the old process has handed over; None = the queues are opened.
 pub fn open(

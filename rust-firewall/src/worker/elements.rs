@@ -54,7 +54,7 @@ const NLM_F_CREATE: u32 = 0x400;
 /// Type of an acknowledgement or error message (NLMSG_ERROR), and the offset of the error number in it.
 const NLMSG_ERROR: u16 = 2;
 const ERROR_AT: usize = 16;
-/// Values of enum nf_inet_proto (linux/netfilter.h).
+/// Protocol families of netfilter (linux/netfilter.h).
 const NFPROTO_UNSPEC: u8 = 0;
 const NFPROTO_INET: u8 = 1;
 const NFPROTO_IPV4: u8 = 2;

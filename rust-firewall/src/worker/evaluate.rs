@@ -63,7 +63,8 @@ pub struct Evaluation {
     pub source: Option<Arc<EvaluationSource>>,
     /// Event ring of the worker.
     pub ring: EventRing,
-    /// Sockets for the replies of `reject`, shared by all workers; None if the policy can't reject.
+    /// Sockets for the replies of `reject`, shared by all workers; None without a policy, or if they could not be
+    /// opened.
     reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
     /// Bits of the mark for the class (--stage); 0 = the policy's verdict is given to the kernel.
@@ -76,9 +77,9 @@ pub struct Evaluation {
     interfaces: Interfaces,
     /// True if the connection state is in the packet mark (--conntrack mark).
     ct_state_by_mark: bool,
-    /// Connections of the queue, if the policy reads names.
+    /// Connections of the queue, if the worker's first policy reads names or learns addresses.
     pub connections: Option<Box<Connections>>,
-    /// Pending DNS queries of clients, if the policy reads names.
+    /// Pending DNS queries of clients, if the worker's first policy reads names or learns addresses.
     asked: Option<Asked>,
     /// Numbers of connections, as `named::results` returned them when they were last added to the worker's counters.
     counted: [u64; named::RESULT_COUNT],
@@ -103,7 +104,7 @@ fn make_connections(options: &Options) -> Box<Connections> {
 }
 
 /// Creates the state of a worker that decides packets.
-/// - reject: sockets for the replies of `reject`, if the policy can reject.
+/// - reject: sockets for the replies of `reject`; needed if the policy rejects.
 /// - elements: socket for the kernel's sets, with --stage.
 pub fn init(
     options: &Options,

@@ -32,7 +32,7 @@ pub const RING_RECORDS: usize = 2048;
 pub const ACCEPT: u32 = 1 << Verdict::Accept as u32;
 pub const DROP: u32 = 1 << Verdict::Drop as u32;
 pub const REJECT: u32 = 1 << Verdict::Reject as u32;
-/// Packets that matched a rule with a log statement.
+/// Packets for which a log statement was executed.
 pub const LOGGED: u32 = 1 << verdict::COUNT;
 /// Packets that are malformed, truncated or undecidable.
 pub const ANOMALY: u32 = 1 << (verdict::COUNT + 1);
@@ -77,7 +77,7 @@ pub struct EventBell {
     pub asleep: AtomicBool,
     /// Eventfd that wakes the consumer.
     pub event: EventFd,
-    /// Number of events that were lost because a ring was full.
+    /// Number of events that were lost, usually because a ring was full.
     pub lost: AtomicU64,
 }
 

@@ -59,8 +59,8 @@ fn pause_between_readings() {
     );
 }
 
-/// Returns the ledger of a worker: the best of up to stats::READINGS_MAX readings, which has the fewest unexplained
-/// packets. Warns if /proc can't be read.
+/// Returns the ledger of a worker from the reading with the fewest unexplained packets, of up to stats::READINGS_MAX
+/// readings. Warns if no reading of /proc succeeds.
 /// - running: true if the worker's thread runs: a batch may be in flight.
 pub fn ledger(shared: &Shared, running: bool) -> Ledger {
     let settings = &shared.settings;

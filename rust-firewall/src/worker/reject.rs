@@ -56,7 +56,7 @@ const ICMP_ADDRESSREPLY: u8 = 18;
 const ICMPV6_DST_UNREACH: u8 = 1;
 const ICMPV6_ECHO_REQUEST: u8 = 128;
 
-/// Codes for `RejectKind::Icmpx` in ICMP and in ICMPv6, indexed by NFT_REJECT_ICMPX_* (nft_reject_inet.c).
+/// Codes for `RejectKind::Icmpx` in ICMP and in ICMPv6, indexed by NFT_REJECT_ICMPX_* (nft_reject.c).
 const ICMPX_CODES: [(u8, u8); 4] = [(0, 0), (3, 4), (1, 3), (13, 1)];
 
 /// Result of sending a reply.

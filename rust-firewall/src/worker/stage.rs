@@ -23,7 +23,7 @@ pub fn undecided(mask: u32) -> u32 {
 }
 
 /// Returns true if the firewall must only learn addresses from a packet, because the kernel's rules have already
-/// accepted it. The packet's mark then has only the highest and the lowest bit of the mask.
+/// accepted it. Of the mask's bits, the packet's mark then has only the highest and the lowest.
 /// - mask: as for `tell`; 0 = no --stage
 pub fn teaches(mask: u32, packet_mark: u32) -> bool {
     mask != 0 && packet_mark & mask == settled(mask) | mask & mask.wrapping_neg()

@@ -106,8 +106,8 @@ pub struct Ledger {
     /// Number of the queue; meaningless in a sum.
     pub number: u16,
     pub stats: Stats,
-    /// True if the kernel's counters of the queue could be read. Otherwise the fields after `known` are 0, except
-    /// stalled and difference.
+    /// True if the kernel's counters of the queue (in a sum: of all queues) could be read. Otherwise a queue's ledger
+    /// has 0 in the fields after `known`, except stalled and difference.
     pub known: bool,
     /// Number of packets that the kernel offered: its id_sequence, extended to 64 bits.
     pub offered: u64,

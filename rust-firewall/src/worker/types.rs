@@ -44,11 +44,12 @@ pub struct Shared {
     pub(super) next: Mutex<Option<Arc<EvaluationSource>>>,
     /// Request to fill in `page` with connections: set by `list`, cleared when the thread has filled in the page.
     pub(super) lists: AtomicBool,
-    /// Page of the connection listing, valid with lists. The lock is free whenever the worker acquires it.
+    /// Page of the connection listing: the client's request while `lists` is true, then the result. The lock is free
+    /// whenever the worker acquires it.
     pub(super) page: Mutex<Page>,
     /// Request for a sign of life: set by `ask_turn`, cleared in the next turn of the thread's loop.
     pub(super) asked: AtomicBool,
-    /// True if the thread has a table of connections, because the policy reads names.
+    /// True if the thread has a table of connections, because its first policy reads names or learns addresses.
     pub(super) follows: bool,
     /// Result of the ended thread; None while the thread runs.
     pub(super) ended: Mutex<Option<Ended>>,

@@ -54,9 +54,9 @@ pub struct Wait {
     pub poll_ns: u64,
     /// True if the rate of the last complete window was above FLOOD_PPS.
     pub flood: bool,
-    /// True if `Sleep` was returned and no message has arrived since then.
+    /// True if the last action was `Sleep` and no message has arrived since then.
     pub slept: bool,
-    /// True if `Yield` was returned and no message has arrived since then.
+    /// True if the last action was `Yield` and no message has arrived since then.
     pub spinning: bool,
 }
 

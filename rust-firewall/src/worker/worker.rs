@@ -43,7 +43,7 @@ fn has_ended(shared: &Shared) -> bool {
 /// Returns the ledger of a worker. Any thread may call it.
 /// - If the worker's thread has ended: the ledger that the thread read last.
 /// - If the thread runs: the best of up to stats::READINGS_MAX readings, which has the fewest unexplained packets. A
-///   batch may be in flight. Warns if /proc can't be read.
+///   batch may be in flight. Warns if no reading of /proc succeeds.
 pub fn ledger(worker: &Worker) -> Ledger {
     match lock::lock(&worker.shared.ended).clone() {
         Some(ended) => ended.ledger,
@@ -70,7 +70,7 @@ pub struct WorkerSetup<'a> {
     pub options: &'a Options,
     /// Policy of the workers; None if there is no policy.
     pub loaded: Option<&'a Arc<Loaded>>,
-    /// Sockets for the replies of `reject`, if the policy can reject.
+    /// Sockets for the replies of `reject`; needed if the policy rejects.
     pub reject: Option<&'a Arc<Reject>>,
     /// Creates the event ring of the worker with an index.
     pub ring: &'a dyn Fn(u16) -> EventRing,

@@ -2,7 +2,7 @@
 //! Engines for socket operations: io_uring, or epoll as a fallback. A slot is a socket with its memory; it has at most one
 //! operation at a time, and each operation ends with one completion.
 //!
-//! All `unsafe` of the connecting scan is here. The engine owns the memory that the kernel reads and writes, and lends it
+//! All `unsafe` for connections is here. The engine owns the memory that the kernel reads and writes, and lends it
 //! only for slots without an operation, so no code sees bytes while they are written.
 
 mod entry;
@@ -20,7 +20,7 @@ use sockaddr::Sockaddr;
 /// Preparation of a slot's socket before it connects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
-    /// No preparation: the socket is new, or its last connection was refused.
+    /// No preparation: the socket has no connection any more, since its last one was refused, reset or cancelled.
     Nothing,
     /// The socket is connected or was connecting: connect(AF_UNSPEC) resets it by RST, without TIME_WAIT.
     Abort,
@@ -34,7 +34,7 @@ pub enum Operation {
     Connect,
     Receive,
     Send,
-    /// The preparation of a connect failed, and with it the connect: errno in the result.
+    /// The preparation of a connect failed, and with it the connect: -errno in the result.
     Prepare,
     /// The socket is unusable: an abort failed, or an ICMP error is left in its queue. Not the end of an operation.
     Spoilt,
@@ -69,7 +69,7 @@ pub trait Engine {
     /// Returns the slot's input and output.
     ///
     /// # Panics
-    /// If the slot has an operation.
+    /// With io_uring, if the slot has an operation.
     fn memory(&mut self, slot: usize) -> (&mut [u8], &mut [u8]);
 
     /// Submits queued operations and appends completions to `ended`, up to its capacity. Waits until `least` operations have

@@ -31,7 +31,7 @@ pub struct Head {
     pub syn: bool,
 }
 
-/// One result.
+/// Result for one target, as the formats write it.
 #[derive(Clone, Copy, Debug)]
 pub struct Line<'a> {
     pub address: Address,

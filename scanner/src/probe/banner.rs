@@ -18,7 +18,8 @@ impl Scan for Banner {
         Step::Receive
     }
 
-    /// Accepts a whole line, or a full buffer, as the banner. Other bytes become the banner at the time-out.
+    /// Accepts a whole line, or a full buffer, as the banner. Other bytes become the banner when the conversation ends:
+    /// at the time-out, or because the peer has closed or reset.
     fn received(&mut self, talk: &mut Talk) -> Step {
         match talk.heard().contains(&b'\n') || *talk.filled == talk.input.len() {
             true => Step::Done(Finding::Answer),

@@ -43,7 +43,7 @@ impl Asker<'_> {
             if asked == 0 {
                 break;
             }
-            // The time-out of the first targets has passed while the last were asked.
+            // Waits for the time-out of the last targets; that of the first may have passed while the last were asked.
             let end = begun.elapsed() + shared.job.timeout;
             while begun.elapsed() < end && !self.stopped() && shared.any_left() {
                 thread::sleep(LOOK.min(end.saturating_sub(begun.elapsed())));

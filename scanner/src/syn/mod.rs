@@ -2,9 +2,9 @@
 //! Scan by bare SYNs: one thread sends, one listens, and no connection is established. The kernel resets peers that answer
 //! SYN-ACK, since the local port has no listener; a socket bound to the port keeps other programs from using it.
 //!
-//! SYNs are not stored: the sequence number is a keyed hash of addresses and ports, so an answer that acknowledges it
-//! belongs to a SYN of this scan. One byte per target records whether it has answered, so that the other targets can be
-//! asked again, also by a later scan.
+//! SYNs are not stored: the sequence number is a keyed hash of the target's address and both ports, so an answer that
+//! acknowledges it belongs to a SYN of this scan. One byte per target records whether it has answered, so that the other
+//! targets can be asked again, also by a later scan.
 
 mod ask;
 mod capture;

@@ -13,7 +13,7 @@ pub const ACK: u8 = 0x10;
 const TTL: u8 = 64;
 pub const LONGEST: usize = 40 + SYN_BYTES;
 
-/// Returns the sum of RFC 1071, not yet complemented.
+/// Returns the sum of RFC 1071 as 32 bits, not yet folded to 16 and complemented.
 fn sum(bytes: &[u8], start: u32) -> u32 {
     let words = bytes.chunks(2).map(|pair| match pair {
         [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
@@ -33,7 +33,7 @@ fn fold(mut sum: u32) -> u16 {
 /// Writes a SYN to `room`; returns its length. Both addresses have the same family.
 ///
 /// # Panics
-/// If the families differ, or the room is less than [`LONGEST`].
+/// If the families differ, or the packet exceeds the room; [`LONGEST`] bytes always suffice.
 pub fn syn(room: &mut [u8], from: (IpAddr, u16), to: (IpAddr, u16), sequence: u32) -> usize {
     segment(room, from, to, (sequence, 0), SYN)
 }

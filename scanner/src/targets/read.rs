@@ -33,7 +33,7 @@ pub struct Targets {
     pub set: Set,
     /// Host names that were resolved to addresses.
     pub names: HashMap<Address, String>,
-    /// Number of addresses that a block list excluded.
+    /// Number of addresses that the block list excluded, or that no host has ([`authorise::nobody`]).
     pub blocked: u128,
 }
 

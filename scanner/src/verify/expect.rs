@@ -34,7 +34,7 @@ impl Expected {
             }
             Verdict::Drop => state == State::Filtered,
             Verdict::Reject(with) if with == "tcp reset" => heard(&self.reset_kept, State::Closed),
-            // Port-unreachable appears as closed, all other rejections as filtered.
+            // Port-unreachable appears as closed or filtered, all other rejections as filtered.
             Verdict::Reject(with) if with.ends_with("port-unreachable") => {
                 matches!(state, State::Closed | State::Filtered)
             }

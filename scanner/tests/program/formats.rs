@@ -137,7 +137,7 @@ fn without_chance(line: &str) -> String {
     line.replace("//ssh//", "////")
 }
 
-/// Replaces the digits of a time by N: `Sat Nov 21 22:16:33 2026`.
+/// Replaces the digits of a time such as `Sat Nov 21 22:16:33 2026` by N, and its letters by a.
 fn without_time(date: &str) -> String {
     let letters = date.char_indices().map(|(at, letter)| match letter {
         // The day may have one digit, after a blank; names of days and months become letters a.

@@ -25,7 +25,8 @@ fn narrow() -> (Namespace, Namespace) {
     (client, server)
 }
 
-/// Checks the reports on the 512 targets: each exactly once, with its true state or as filtered.
+/// Checks the reports on the 512 targets: each exactly once, with its true state or as filtered. Returns the number of
+/// targets of each kind.
 fn told(results: &[Value], words: &str) -> (usize, usize) {
     let mut seen = BTreeSet::new();
     let (mut right, mut silent) = (0, 0);

@@ -221,7 +221,7 @@ fn answers_behind(name: &str) {
     assert_eq!(output.status.code(), Some(0), "{told}{stderr}");
     for wanted in [
         "accept 8, drop 2, reject 2; answers kept back 7\n",
-        // Not 10, 12, 11, 15, 21, whose answers are dropped, nor 18 and 20, which are not asked for.
+        // Not 10, 12, 11, 15, 21, whose answers are dropped, nor 18 and 20, whose SYNs are dropped.
         "met: open 14,16; closed 3, filtered 7",
         "no difference\n",
     ] {

@@ -501,7 +501,7 @@ impl Told {
 const SHOT_WORDS: usize = 8;
 
 impl Shot {
-    /// Formats the packet's number, way, mark and owner. Its bytes are in a pcap file.
+    /// Returns the packet's number, way, mark and owner as text. The judge saves the packet's bytes in a pcap file.
     pub fn text(&self) -> String {
         let (number, mark, owner) = (self.number, self.mark, self.owner);
         format!(

@@ -59,7 +59,7 @@ pub enum Way {
 
 /// Ways of single packets, and of the client's packets in a connection.
 pub const WAYS: [Way; 3] = [Way::In, Way::Forward, Way::Out];
-/// All ways.
+/// All ways of packets through the cell: those of `WAYS`, and for each the way back of the server's packets.
 const ALL_WAYS: [Way; 6] = [
     Way::In,
     Way::Forward,
@@ -115,7 +115,7 @@ pub struct Shot {
     pub way: Way,
     pub bytes: Vec<u8>,
     pub mark: u32,
-    /// User and group ID of the sender; only for `Way::Out`.
+    /// User and group ID of the sender, for packets of raw sockets only (`Way::Out`, `Way::InBack`).
     pub owner: u32,
 }
 

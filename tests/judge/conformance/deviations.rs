@@ -210,8 +210,9 @@ pub fn counts_own(deviations: &mut [Deviation], policy: &str, own: bool) -> bool
     found.map(|one| one.met += 1).is_some()
 }
 
-/// Returns the result of the kernel's nf_reject_verify_csum, which calls nf_ip_checksum or nf_ip6_checksum. All
-/// protocols except EXEMPT are assumed to have an Internet checksum over everything after the IP header.
+/// Returns true if the kernel's reject accepts a packet's checksum: nf_reject_verify_csum exempts the packet, or
+/// nf_ip_checksum or nf_ip6_checksum finds the checksum right. All protocols except EXEMPT are assumed to have an
+/// Internet checksum over everything after the IP header.
 fn checksum_verified(packet: &[u8]) -> bool {
     const EXEMPT: [u8; 5] = [47, 51, 50, 132, 136];
     // ipv6_skip_exthdr does not skip the mobility header.

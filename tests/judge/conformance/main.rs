@@ -3,10 +3,10 @@
 //! compares the results. With --split it sends them through each twin with the whole policy, and through nf_tables with
 //! the split policy, for which a twin reads names.
 //!     certify [--split [--queue nft|iptables]] [--seconds N] [--seed N] [--packets N] [--only NAME]... [FILE.nft]...
-//! Policies are the given files; without files, all shipped policies and those saved from earlier disagreements. Random
-//! policies from the seed follow until the time is over. Each disagreement is printed as one line, shrunk, and saved in
-//! tests/corpus/crashes; the exit code is then 1. Packets that match a line of tests/judge/conformance/deviations.txt
-//! are counted instead.
+//! Policies are the given files; without files, the shipped policies, policies of tests/corpus, and those saved from
+//! earlier disagreements. Random policies from the seed follow until the time is over. Each disagreement is printed as
+//! one line, shrunk, and saved in tests/corpus/crashes; the exit code is then 1. Packets that differ as a line of
+//! tests/judge/conformance/deviations.txt expects are counted instead.
 
 use std::process::ExitCode;
 

@@ -12,11 +12,11 @@ pub struct Options {
     /// Seconds for random policies; 0 means none.
     pub seconds: u64,
     pub seed: u64,
-    /// True if whole policies are compared with split policies (see `split`).
+    /// True to compare whole policies with split policies (see `split`), instead of the twins with the kernel.
     pub split: bool,
     /// Rules that send packets of split policies to the queue.
     pub queue: stage::Queue,
-    /// Number of packets per policy and way.
+    /// Number of packets per policy and way; with `split`, five times the number of single packets.
     pub packets: usize,
     pub who: Vec<Who>,
     pub files: Vec<PathBuf>,

@@ -109,7 +109,7 @@ impl Asker {
 
 impl Drop for Asker {
     fn drop(&mut self) {
-        // On failure the files stay in build/.
+        // If this fails, the files stay in build/.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }

@@ -13,7 +13,7 @@ use twinwall_judge::{keep, pcap, shrink};
 use crate::ask::{line, name, Asker, PACKETS, POLICY};
 use crate::Tally;
 
-/// Number of packets; large, since starting a program takes longer than deciding them.
+/// Number of packets per policy. It is large, because the start of a program takes longer than the decisions.
 const PACKETS_PER_POLICY: usize = 2000;
 const JUDGE: &str = "explain";
 

@@ -3,8 +3,9 @@
 //! `explain` on random policies and packets, some with names, and on comments of captures. Every byte of their output
 //! must be equal.
 //!     differential [--seconds N] [--seed N] [--decisions N]
-//! Continues until the time is over and the number of packets is decided. Disagreements saved in tests/corpus/crashes
-//! are judged first. A new disagreement is printed as one line, shrunk, and saved there; the exit code is then 1.
+//! Continues until the time is over and the number of packets is decided. Disagreements about texts and decisions that
+//! are saved in tests/corpus/crashes are judged first. A new disagreement is printed as one line and saved there,
+//! except that comments are only printed; all but those about names are shrunk. The exit code is then 1.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};

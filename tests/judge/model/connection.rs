@@ -44,7 +44,7 @@ pub enum Speech {
     Other,
 }
 
-/// Minimum hop limit of a packet that a router forwards.
+/// Minimum hop limit of a connection's packets, so that a router forwards them.
 const HOPS_MIN: u8 = 3;
 const IPV4_DEFAULT: (u128, u128) = (0x0a00_0001, 0x0a00_0002);
 const IPV6_DEFAULT: (u128, u128) = (0x2001_0db8 << 96 | 1, 0x2001_0db8 << 96 | 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Saves disagreements in tests/corpus/crashes: NAME.nft, which begins with comments on the observation and the
-//! arguments, and NAME.pcap. The judge that saved a disagreement runs it again.
+//! arguments, and NAME.pcap. The judge that saved a disagreement runs it again, except the judge `names`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

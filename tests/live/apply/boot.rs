@@ -192,8 +192,8 @@ fn boot_believes_roots_parts_only() -> anyhow::Result<()> {
 /// Uid of a user without rights.
 const OTHER_USER: u32 = 12345;
 
-/// Checks that boot refuses the policy because users other than root can change the folder of `file`, and loads the
-/// last good policy.
+/// Checks that boot refuses the policy because users other than root can change `folder`, which is in the path of
+/// `file`, and loads the last good policy.
 fn refuses_folder(place: &Place, policy: &str, file: &str, folder: &str) -> anyhow::Result<()> {
     forget(place)?;
     let words = format!("{file}: others than root can change the folder {folder}: move the file");

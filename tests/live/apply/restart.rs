@@ -91,7 +91,7 @@ impl Scene {
         (self.look)(&self.place)
     }
 
-    /// Ends all processes of the namespace, deletes the kernel's rules and the files of /run, and runs the boot's command.
+    /// Ends all processes of the namespace, deletes the kernel's rules and the run folder, and runs the boot's command.
     fn restart(&self) -> anyhow::Result<()> {
         let namespace = &self.place.namespace;
         until("the end of all processes", PATIENCE, || {

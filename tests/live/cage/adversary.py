@@ -30,7 +30,7 @@ def run(*words):
 
 
 def netfilter_message(subsystem, kind, payload):
-    """A message of nfnetlink (include/uapi/linux/netfilter/nfnetlink.h), acknowledged by the kernel."""
+    """Sends a message of nfnetlink (include/uapi/linux/netfilter/nfnetlink.h). Raises the kernel's error."""
     own = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_NETFILTER if hasattr(socket, "NETLINK_NETFILTER") else 12)
     body = struct.pack("=BBH", 0, 0, 0) + payload
     own.send(struct.pack("=IHHII", 16 + len(body), (subsystem << 8) | kind, 0x1 | 0x4, 1, 0) + body)
@@ -132,7 +132,7 @@ def mark_in_namespace():
 
 
 def in_child(way):
-    """A way that changes its process."""
+    """Returns a way that runs `way` in a child process, since `way` changes its process."""
 
     def forked():
         pid = os.fork()

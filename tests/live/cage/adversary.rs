@@ -33,8 +33,7 @@ const OPEN: &str = "table inet open {
 	chain output { type filter hook output priority filter; policy accept; }
 }
 ";
-/// Ways out that fail for an ordinary user even outside a cage, so only root's cage shows that the cage closes them. No
-/// policy concerns them.
+/// Ways out that don't count outside the cage: a setting or a missing module of the kernel may close them there, too.
 const FOR_ROOT: [&str; 3] = ["terminal", "io_uring", "vsock"];
 
 /// Returns the result of each way out: `through`, or the error.

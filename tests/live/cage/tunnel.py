@@ -63,7 +63,8 @@ def flood(count):
 
 
 def hello(name, is_ech):
-    """Returns OpenSSL's ClientHello with a random extension encrypted_client_hello (RFC 9849, section 5), like those of browsers."""
+    """Returns OpenSSL's ClientHello. If is_ech, it has an extension encrypted_client_hello (RFC 9849, section 5) in the
+    form that browsers send, with zeros as its key and payload."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     out = ssl.MemoryBIO()
     try:

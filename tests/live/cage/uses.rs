@@ -318,8 +318,8 @@ fn http3(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests twenty concurrent clients, each with a hundred connections: all requests with the allowed name must be
-/// answered, and none with the denied name.
+/// Tests 2000 connections of twenty concurrent threads: all requests with the allowed name must be answered, and none
+/// with the denied name.
 fn many(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let lines = r#"

@@ -31,7 +31,7 @@ fn overload(
     arrives: fn(&Ledger) -> u64,
 ) -> anyhow::Result<Ledger> {
     let modes = format!("overload={mode}");
-    // The guard would answer packets that wait longer than a slow machine takes to send.
+    // With a deadline, the guard would answer the waiting packets while a slow machine still sends.
     let arguments = [room[0], room[1], "--fail", &modes, "--deadline", "0"];
     let scene = Scene::new(twin, &rule(""), &arguments)?;
     scene.check_contract("overload", [mode, really])?;

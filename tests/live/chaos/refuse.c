@@ -2,7 +2,7 @@
 // Library between a firewall and its netlink socket (LD_PRELOAD). It refuses verdicts as a kernel
 // without memory would. REFUSE_ERROR: errno. REFUSE_TIMES: number of refusals of each message.
 // REFUSE_BUFFER: size of the send buffer to request (SO_SNDBUF), so that the kernel itself refuses
-// longer messages. The guard is not affected.
+// longer messages. REFUSE_ERROR does not affect the guard.
 #include <dlfcn.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>

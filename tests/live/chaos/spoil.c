@@ -47,7 +47,7 @@ static bool is_meant(const uint8_t *bytes, size_t length) {
 /// Corrupts a message if it is about a packet that contains SPOIL_WORD. Returns false if the
 /// message must be removed.
 static bool spoil(uint8_t *bytes, size_t length) {
-    const uint16_t attribute = 2; // bytes, of which its header alone has four
+    const uint16_t attribute = 2; // bytes: too few, since an attribute's header has four
     const uint32_t message = 18;
 
     if (!is_meant(bytes, length))

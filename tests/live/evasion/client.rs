@@ -28,7 +28,7 @@ const NEXT_FIRST: u32 = 1_000_000;
 const FAR: i64 = 10_000_000;
 /// Time limit for the server's SYN-ACK.
 const HANDSHAKE: Duration = Duration::from_secs(2);
-/// Maximum data of a segment with options, in bytes.
+/// Maximum data of a segment in bytes; it leaves room for TCP options.
 const SEGMENT_BYTES: usize = 1_400;
 /// Time to wait for an answer of the server; a try whose packet is dropped takes as long.
 pub const QUIET: Duration = Duration::from_millis(250);
@@ -309,8 +309,8 @@ impl Client<'_> {
         self.link.send_unsummed(gateway, &packet, start, place)
     }
 
-    /// Executes a script. Returns the server's first bytes; empty without an answer. None if there was no TCP
-    /// handshake.
+    /// Executes a script. Returns the server's first bytes after those that a step has heard; empty without an answer.
+    /// None if there was no TCP handshake.
     pub fn run(&self, script: &Script) -> anyhow::Result<Option<Vec<u8>>> {
         let mut first = match script.first {
             0 => 0x1000_0000 + u32::from(self.ports.0) * 0x1001,
@@ -494,7 +494,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Returns the server's first data; empty if it sends none in time.
+    /// Returns the data of the server's segment with the sequence number `ack`; empty if none arrives in time.
     /// - packets: packets that were already received.
     fn answer(
         &self,

@@ -99,7 +99,7 @@ fn at(offset: usize, bytes: &[u8], place: i64) -> Segment {
     }
 }
 
-/// Returns ways to send bytes.
+/// Returns ways to send bytes over Multipath TCP: without and with a decoy.
 /// - decoy: bytes sent first, mapped to positions that the server already has.
 pub fn ways(bytes: &[u8], decoy: &[u8]) -> [(&'static str, Script); 2] {
     let behind = asking(vec![

@@ -16,18 +16,19 @@ use testbed::wait::{until, PATIENCE};
 
 use super::DECOY;
 
-/// Source address of the client's packets. Its kernel does not have it, so that the kernel itself sends no answers.
+/// Source address of the client's packets. The client's kernel has it with Hook::Output only (see `own_address`), so
+/// that the kernel itself sends no answers.
 pub const CLIENT: [u8; 4] = [10, 9, 1, 66];
 pub const SERVER: [u8; 4] = [10, 9, 3, 2];
-/// Source address of the client's IPv6 packets; its kernel does not have it either.
+/// Source address of the client's IPv6 packets; the client's kernel has it with Hook::Output only, too.
 pub const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 0x66];
 pub const SERVER_6: [u16; 8] = [0xfd09, 0, 0, 3, 0, 0, 0, 2];
 /// Number of hops from the client to the server. With one hop less, a packet ends at the router between firewall and
 /// server.
 pub const HOPS: u8 = 3;
 
-/// Delay of the server's acknowledgements after `acknowledge_late`: more than a server's first two retransmission
-/// timeouts, the second of which is twice the first (RFC 6298; Linux begins with 200 ms).
+/// Maximum delay of the server's acknowledgements after `acknowledge_late`: more than a server's first two
+/// retransmission timeouts, the second of which is twice the first (RFC 6298; Linux begins with 200 ms).
 const LATENESS: Duration = Duration::from_secs(2);
 
 /// Part of the traffic that the firewall sees.
@@ -74,7 +75,7 @@ pub struct Net {
     /// Number of bytes per segment in the client's packets that a later kernel must split (GSO); None = the client's
     /// segments are separate packets.
     pub gso_bytes: Option<u16>,
-    /// Additional delay of the server's answers.
+    /// Maximum additional delay of the server's answers.
     pub lateness: Duration,
     /// The firewall's kernel may drop all packets of a client, since conntrack has no room for its connection.
     pub loses_openings: bool,

@@ -101,8 +101,8 @@ fn cuts(opening: &Opening) -> Vec<Way> {
     both.flatten().collect()
 }
 
-/// Returns ways to send a request for a host after an allowed request of each kind, in the same segment and in a
-/// separate segment.
+/// Returns ways to send a request for a host after an allowed request of each kind: in one segment, or in two segments
+/// in both orders.
 fn behind(host: &str) -> Vec<Way> {
     let asked = request("GET", host, "", "");
     let posted = "body of an allowed request";

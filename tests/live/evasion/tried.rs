@@ -39,7 +39,7 @@ pub fn patience(answered: bool) -> Duration {
 pub struct Tried {
     pub way: String,
     pub opening: &'static str,
-    /// Client's port of each try; each try is a connection.
+    /// Client's port of each try.
     pub ports: Vec<u16>,
     pub completed: bool,
 }

@@ -217,8 +217,8 @@ fn packets_of_client(
     packets
 }
 
-/// Returns the payload of a packet from the server to the client's port, without options or extension headers; None for
-/// other packets.
+/// Returns the IP payload of a packet without IP options or extension headers, from the server to the client's port;
+/// None for other packets.
 pub fn carried(packet: &[u8], version: Version, protocol: u8, ports: (u16, u16)) -> Option<&[u8]> {
     let word = |at: usize| Some(u16::from_be_bytes([*packet.get(at)?, *packet.get(at + 1)?]));
     let (_, server) = version.ends();

@@ -144,8 +144,8 @@ const LOSS: &str = "table inet loss {
 }
 ";
 
-/// Limits each host's link to 64 kbit/s, with up to 800 ms of waiting packets, and loses packets. The queueing discipline
-/// tbf and nftables do this, because not all kernels have netem.
+/// Limits each host's link to 64 kbit/s towards the host, with up to 800 ms of waiting packets, and loses packets from
+/// the host. The queueing discipline tbf and nftables do this, because not all kernels have netem.
 fn a_slow_link() -> anyhow::Result<()> {
     let place = Place::new(3)?;
     place.operator.feed("nft", &["-f", "-"], LOSS)?;

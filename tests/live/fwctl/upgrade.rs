@@ -71,7 +71,7 @@ fn upgrade(place: &Place, twin: Twin) -> anyhow::Result<Stray> {
     brought(&place.fwctl(&["upgrade", &binary, "--json"])?, twin)
 }
 
-/// Returns the user, groups and capabilities of a process.
+/// Returns the user, the group, the capabilities, NoNewPrivs and the seccomp mode of a process.
 fn rights(pid: u32) -> anyhow::Result<Vec<String>> {
     let keys = [
         "Uid",

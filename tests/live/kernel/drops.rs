@@ -12,7 +12,7 @@ use testbed::twin::{root, Twin};
 
 use super::machine::build;
 
-/// Number of packets that the script guest/drops sends for each kind of drop.
+/// Number of packets that the script guest/drops sends for each kind of drop, except for full sockets.
 const PACKETS: u64 = 5;
 const MODULES: [&str; 4] = ["drop_monitor", "nf_tables", "nft_queue", "nfnetlink_queue"];
 /// Exit code of vm/run if the machine can't run here.

@@ -56,7 +56,7 @@ impl Place {
         })
     }
 
-    /// Starts another exporter of the twin, which listens on an address.
+    /// Starts an exporter for the running twin, which listens on an address.
     pub fn export(&self, listen: &str) -> anyhow::Result<Exporter> {
         Exporter::start(&self.namespace, &self.path("control"), listen)
     }

@@ -184,7 +184,7 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
 const DOWNLOAD: u16 = 2121;
 /// Length of a download in bytes.
 const DOWNLOAD_BYTES: usize = 1_000_000;
-/// Number of bytes that pass by default on a connection without a name.
+/// Number of bytes that pass by default in each direction of a connection without a name.
 const UNDECIDED_BYTES: usize = 32_768;
 
 /// Downloads from the server. Returns the number of received bytes.

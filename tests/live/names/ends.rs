@@ -38,8 +38,8 @@ pub enum Hello {
 
 pub const HELLOS: [Hello; 3] = [Hello::Plain, Hello::PostQuantum, Hello::Longest];
 
-/// Group of a hybrid key exchange that a client offers to a server that supports X25519 only. The client's X25519 key
-/// is in the hybrid's key share, and also in a separate key share.
+/// Group of a hybrid key exchange that a client offers to a server that supports X25519 only. The hybrid's key
+/// share has arbitrary bytes; the client's X25519 key is in a separate key share.
 #[derive(Debug)]
 struct Hybrid {
     group: NamedGroup,
@@ -167,7 +167,8 @@ pub fn serve_tls(net: &Net, identity: &Identity) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Names that clients requested from a server, each with the client's port, recorded once a hello is complete.
+/// Names that clients requested from a server, each with the client's port. Over QUIC they are recorded once a hello is
+/// complete.
 pub type Heard = Arc<Mutex<Vec<(u16, String)>>>;
 
 /// Accepts a QUIC client, records the name in its hello, and sends as many bytes as the client requests.

@@ -68,7 +68,7 @@ fn plain(name: &str) -> String {
 }
 
 /// Returns the names that tshark reads, and the connection of each packet by the packet's number. In a connection only
-/// the first HTTP request counts.
+/// the first name in TLS and the first in HTTP count.
 fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)> {
     let fields = FIELDS.iter().flat_map(|field| ["-e", field]);
     let output = Command::new("tshark")

@@ -42,9 +42,9 @@ pub const METRICS: &str = "127.0.0.1:9630";
 const SERVICE: &str = "10.9.1.1:4000";
 /// Address of a host in the server's network that sends from port 53.
 const STRANGER: &str = "10.9.3.53";
-/// Number of flows that the stranger opens from port 53: many times as many as the firewall has room for.
+/// Number of flows that the stranger opens from port 53: several times as many as the firewall has room for.
 const FLOWS: u16 = 40_000;
-/// Number of flows that are opened without a pause: fewer packets than wait in a queue.
+/// Number of flows that are opened without a pause: fewer packets than a queue holds.
 const FLOWS_AT_ONCE: u16 = 500;
 /// Last address byte of hosts in the server's network that have names, and at which nginx answers.
 pub const HOSTS: std::ops::Range<u8> = 10..18;

@@ -48,7 +48,7 @@ table inet filter {
 }
 "#;
 
-/// Ports of a host: those of services, and some that the kernel assigns.
+/// Ports of a host: those of services, and one that the kernel may assign.
 const PORTS: [u16; 8] = [22, 53, 80, 123, 443, 5353, 8080, 40_000];
 
 /// Client and host. The firewall runs on one of them, for the host's incoming or the client's outgoing packets.

@@ -145,8 +145,8 @@ pub struct Question {
     pub patience: Duration,
 }
 
-/// Makes a program connect for all questions concurrently. Returns the program's answer to each question; None if the
-/// handshake did not complete in time.
+/// Runs a program that connects for all questions concurrently. Returns the text after "yes" in the program's answer to
+/// each question; None if the handshake did not complete in time. Fails if a question has no answer.
 pub fn ask(
     net: &Net,
     program: &str,

@@ -36,7 +36,7 @@ fn overload(
     delivered: fn(&Ledger) -> u64,
 ) -> anyhow::Result<Ledger> {
     let namespace = namespace_with("loopback-9999-udp")?;
-    // The guard would answer packets that wait longer than a busy machine takes to send.
+    // With a deadline, the guard would answer the waiting packets while a busy machine still sends.
     let arguments = [arguments, &["--deadline", "0"]].concat();
     let firewall = Firewall::start(&namespace, subject.twin, &subject.with(&arguments))?;
     let server = UdpServer::start(&namespace, LOCALHOST, true)?;

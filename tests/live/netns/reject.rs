@@ -202,8 +202,8 @@ fn packets() -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
     (own, others)
 }
 
-/// Clears the fields that are not compared: the IPv4 identification and header checksum, the IPv6 flow label, and the
-/// TCP checksum, which the kernel leaves to the interface.
+/// Clears the fields that are not compared. IPv4: the identification, the header checksum, and the TCP checksum, which
+/// the kernel leaves to the interface. IPv6: the flow label and the lower half of the traffic class.
 fn normalize(mut packet: Vec<u8>) -> Vec<u8> {
     match packet[0] >> 4 {
         4 => {

@@ -37,8 +37,8 @@ const REQUESTS: u64 = 300;
 /// until the firewall sleeps before it sends the next packet, so this should not happen; but it depends on timing.
 const TOLERANCE: u64 = 3;
 
-/// Policy that requires everything that a policy can require from the kernel, except interface names, which are
-/// requested once a second.
+/// Policy that reads a packet's headers and its socket's owner, with a limit, a counter and a mark. It reads no
+/// interface name, since those are requested once a second.
 const POLICY: &str = "table ip t {
 	chain c {
 		type filter hook output priority 0; policy drop;

@@ -37,8 +37,8 @@ const EACH: u64 = 100;
 const FLOWS: usize = 8;
 
 /// Returns a policy with two chains, each of which sets one hexadecimal digit of the mark: both digits are `half`,
-/// unless chains of two policies decide the same packet. The rule "all" and the last rule stay across reloads, by
-/// comment and by text; the rule between them changes.
+/// unless chains of two policies decide the same packet. In the first chain, the rule "all" and the last rule stay
+/// across reloads, by comment and by text; all other rules change.
 /// - half: the digit, 1 or 2.
 fn policy(half: u32) -> String {
     format!(

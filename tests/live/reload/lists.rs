@@ -46,7 +46,7 @@ fn left_out(twin: Twin) -> anyhow::Result<()> {
     ];
     let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
     let mut client = Client::new(&control)?;
-    // A tenth is not told.
+    // One bad line in ten causes no warning.
     folder.replace("names.txt", list(9, 1))?;
     client.command("reload")?;
     folder.replace("names.txt", list(17, 2))?;

@@ -43,7 +43,7 @@ table inet filter {
 const COUNT: usize = 40;
 /// Length of the queue in packets, for Failure::Full.
 const QUEUE: usize = 16;
-/// Time in which no datagram arrives: longer than the guard's deadline.
+/// Time without a datagram after which none is expected: longer than the guard's deadline.
 const ABSENT: Duration = Duration::from_millis(1_500);
 const DEADLINE: [&str; 2] = ["--deadline", "500"];
 
@@ -100,7 +100,7 @@ const FULL: &[Expected] = &[
     expected(true, Undecided::Drop, "overload=open", 0),
 ];
 
-/// Sockets of a client and a server, between which a datagram has passed.
+/// UDP sockets of a client and a server.
 struct Datagrams {
     client: UdpSocket,
     server: UdpSocket,
@@ -264,7 +264,7 @@ fn undecided(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks --fail unknown: the second half of a hello whose first half the firewall has not seen.
+/// Checks the stage's option `unknown_open`: the second half of a hello whose first half the firewall has not seen.
 fn unknown(twin: Twin) -> anyhow::Result<()> {
     for unknown_open in [false, true] {
         let net = Net::new(Sees::Both)?;

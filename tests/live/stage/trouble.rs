@@ -64,7 +64,7 @@ pub const LONG: &[Row] = &[
 const FEW: &str = "16";
 /// Length of each segment of a packet that is split later, in bytes: less than the offset of a hello's name.
 const SEGMENT_BYTES: u16 = 100;
-/// Pause between two disturbances, in which connections get a class.
+/// Pause between two disturbances, and between the two steps of a slow reload. In it connections get a class.
 const BETWEEN: Duration = Duration::from_millis(300);
 
 /// Returns BLOCK_LIST with one more rule, which changes the numbers of the classes. A number of a denied name in one of

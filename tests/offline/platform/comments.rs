@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Tests comments that `fwctl record` adds to packets: both twins parse them packet by packet, and report different
-//! verdicts.
+//! Tests comments that `fwctl record` adds to packets: both twins parse them packet by packet, and report verdicts that
+//! differ from the recorded verdicts.
 
 use anyhow::{ensure, Context};
 use serde_json::Value;

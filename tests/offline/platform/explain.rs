@@ -111,7 +111,8 @@ impl Order {
     }
 }
 
-/// Returns a pcap file. Packets are a millisecond apart; `units` is the number of time units per second.
+/// Returns a pcap file with two packets per second, a millisecond apart.
+/// - units: number of time units per second.
 fn pcap(order: Order, units: u32, link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let magic = if units == 1_000_000 {
         0xa1b2_c3d4

@@ -293,7 +293,7 @@ fn no_file() -> anyhow::Result<()> {
     )
 }
 
-/// Tests that both twins report the same for a policy truncated at any position.
+/// Tests that both twins report the same for a policy truncated at every seventh byte.
 fn cut_anywhere() -> anyhow::Result<()> {
     let whole = fs::read(super::folder().join("example.nft"))?;
     for end in (0..whole.len()).step_by(7) {

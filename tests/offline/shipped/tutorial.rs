@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads the tables of docs/POLICY.md.
+//! Reads the table of iptables' options in docs/POLICY.md.
 
 use anyhow::{ensure, Context};
 

@@ -29,7 +29,7 @@ pub const ETCD: &str = "10.78.0.1";
 pub const CHANNEL: &str = "web";
 /// Port of each host's metrics, as `fwctl fleet targets` prints it.
 pub const NUMBERS: u16 = 9100;
-/// UDP port of a host whose packets go to its firewall's queue, before the fleet's policy.
+/// UDP port whose packets go to the queue of the host's firewall, if hosts have one (`Plan::twins`).
 pub const QUEUED: u16 = 5000;
 
 /// Returns a policy that drops UDP to a port.

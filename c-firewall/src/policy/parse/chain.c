@@ -104,7 +104,8 @@ static int parse_priority(struct parser *parser, enum policy_hook hook, int32_t 
     return 0;
 }
 
-/// Returns the failure of a block that declares a chain differently from an earlier block.
+/// Sets the failure of a block that declares a chain differently from an earlier block. Returns
+/// -EINVAL.
 static int fail_otherwise(struct parser *parser, const struct policy_chain *chain,
                           const struct token *word) {
     char at[LOG_TEXT_BYTES];

@@ -14,11 +14,12 @@ struct parse_chain {
 };
 
 /// Parses the name of a chain, and declares the chain if the name is new.
-/// - Returns 0, -EINVAL or -ENOMEM, like the next function.
+/// - Returns 0, -EINVAL or -ENOMEM.
 int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chain *block);
 
 /// Parses the items of a chain's block and the `}`, after the `{`.
 /// - with_rules: true if rules are allowed, too.
+/// - Returns 0, -EINVAL, -ENOMEM, or -errno of reading an included file.
 int parse_chain_block(struct parser *parser, struct parse_chain *block, bool with_rules);
 
 #endif

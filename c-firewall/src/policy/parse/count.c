@@ -37,7 +37,7 @@ static int sized(struct parser *parser, const struct token *number, uint64_t siz
     return 0;
 }
 
-/// Parses a unit: bytes, kbytes or mbytes. Returns the number of bytes that it stands for.
+/// Parses a unit: bytes, kbytes or mbytes. Stores the number of bytes that it stands for.
 static int parse_size(struct parser *parser, uint64_t *size) {
     const struct token token = lexer_consume(&parser->lexer);
 
@@ -74,7 +74,7 @@ int parse_count_counter(struct parser *parser, struct policy_counter *counter) {
     return status;
 }
 
-/// Parses a unit of time after a `/`. Returns its length in seconds.
+/// Parses a unit of time after a `/`. Stores its length in seconds.
 static int parse_unit(struct parser *parser, uint64_t *seconds) {
     const struct token token = lexer_consume(&parser->lexer);
 
@@ -83,7 +83,7 @@ static int parse_unit(struct parser *parser, uint64_t *seconds) {
 }
 
 /// Parses the units of a rate: `/TIME`, or `UNIT/TIME` such as kbytes/second (one word, unless
-/// blanks divide it). Returns the number of bytes of UNIT (0 = the rate counts packets) and the
+/// blanks divide it). Stores the number of bytes of UNIT (0 = the rate counts packets) and the
 /// seconds of TIME.
 static int parse_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seconds) {
     static const char expected[] = "\"/\", bytes, kbytes or mbytes";

@@ -16,8 +16,8 @@ static void leave_end(struct lexer *lexer, const struct token *token) {
     lexer->ahead[lexer->held++] = *token;
 }
 
-/// Skips the value of a define. Returns the offset in the text at which the value ends. The line
-/// end or `;` after the value is not consumed.
+/// Skips the value of a define. Stores the place in the text at which the value ends. The line end
+/// or `;` after the value is not consumed.
 static int skip_value(struct lexer *lexer, const char **end) {
     uint32_t depth = 0;
     bool empty = true;

@@ -7,7 +7,7 @@
 
 /// Parses the part after `define`: NAME, `=` and the value, up to the line end or `;` outside
 /// braces, which is not consumed. Stores the definition.
-/// - Returns 0 or -EINVAL.
+/// - Returns 0, -EINVAL or -ENOMEM.
 int directive_define(struct lexer *lexer);
 
 /// Finds the path of the file that a token names. A relative path is relative to the folder of the

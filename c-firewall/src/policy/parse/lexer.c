@@ -253,7 +253,7 @@ static void skip_blanks(struct lexer_frame *frame) {
     }
 }
 
-/// Scans one token of a frame; its end is a TOKEN_END_OF_TEXT.
+/// Scans one token of a frame. At the end of the frame, returns a TOKEN_END_OF_TEXT.
 static struct token scan_frame(struct lexer *lexer, struct lexer_frame *frame) {
     struct token_scanned found;
     struct token token;

@@ -24,7 +24,8 @@
 #define LEXER_UNDEFINED "not defined before this"
 
 enum {
-    LEXER_AHEAD = 2, // maximum number of tokens that are read ahead
+    // Maximum number of tokens that are read ahead, apart from line ends that are blanks.
+    LEXER_AHEAD = 2,
     // Number of bytes of blanks and comments in a define that count as one of POLICY_TOKENS_MAX
     // tokens.
     LEXER_BLANKS = 64,
@@ -41,7 +42,8 @@ struct lexer_frame {
 /// A file and its text.
 struct lexer_file {
     char *text;
-    uint64_t device, inode; // device and inode of the file; 0, 0 for a text in memory
+    // Device and inode of the file; 0, 0 for a text in memory, and for a file of host names.
+    uint64_t device, inode;
 };
 
 /// A `define`: the text of its value, as a frame that is not read yet, and its name.
@@ -60,7 +62,7 @@ struct lexer {
     uint32_t depth; // number of frames
     struct lexer_frame frames[LEXER_FRAMES];
     void *defines;   // definitions of `define`, as a tree (search.h)
-    uint32_t braces; // depth of braces (lexer_braces)
+    uint32_t braces; // greater than 0 if line ends are blanks (lexer_braces)
     bool line_ended; // true if the last token was a line end
     uint32_t held;   // number of tokens in ahead
     struct token ahead[LEXER_AHEAD + 2];
@@ -71,8 +73,8 @@ struct lexer {
 /// Opens a policy file, or a text in memory, which is copied; messages show `name` as its file
 /// name. The complete text is checked first: size, UTF-8, no NUL.
 /// - failure: filled in by this and every later call that fails; must outlive the lexer.
-/// - Returns 0, or -EINVAL (-errno of reading, -ENOMEM) with failure filled in; then lexer_close is
-///   allowed, but not needed.
+/// - Returns 0, or -EINVAL (-errno of reading, -ENOMEM) with failure filled in; lexer_close must be
+///   called then, too.
 int lexer_open_file(struct lexer *lexer, const char *path, struct failure *failure);
 int lexer_open_text(struct lexer *lexer, const char *name, const uint8_t *text, size_t bytes,
                     struct failure *failure);
@@ -95,8 +97,8 @@ struct token lexer_consume(struct lexer *lexer);
 bool lexer_consume_sign(struct lexer *lexer, enum token_sign sign);
 bool lexer_consume_word(struct lexer *lexer, const char *word);
 
-/// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be
-/// called directly after the brace was consumed.
+/// Begins (true) or ends (false) a part of a set in which line ends are blanks: next to its braces
+/// and commas. Within the part, lexer_peek skips line ends.
 void lexer_braces(struct lexer *lexer, bool enter);
 
 /// Consumes a line end or `;`, or accepts the end of the text. Returns 0, or -EINVAL at another

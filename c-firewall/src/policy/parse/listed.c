@@ -205,8 +205,8 @@ static bool is_number(struct piece word) {
 }
 
 /// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks
-/// the name. Returns false if the line has another form or target, or if the name stands for an
-/// address (`rpz-`).
+/// the name. Returns false if the line has another form or target, or if the name's last label
+/// begins with `rpz-`: then it stands for another trigger, such as an address.
 /// - rest: text after the name.
 static bool add_record(struct target *target, struct piece name, struct piece rest) {
     const char *dot = memrchr(name.text, '.', name.length);
@@ -253,7 +253,7 @@ static bool add_line(struct target *target, struct piece line) {
     return good;
 }
 
-/// Adds the names in a file's text, and counts the used and the unused lines.
+/// Adds the names in a file's text. Counts them, all lines, and the lines that are left out.
 static void add_text(struct target *target, const struct source *source) {
     struct policy_listed_file *file = target->file;
     const uint32_t before = target->listed->count;
@@ -290,8 +290,8 @@ static char *as_written(const char *first, const char *name) {
     return strdup(strncmp(name, first, folder) == 0 ? name + folder : name);
 }
 
-/// Adds a file to a list, which owns the file's name from now on. Returns the new entry, or NULL if
-/// there is no memory.
+/// Adds a file to a list, and its name to the lexer, which owns the name from now on. Returns the
+/// new entry, or NULL if there is no memory.
 static struct policy_listed_file *add_file(struct parser *parser, struct policy_listed *listed,
                                            char *name, size_t bytes) {
     struct policy_listed_file file = {.path = as_written(parser->lexer.names[0], name)};

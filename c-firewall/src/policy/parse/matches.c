@@ -231,7 +231,7 @@ static int flag_list(struct parser *parser, const struct policy_field_facts *fac
     return 0;
 }
 
-/// Parses the mask after `field &`: one value, or flags in parentheses.
+/// Parses `& MASK` after a field. The mask is one value, or flags in parentheses.
 static int parse_mask(struct parser *parser, const struct policy_field_facts *facts,
                       policy_value *mask) {
     const enum policy_type type = facts->type;

@@ -15,7 +15,7 @@ enum finding { FOUND_NONE, FOUND_PAIR, FOUND_TOO_MANY };
 struct search {
     const struct policy_elements *elements;
     uint64_t budget;    // number of remaining comparisons
-    uint32_t *reaching; // array with room for all elements
+    uint32_t *reaching; // earlier elements that may overlap (sweep); room for all elements
     uint32_t a, b;      // for FOUND_PAIR: indexes of the elements
 };
 
@@ -134,7 +134,8 @@ static enum finding find(struct search *search, const uint32_t *sorted, uint32_t
     return FOUND_NONE;
 }
 
-/// Returns the failure for two elements, at the place of the later element.
+/// Sets the failure for two elements, at the place of the later element. Returns -EINVAL or
+/// -ENOMEM.
 static int fail_pair(struct parser *parser, const struct parse_shape *shape,
                      const struct policy_elements *elements, uint32_t a, uint32_t b,
                      const char *cause) {

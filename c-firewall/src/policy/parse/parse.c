@@ -74,7 +74,7 @@ static int declare_table(struct parser *parser, uint32_t *table) {
     return 0;
 }
 
-/// Parses the family and name of a table that was declared before. Returns the table's index.
+/// Parses the family and name of a table that was declared before. Stores the table's index.
 static int find_table(struct parser *parser, uint32_t *table) {
     enum policy_family family;
     struct token name;

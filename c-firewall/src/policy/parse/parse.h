@@ -17,11 +17,12 @@
 #include "policy/policy.h"
 
 /// Parses a policy file with its includes, resolves its names and checks it.
-/// - Returns 0; or -EINVAL (-errno of reading, -ENOMEM) with failure filled in: code
-///   LOG_EXIT_USAGE, text "FILE:LINE:COLUMN: …" or "FILE: …"; policy is then untouched.
+/// - Returns 0; or -EINVAL or -errno of reading with failure filled in: code LOG_EXIT_USAGE, text
+///   "FILE:LINE:COLUMN: …" or "FILE: …"; or -ENOMEM with another failure. On failure, policy is
+///   untouched.
 int parse_file(const char *path, struct policy *policy, struct failure *failure);
 
-/// Parses a policy text in memory, like `file`. Messages show `name` as its file name. Included
+/// Parses a policy text in memory, like parse_file. Messages show `name` as its file name. Included
 /// files are relative to the folder of `name`.
 int parse_text(const char *name, const uint8_t *text, size_t bytes, struct policy *policy,
                struct failure *failure);

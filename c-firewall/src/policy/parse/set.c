@@ -232,7 +232,7 @@ static int parse_item(struct parser *parser, struct block *block, const struct t
     return is_learn ? parse_learned(parser, block, word) : parse_elements(parser, block, word);
 }
 
-/// Returns the failure for an element that needs `flags interval`.
+/// Sets the failure for an element that needs `flags interval`. Returns -EINVAL.
 static int fail_ranged(struct parser *parser, const char *name, struct policy_place place) {
     return lexer_fail(&parser->lexer, place, "\"%s\": ranges and prefixes need flags interval",
                       name);
@@ -327,8 +327,8 @@ static int append_listed(struct parser *parser, struct policy_set *set,
     return 0;
 }
 
-/// Adds a block's comment and elements to the existing set with its name. Fails if the declarations
-/// differ.
+/// Adds a block's comment, elements and files to the existing set with its name. Fails if the
+/// declarations differ, or if the set is constant and the block has elements or files.
 static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
     const bool same = is_same(set, block);
     const bool has_more = block->set.elements.count > 0 || block->set.listed.file_count > 0;

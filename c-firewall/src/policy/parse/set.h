@@ -11,10 +11,11 @@ struct parse_shape parse_set_shape(const struct policy_set *set);
 
 /// Parses NAME `{` items `}` of a set or map, after its keyword.
 /// - table: index of the table.
-/// - Returns 0, -EINVAL or -ENOMEM, like the next function.
+/// - Returns 0, -EINVAL, -ENOMEM, or -errno of reading a file of host names.
 int parse_set_block(struct parser *parser, uint32_t table, bool is_map);
 
 /// Parses NAME `{` elements `}` after `add element` and its table.
+/// - Returns 0, -EINVAL or -ENOMEM.
 int parse_set_add(struct parser *parser, uint32_t table);
 
 #endif

@@ -13,7 +13,7 @@
 #include "policy/token.h"
 
 enum {
-    PARSE_NFPROTO_IPV4 = 2, // values of enum nfproto (linux/netfilter.h)
+    PARSE_NFPROTO_IPV4 = 2, // values of NFPROTO_* (linux/netfilter.h)
     PARSE_NFPROTO_IPV6 = 10,
     PARSE_PROTOCOL_ICMP = 1, // numbers of protocols (RFC 5237)
     PARSE_PROTOCOL_TCP = 6,
@@ -52,8 +52,8 @@ struct parser {
     void *names; // declared names, as a tree (search.h)
     uint32_t rules, elements, base_chains;
     uint32_t set_place_count;
-    // Place of each @NAME in a rule. Before a match's @NAME is resolved, its index of a set is an
-    // index into this list instead.
+    // Place of each @NAME in all rules. Before a match's @NAME is resolved, its index of a set is
+    // an index into this list instead.
     struct policy_place *set_places;
     struct parse_tested tested;
 };
@@ -100,16 +100,17 @@ int parse_number(struct parser *parser, struct token *number);
 bool parse_definition(struct parser *parser, const struct token *word, int *status);
 
 /// Counts an element of a set. Fails, at the element's first token, if all sets have too many.
-/// Returns 0 or -EINVAL, like the next function.
+/// Returns 0 or -EINVAL.
 int parse_count_element(struct parser *parser, const struct token *token);
 
-/// Returns the field of the same text that packets of any family have, if the statements so far
-/// imply a family other than that of the given field, or no family but its protocol; otherwise the
-/// given field. nft adds a test of a field's family only if neither a family nor the field's
-/// protocol is known.
+/// Returns the field of the same text that packets of any family have, if the table and the
+/// statements so far imply a family other than that of the given field, or no family but its
+/// protocol. Otherwise, or without such a field, returns the given field. nft adds a test of a
+/// field's family only if neither a family nor the field's protocol is known.
 enum policy_field parse_family_field(const struct parse_tested *tested, enum policy_field field);
 
-/// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
+/// Counts a field of the rule. Fails at the token if the rule has too many fields, or if its table
+/// or its earlier matches exclude the field. Returns 0 or -EINVAL.
 int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field);
 
 /// Returns the properties of packets before a rule's first statement: those that the table's family

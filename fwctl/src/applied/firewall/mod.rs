@@ -43,7 +43,7 @@ pub fn twin_name(twin: Twin) -> &'static str {
     }
 }
 
-/// The firewall of a host.
+/// Firewall of a host that reads names for the applied policy.
 pub struct HostFirewall {
     /// Parent of the runtime folders.
     run: PathBuf,
@@ -74,7 +74,7 @@ impl HostFirewall {
         self.run == Path::new(RUN) && unit::is_there(twin)
     }
 
-    /// Returns the program and options of the last start; None if the firewall was not started.
+    /// Returns the twin and the options of the last start; None if the firewall was not started, or was stopped since.
     fn orders(&self) -> Option<Orders> {
         let text = fs::read_to_string(self.file("orders.json")).ok()?;
         serde_json::from_str(&text).ok()

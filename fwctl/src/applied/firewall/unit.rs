@@ -20,7 +20,7 @@ fn systemctl(arguments: &[&str]) -> bool {
     status.is_ok_and(|status| status.success())
 }
 
-/// Returns true if systemd runs and has the unit.
+/// Returns true if systemd's services run in this network namespace, and systemd has the unit.
 pub fn is_there(twin: Twin) -> bool {
     timer::has_systemd() && systemctl(&["cat", &name(twin)])
 }

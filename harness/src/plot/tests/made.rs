@@ -23,7 +23,7 @@ impl Drop for Folder {
     }
 }
 
-/// Content of an artificial result folder: three rounds of every workload.
+/// Content of an artificial result folder: three rounds of tcp-stream, tcp-latency and udp-flood.
 pub struct Made<'a> {
     pub subjects: &'a [&'a str],
     pub payload_bytes: &'a [usize],

@@ -45,7 +45,7 @@ pub trait Genl: Sized {
     fn open() -> Result<Self>;
     /// Queries nlctrl for a family; returns its number.
     fn family(&mut self, name: &str) -> Result<u16>;
-    /// Sends bytes to the lab's family; returns the number of bytes received.
+    /// Sends bytes to the lab's family and receives its echo; returns the number of bytes that came back.
     fn echo(&mut self, family: u16, data: &[u8]) -> Result<usize>;
     /// Requests a dump of `parts` parts and reads it; returns the number received.
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize>;
@@ -61,11 +61,12 @@ pub trait Genl: Sized {
 /// The echoed bytes.
 static DATA: [u8; lab::DATA_MOST] = [b'x'; lab::DATA_MOST];
 
-/// Bytes of the echo during an unread dump.
+/// Data bytes of an echo that is measured while another socket leaves its dump unread.
 const ECHO_BYTES: usize = 53;
 
-/// Constants of linux/netlink.h, for a request without attributes that requests an ACK.
+/// Length of a request without attributes: nlmsghdr and genlmsghdr.
 const TOUCH_BYTES: usize = 20;
+/// NLM_F_REQUEST | NLM_F_ACK (linux/netlink.h).
 const NLM_F_REQUEST_ACK: u16 = 5;
 const NLMSG_ERROR: u16 = 2;
 

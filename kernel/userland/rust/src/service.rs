@@ -35,13 +35,13 @@ pub trait Client {
     fn ping(&mut self) -> Result<()>;
     /// Calculates with the operation at an index of `OPERATIONS`.
     fn calculate(&mut self, operation: usize, a: i32, b: i32) -> Result<i32>;
-    /// Waits for a tick; returns its time (CLOCK_MONOTONIC, ns).
+    /// Waits for a tick; returns the time at which the server woke (CLOCK_MONOTONIC, ns).
     fn tick(&mut self) -> Result<u64>;
     /// Returns 1 if the packet is accepted, otherwise 0, and the packet's mark.
     fn verdict(&mut self, packet: &[u8]) -> Result<(u32, u32)>;
 }
 
-/// Implements the calculator in the server.
+/// Implements the calculator in the server. A division by 0 gives 0.
 pub fn calculate(operation: usize, a: i32, b: i32) -> i32 {
     match OPERATIONS[operation] {
         "Add" => a.wrapping_add(b),
@@ -51,7 +51,7 @@ pub fn calculate(operation: usize, a: i32, b: i32) -> i32 {
     }
 }
 
-/// Sleeps until the next tick; returns its time (CLOCK_MONOTONIC, ns).
+/// Sleeps until the next tick; returns the time after waking (CLOCK_MONOTONIC, ns).
 pub fn tick() -> Result<u64> {
     let next = (now_ns(ClockId::CLOCK_MONOTONIC)? / TICK_NS + 1) * TICK_NS;
     let until = TimeSpec::new((next / NS_PER_SECOND) as i64, (next % NS_PER_SECOND) as i64);
@@ -62,7 +62,7 @@ pub fn tick() -> Result<u64> {
     now_ns(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Judges a packet by its headers: UDP to an open port is accepted, with the port as its mark. Returns None if the
+/// Judges a packet by its headers: accepts UDP to any port but 23. The mark is always the port. Returns None if the
 /// packet is too short.
 pub fn judge(packet: &[u8]) -> Option<(u32, u32)> {
     if packet.len() < HEADERS_BYTES {

@@ -151,7 +151,7 @@ const LEARNING: &str = "table inet t {
 }
 ";
 
-/// Compiles the policy of the shared test vectors, with empty learning sets.
+/// Compiles the policy that the test vectors of learned addresses need, with empty learning sets.
 fn make_learning() -> Compiled {
     let policy = parse::text("t", LEARNING.as_bytes());
     let policy = policy.unwrap_or_else(|failure| panic!("{}", failure.text));

@@ -206,7 +206,7 @@ fn take_options<'a>(
     (settings, input, known)
 }
 
-/// Reads a packet's kernel metadata.
+/// Reads a packet's metadata: the kernel's, the names and the number.
 fn take_packet(
     facts: &mut Facts,
     explain: &mut Explain,

@@ -78,7 +78,7 @@ const ACTIONS: u8 = 14;
 /// The packet is lost after the firewall; also with FATE_DECOY_TOO.
 const FATE_DECOY: u8 = 4;
 const FATE_DECOY_TOO: u8 = 5;
-/// The packet's checksum is wrong.
+/// The packet's checksum is wrong, and the server does not receive the packet.
 const FATE_BAD_CHECKSUM: u8 = 6;
 /// The server's answer is lost on its way to the firewall.
 const FATE_UNHEARD: u8 = 7;

@@ -16,7 +16,7 @@ use crate::policy::parse::source::{self, reason, Source};
 use crate::policy::token::{is_reserved, quote, scan, Sign, Token, TokenKind};
 use crate::policy::{Place, DEFINE_DEPTH_MAX, TEXT_MAX, TOKENS_MAX};
 
-/// Maximum number of tokens that are read ahead.
+/// Maximum number of tokens that are read ahead, apart from line ends that are blanks.
 pub const AHEAD: usize = 2;
 /// Number of bytes of blanks and comments in a define that count as one of TOKENS_MAX tokens.
 const BLANKS: usize = 64;
@@ -42,7 +42,7 @@ pub(super) struct Frame {
 #[derive(Debug)]
 pub(super) struct File {
     text: String,
-    /// Device and inode of the file; None for a text in memory.
+    /// Device and inode of the file; None for a text in memory, and for a file of host names.
     pub(super) identity: Option<(u64, u64)>,
 }
 
@@ -212,7 +212,7 @@ impl Lexer {
         }
     }
 
-    /// Scans one token of the top frame; its end is an EndOfText.
+    /// Scans one token of the top frame. At the end of the frame, returns an EndOfText.
     pub(super) fn scan(&mut self) -> Token {
         let top = self.frames.len() - 1;
         let mut frame = self.frames[top];
@@ -408,8 +408,8 @@ impl Lexer {
         token.kind == TokenKind::Word && self.text(token) == word
     }
 
-    /// Enters (true) or leaves (false) the braces of a set, in which line ends are blanks. Must be called directly
-    /// after the brace was consumed.
+    /// Begins (true) or ends (false) a part of a set in which line ends are blanks: next to its braces and commas.
+    /// Within the part, `peek` skips line ends.
     pub fn braces(&mut self, enter: bool) {
         if enter {
             self.braces += 1;

@@ -127,7 +127,8 @@ fn add_zone(target: &mut Target, rest: &str) -> bool {
 }
 
 /// Adds the name of a response policy zone's `NAME [TTL] [IN] CNAME TARGET`, if the target blocks the name. Returns
-/// false if the line has another form or target, or if the name stands for an address (`rpz-`).
+/// false if the line has another form or target, or if the name's last label begins with `rpz-`: then it stands for
+/// another trigger, such as an address.
 /// - rest: words after the name.
 fn add_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
@@ -174,7 +175,7 @@ fn add_line(target: &mut Target, line: &[u8]) -> bool {
     }
 }
 
-/// Adds the names in a file's text, and counts the used and the unused lines.
+/// Adds the names in a file's text. Counts them, all lines, and the lines that are left out.
 fn add_text(target: &mut Target, bytes: &[u8]) {
     let bytes = bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes);
     let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);

@@ -206,7 +206,7 @@ fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure
     Ok(range)
 }
 
-/// Parses the mask after `field &`: one value, or flags in parentheses.
+/// Parses `& MASK` after a field. The mask is one value, or flags in parentheses.
 fn parse_mask(parser: &mut Parser, kind: Type, bits: u8) -> Result<u128, Failure> {
     let maskable = matches!(
         kind,

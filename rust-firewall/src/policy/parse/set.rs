@@ -309,7 +309,8 @@ fn is_same(set: &Set, block: &Block) -> bool {
         && set.learned.ranges == block.learned.ranges
 }
 
-/// Adds a block's comment and elements to the existing set with its name. Fails if the declarations differ.
+/// Adds a block's comment, elements and files to the existing set with its name. Fails if the declarations differ, or
+/// if the set is constant and the block has elements or files.
 fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     let same = is_same(set, &block);
     let more = block.elements.unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::policy::{
     field_facts, Family, Field, FieldFacts, Layer3, Place, Policy, ELEMENTS_MAX, FIELDS,
 };
 
-/// Values of enum nfproto (linux/netfilter.h).
+/// Values of NFPROTO_* (linux/netfilter.h).
 pub const NFPROTO_IPV4: u16 = 2;
 pub const NFPROTO_IPV6: u16 = 10;
 /// Numbers of protocols (RFC 5237).
@@ -60,8 +60,8 @@ pub struct Parser {
     pub rules: usize,
     pub elements: usize,
     pub base_chains: u32,
-    /// Place of each @NAME in a rule. Before a match's @NAME is resolved, its index of a set is an index into this list
-    /// instead.
+    /// Place of each @NAME in all rules. Before a match's @NAME is resolved, its index of a set is an index into this
+    /// list instead.
     pub set_places: Vec<Place>,
     pub tested: Tested,
 }
@@ -142,9 +142,10 @@ impl Parser {
         Ok(())
     }
 
-    /// Returns the field of the same text that packets of any family have, if the statements so far imply a family other
-    /// than that of the given field, or no family but its protocol; otherwise the given field. nft adds a test of a
-    /// field's family only if neither a family nor the field's protocol is known.
+    /// Returns the field of the same text that packets of any family have, if the table and the statements so far imply
+    /// a family other than that of the given field, or no family but its protocol. Otherwise, or without such a field,
+    /// returns the given field. nft adds a test of a field's family only if neither a family nor the field's protocol
+    /// is known.
     pub fn family_field(&self, field: Field) -> Field {
         let facts = field_facts(field);
         let has_protocol = facts.protocol != 0
@@ -158,7 +159,8 @@ impl Parser {
         found.map_or(field, |other| other.field)
     }
 
-    /// Counts a field of the rule. Fails at the token if the rule's earlier matches exclude the field.
+    /// Counts a field of the rule. Fails at the token if the rule has too many fields, or if its table or its earlier
+    /// matches exclude the field.
     pub fn test_field(&mut self, token: &Token, field: Field) -> Result<(), Failure> {
         let facts = field_facts(field);
         if self.tested.fields == FIELDS_MAX {

@@ -20,8 +20,8 @@ fn runs(there: &[bool]) -> usize {
     (0..there.len()).filter(begins).count()
 }
 
-/// Stores random pieces of a stream until a piece is refused, and checks each result. Returns true if the bytes of a
-/// piece conflicted with stored bytes.
+/// Stores up to PIECES random pieces of a stream, until a piece is refused or has a wrong byte. Checks each result.
+/// Returns true if the bytes of a piece conflicted with stored bytes.
 /// - reach: limit of the pieces' offsets.
 fn play(random: &mut Random, pool: &mut rust_firewall::connection::Pool, reach: u32) -> bool {
     let mut stream = stream::make(0);

@@ -7,7 +7,7 @@ use rust_firewall::engine::lookup_hash::{self, LookupSlot, NONE, PROBES_MAX};
 const CHOSEN: u64 = 50_000;
 /// Number of slots for CHOSEN values: a power of 2, at least 2 * CHOSEN.
 const SLOTS: usize = 1 << 17;
-/// 2^32 and 2^64 divided by the golden ratio: multipliers of a usual hash without a key.
+/// Numbers near 2^32 and 2^64 divided by the golden ratio: multipliers of a usual hash without a key.
 const MULTIPLIER_32: u32 = 0x9e37_79b1;
 const MULTIPLIER_64: u64 = 0x9e37_79b9_7f4a_7c15;
 

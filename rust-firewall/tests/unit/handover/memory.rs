@@ -54,9 +54,9 @@ fn judge_rules(hex: &str) -> String {
 
 const NOW_NS: u64 = 1_000_000_000_000;
 
-/// Parses the memory of connections. Returns the invalid part; without an invalid part, returns the numbers of
-/// connections that were taken and left out, "same" if writing them again gives the same bytes, and the records of
-/// forgotten connections.
+/// Parses the memory of connections, given in hexadecimal. Returns the name of the invalid part; without an invalid
+/// part, returns the counts of connections that were taken and left out, "same" if writing them again gives the same
+/// bytes, and index and tag of each record of a forgotten connection.
 fn judge_connections(hex: &str) -> String {
     let bytes = unhex(hex);
     let mut connections = follow::make(&ConnectionSettings {
@@ -97,9 +97,9 @@ fn learned_written(compiled: &Compiled) -> Vec<u8> {
     handover::memory::read(&sealed).expect("bytes")
 }
 
-/// Parses the memory of learned addresses. Returns the invalid part; without an invalid part, returns the numbers of
-/// addresses that were taken, had no room, and belong to unknown sets, and "same" if writing them again gives the same
-/// bytes.
+/// Parses the memory of learned addresses, given in hexadecimal. Returns the name of the invalid part; without an
+/// invalid part, returns the counts of addresses that were taken, had no room, and belong to unknown sets, and "same"
+/// if writing them again gives the same bytes.
 fn judge_learned(hex: &str) -> String {
     let bytes = unhex(hex);
     let learned = Arc::new(learned::make(8));

@@ -32,7 +32,7 @@ fn every_vector_gives_what_it_expects() {
     }
 }
 
-/// A result for a stream's first bytes that is not undecided never changes when more bytes arrive.
+/// A decided result for the first bytes of a vector's stream equals the result for all its bytes.
 #[test]
 fn what_is_decided_stays_decided() {
     let mut cuts = 0;

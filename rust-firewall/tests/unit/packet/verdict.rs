@@ -125,7 +125,7 @@ fn a_mark_is_part_of_the_run() {
     );
 }
 
-/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID that is lower than the previous ID
+/// A batch verdict applies to all waiting packets up to its ID. Therefore an ID that is not higher than the previous ID
 /// begins another run (IDs with a common batch verdict).
 #[test]
 fn an_earlier_id_begins_a_run() {

@@ -261,8 +261,8 @@ fn fail_open_may_leave_most_packets_unseen() {
     assert!(ledger.reconciled);
 }
 
-/// A ledger without the kernel's figures does not reconcile. Zeros as figures would be plausible: with fail-open most
-/// of 2^32 packets would have passed unseen.
+/// A ledger does not reconcile if the kernel's figures could not be read. With zeros as figures it would: with
+/// fail-open most of 2^32 packets would count as unseen, and unseen packets are allowed.
 #[test]
 fn figures_that_could_not_be_read_do_not_reconcile() {
     let mut reading = reading(20_000_000, offered(0));

@@ -95,7 +95,7 @@ pub const AUTHENTICATED: &str = "behind-authentication";
 /// Name of the deviation that also appears as different counters.
 pub const BOTH_WAYS: &str = "dropped-on-both-ways";
 
-/// Names of the deviations that packets of undecided names may also cause as different counters.
+/// Names of the deviations that may also appear as different counters, because of packets with undecided names.
 const MARKED: &str = "marked-by-a-name";
 const KEY: &str = "key-with-a-name";
 const READS: &str = "reads-what-it-sets";
@@ -252,7 +252,7 @@ fn has_name(rule: &str) -> bool {
     starts.any(|start| begins_with_name(words[start..].iter().copied()))
 }
 
-/// Returns the fields of names in a rule's keys (`tcp dport . tls sni`), each with the words after it.
+/// Returns the fields of names in a rule's keys (`tcp dport . tls sni`), each with the words up to the next ` . `.
 fn names_of_keys(rule: &str) -> Vec<String> {
     let parts: Vec<Vec<&str>> = rule
         .split(" . ")

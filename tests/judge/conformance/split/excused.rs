@@ -18,7 +18,7 @@ use super::Sitting;
 pub struct Excused {
     /// Numbers of the packets to leave out.
     pub left_out: BTreeSet<u32>,
-    /// Packets that are sent alone, by number, with the expected results.
+    /// Effects of the deviations of packets that must be sent again to check them (see [`After`]), by packet number.
     pub alone: BTreeMap<u32, After>,
     /// The first difference that is not expected.
     pub wrong: Option<String>,
@@ -135,7 +135,7 @@ impl Sitting {
         numbers
     }
 
-    /// Compares differences with the deviations, like `excuse`, if only counters differ.
+    /// Compares the counters' differences with the deviations, after `excuse` has excused all differences of packets.
     fn excuse_counters(
         &mut self,
         case: &Case,

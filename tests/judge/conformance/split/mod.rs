@@ -47,7 +47,7 @@ const CONNECTIONS: usize = 3;
 /// Result of comparing the whole policy with the split policy for some packets.
 enum Finding {
     Agreed,
-    /// The splitter refuses the policy. The text is its reason.
+    /// The splitter refuses the policy, or the kernel refuses its depth ([`TOO_DEEP`]). The text is the reason.
     NotSplit(String),
     /// nft or a twin does not load its part. The text is the reason.
     Refused(String),
@@ -407,7 +407,7 @@ fn tell_ledgers(names: &[&str], reports: &[Report]) {
     }
 }
 
-/// Returns a packet after the earlier packets of its connection.
+/// Returns the earlier packets of a packet's connection, followed by the packet.
 fn until(acts: &[Act], last: &Act) -> Vec<Shot> {
     let is_earlier = |act: &&Act| {
         act.shot.number < last.shot.number

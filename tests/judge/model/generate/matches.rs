@@ -323,7 +323,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Returns a key of fields that nft can also concatenate. It has only one field if no other fits.
+    /// Returns a key of fields that nft can also concatenate. It has one field or none if no more fit.
     pub(super) fn key(&mut self, context: Context) -> Vec<Field> {
         let able = |field: Field| {
             matches!(

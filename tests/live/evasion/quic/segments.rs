@@ -54,7 +54,7 @@ fn long(first: u8, rest: &[u8], bytes: usize) -> Vec<u8> {
     datagram
 }
 
-/// Returns a length field with which the packet would end at the end of the next datagram.
+/// Returns a length field with which the packet would end within the next datagram.
 fn too_long(bytes: usize) -> Vec<u8> {
     packet::variable(2 * bytes - 24)
 }

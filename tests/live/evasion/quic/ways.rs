@@ -58,7 +58,7 @@ pub struct Datagram {
 pub enum Step {
     Send(Datagram),
     Pause(Duration),
-    /// Waits for a Retry packet, and uses its token and connection id from then on.
+    /// Waits for a Retry packet. Later datagrams have its token and connection id.
     Retry,
 }
 

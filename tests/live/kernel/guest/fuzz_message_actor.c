@@ -35,8 +35,8 @@ struct owed {
 static int descriptors[DESCRIPTORS];
 static int passing;
 static struct owed owed[TOKENS];
-static uint8_t *area;   ///< of this process alone, and stays
-static uint8_t *moving; ///< another thread unmaps it, and takes its rights
+static uint8_t *area;   ///< memory that stays mapped
+static uint8_t *moving; ///< memory that another thread unmaps, or whose rights it changes
 static uint8_t *constant;
 static uint64_t number;
 

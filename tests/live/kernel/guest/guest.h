@@ -57,5 +57,6 @@ pid_t spawn(void (*run)(void *), void *argument);
 int join(pid_t pid);
 /// Waits up to 5 s until a process sleeps in the kernel. Fails the test if it does not.
 void wait_until_asleep(pid_t pid);
-/// Returns the number after a name in a file of /proc, e.g. "SUnreclaim:" in /proc/meminfo.
+/// Returns the number after a name in a file of /proc, e.g. "SUnreclaim:" in /proc/meminfo; -1 if
+/// the name is missing.
 long long proc_value(const char *file, const char *name);

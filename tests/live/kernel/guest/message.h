@@ -17,7 +17,8 @@
 int device_open(int flags);
 int message_bind(int fd, uint32_t port, uint32_t queue, uint32_t flags);
 int message_connect(int fd, uint32_t port);
-/// Opens a server or a client of PORT, for the test's own user. Fails the test on an error.
+/// Opens a server or a client of PORT, for the test's own user. Returns the descriptor; fails the
+/// test on an error.
 /// - queue: maximum number of waiting requests.
 int server_open(uint32_t queue);
 int client_open(void);
@@ -35,6 +36,7 @@ int message_take(int fd, void *room, size_t room_length, double seconds,
 int message_answer(int fd, uint64_t token, const void *answer, size_t length);
 /// Replies to each request with its own bytes, without end.
 void serve_echo(int fd);
+/// Returns the deadline in `seconds` from now (CLOCK_MONOTONIC, ns); 0 = none, if `seconds` is 0.
 uint64_t deadline_in(double seconds);
 /// Returns the number of pages that are pinned on the whole machine. Only root can call it, because
 /// it makes the kernel update the count.

@@ -246,8 +246,8 @@ static void message_pays_for_memory(void) {
     close(server);
 }
 
-/// Checks that a waiting call pins its pages, and that after all tests of this machine no page is
-/// pinned. Needs root for the counters.
+/// Checks that a waiting call pins its pages, and that after it and all earlier tests of this
+/// machine no page is pinned. Needs root for the counters.
 static void message_pins_are_given_back(void) {
     long long before = pinned_pages();
     int server = server_open(16);

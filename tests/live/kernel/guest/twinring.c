@@ -367,7 +367,7 @@ static void twinring_believes_no_block(void) {
         for (int round = 0; round < 3; round++) {
             memset(ring.memory, round == 1 ? 0xff : 0xfe, RING_BYTES);
             send_counted(&ring, 0, 100);
-            // Blocks whose last status bit is set belong to the program, so these are returned to
+            // Blocks whose lowest status bit is set belong to the program, so these are returned to
             // the kernel.
             memset(ring.memory, 0, RING_BYTES);
             send_counted(&ring, 0, 100);

@@ -36,7 +36,7 @@ struct Raw {
 }
 
 thread_local! {
-    /// Buffers of the socket closed last: as in C, opening a socket allocates no memory.
+    /// Buffers of the socket closed last, reused by the next: as in C, reopening a socket allocates no memory.
     static KEPT: Cell<(Vec<u8>, Vec<u8>)> = const { Cell::new((Vec::new(), Vec::new())) };
 }
 
