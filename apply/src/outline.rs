@@ -27,7 +27,7 @@ pub struct Chain {
     pub is_fixed: bool,
 }
 
-/// Table with its contents.
+/// Table that a text declares: its chains, and kind and name of its other objects. Rules and elements are omitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     pub table: Table,

@@ -318,8 +318,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Begins the next file and ends the old one; on failure the old file is continued. Removes the oldest files beyond
-    /// `Plan::keep`.
+    /// Removes the oldest files beyond `Plan::keep`, begins the next file and ends the old one. On failure the old file
+    /// is continued; the removed files are gone.
     fn next(&mut self) -> io::Result<()> {
         while self
             .plan

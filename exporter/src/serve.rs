@@ -148,7 +148,7 @@ async fn current_rendering(source: &Source) -> Result<Arc<Rendering>, String> {
     Ok(Arc::clone(renderings.newest.insert(made)))
 }
 
-/// Returns the text of a rendering in a format.
+/// Returns a rendering's text in OpenMetrics or the plain format.
 fn text_of(rendering: &Rendering, is_plain: bool) -> Bytes {
     let make_plain = || {
         // The bytes are UTF-8, because they come from a String.

@@ -164,7 +164,7 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
-/// Returns true if a read ended because of its time limit.
+/// Returns true if a read or write ended because of its time limit.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }

@@ -8,7 +8,7 @@ pub struct Table {
     pub title: String,
     pub head: Vec<String>,
     pub rows: Vec<Vec<String>>,
-    /// One line per A/A pair, if the table itself does not contain their ratio.
+    /// Lines with the ratios of each A/A pair (two copies of one program); empty if the rows contain them.
     pub copies: Vec<String>,
 }
 

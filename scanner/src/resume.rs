@@ -48,7 +48,8 @@ pub enum Left {
 pub struct Question<'a> {
     /// Name of the probe.
     pub by: &'static str,
-    /// Further options, each with its value.
+    /// Options of the probe with their values (--ssh, --match, --path, --header). The resume file contains only their
+    /// hash.
     pub words: Vec<(&'static str, &'a str)>,
 }
 

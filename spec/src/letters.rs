@@ -19,7 +19,7 @@ use serde::Serialize;
 /// programs write as "ss" and newer ones as one letter.
 const UNSETTLED: [char; 3] = ['\u{200c}', '\u{200d}', '\u{1e9e}'];
 
-/// Consecutive letters of one canonical combining class.
+/// Consecutive characters of one canonical combining class.
 #[derive(Debug, PartialEq, Serialize)]
 pub struct Run {
     pub first: u32,

@@ -78,7 +78,7 @@ fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
 }
 
 impl Finder<'_> {
-    /// Returns the lines that select the packets of a way (a path from a base chain to the rule).
+    /// Returns the lines of matches that select the packets of a way (a path from a base chain to the rule).
     /// - is_answer: true for the packets of the opposite direction.
     fn lines(&self, way: &Way, rule: &NameRule, hook: &str, is_answer: bool) -> Vec<String> {
         let ports: &[&str] = match (rule.is_of_dns(), Self::is_udp(way)) {

@@ -22,9 +22,9 @@ pub enum Use {
     Member,
     /// The rule continues if no element is found.
     NotMember,
-    /// The verdict of the element is executed.
+    /// The verdict of the found element is executed.
     Verdict,
-    /// A statement uses the value of the element.
+    /// A statement uses the value of the found element.
     Value,
 }
 

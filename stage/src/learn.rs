@@ -135,8 +135,9 @@ fn choose_tables(tree: &Tree, sets: &[Learning]) -> Vec<usize> {
     }
 }
 
-/// Finds the hooks of the policy's last decisions, with the highest priority of its chains there, at least 0. Refuses
-/// chains that may drop a packet after the firewall has learned from it.
+/// Finds the last hooks of the packets that the policy decides, in both directions, with the highest priority of the
+/// policy's chains in each hook, at least 0. Refuses chains that may drop a packet after the firewall has learned from
+/// it.
 fn find_hooks(
     tokens: &Tokens,
     tree: &Tree,

@@ -30,8 +30,8 @@ void direction_bind_pending(struct connection *connection, const struct connecti
 bool direction_answers(uint32_t client, uint32_t server, const struct connection_input *input);
 
 /// Returns true if a packet's interfaces are those of a query in reverse (see direction_answers).
-/// If the interface to which the query was sent is unknown, the packet must come from another
-/// interface than the query, unless this host sent the query.
+/// If the query's sink interface is unknown, the packet's source interface must differ from the
+/// query's, unless this host sent the query.
 /// - client, server: source and sink interface of the query.
 bool direction_answers_query(uint32_t client, uint32_t server,
                              const struct connection_input *input);

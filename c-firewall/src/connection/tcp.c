@@ -218,8 +218,9 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return follow_data(connections, slot, segment, segment->sequence);
 }
 
-/// Returns true if a segment may change the stored state of its connection. Then its checksum must
-/// be correct: its receiver ignores a segment with an incorrect checksum.
+/// Returns true if a segment needs a correct checksum: it has SYN, FIN, RST or URG, or its
+/// connection is not in the list Known, or may show more names. The receiver ignores a segment with
+/// an incorrect checksum.
 static bool is_noted(struct connections *connections, uint32_t slot,
                      const struct segment *segment) {
     const struct connection *connection = at(connections, slot);

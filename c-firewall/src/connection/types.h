@@ -283,8 +283,8 @@ struct connection_times {
     uint32_t count;
 };
 
-/// Record of a forgotten connection that its server may continue, or of a QUIC connection id that
-/// was given up. It is kept for a limited time.
+/// Record of a connection that was removed from the table although its server may continue it, or
+/// of a QUIC connection id that was given up. It is valid for GRAVE_SECONDS.
 struct connection_grave {
     // Upper half of the hash of the connection's key or of the id; 0 matches any connection or id.
     uint32_t tag;

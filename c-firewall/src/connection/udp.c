@@ -299,7 +299,7 @@ static uint32_t first_packet(const struct datagram *datagram, bool segmented) {
     return segmented ? next_packet(datagram->data, datagram->captured, 0) : 0;
 }
 
-/// Returns the possible start of the packet after the packet with a given header.
+/// Returns the offset at which the next packet may begin, after the packet with a given header.
 static uint32_t packet_behind(const struct datagram *datagram, bool segmented,
                               const struct names_quic_header *header) {
     return segmented ? next_packet(datagram->data, datagram->captured, header->start + 1)

@@ -21,8 +21,8 @@
 struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input);
 
-/// Returns true if a packet may be a DNS query or a packet of QUIC, or may become one when the
-/// kernel writes the checksum (two adjacent bytes).
+/// Returns true if a UDP packet goes to port 53, or begins like a long header of a supported QUIC
+/// version. Two adjacent bytes may differ, because the kernel may write a checksum there later.
 bool connection_udp_decides(const struct packet *packet);
 
 #endif

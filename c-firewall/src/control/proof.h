@@ -32,7 +32,8 @@ struct proof {
     uint64_t number; // number of the process's connection to the control socket
 };
 
-/// Netlink socket that receives proofs, and the proofs received so far.
+/// Netlink socket that receives the proofs of processes that they have CAP_NET_ADMIN, and the last
+/// CONTROL_PROOFS_MAX of these proofs.
 struct control_proof {
     int fd;
     uint32_t port;  // netlink port of the socket, to which clients send their proofs

@@ -100,8 +100,8 @@ static int fill_lists(struct candidates *candidates, struct plan *plan,
     return 0;
 }
 
-/// Creates the lookup from values to the numbers of their lists. Omits intervals with an empty
-/// list.
+/// Creates the lookup from values to the numbers of their lists of candidates (rules or set
+/// elements). Omits intervals with an empty list.
 static int make_lookup(struct candidates *candidates, const struct plan *plan, uint32_t bits) {
     struct lookup_range *lists = malloc((plan->bound_count + 1ULL) * sizeof *lists);
     uint32_t count = 0;

@@ -71,8 +71,9 @@ void flow_sum(const struct flow_counters *counters, uint32_t counter, struct flo
 /// this function.
 uint64_t flow_logged(const struct flow_counters *counters, uint32_t log);
 
-/// Evaluates a limit: removes the packet's tokens from its bucket, if the bucket has enough.
-/// Returns true if the statement holds.
+/// Evaluates a limit: removes a packet's tokens from the limit's bucket, if the bucket has enough.
+/// Returns true if the statement holds; `over` reverses the result.
+/// - bytes: length of the packet; it counts only for a limit of bytes.
 bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit *limit,
                       uint32_t bytes, uint64_t now_ns);
 

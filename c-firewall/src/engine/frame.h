@@ -83,12 +83,12 @@ uint32_t frame_next_rule(struct frame *frame);
 /// rules up to this rule.
 void frame_go_back(struct walk *walk, const struct frame_waiting *waiting);
 
-/// Continues after the rule of the last jump that has not ended. Returns false if there is no such
-/// jump.
+/// Leaves the current chain: continues after the rule of the last open jump. Returns false if no
+/// jump is open.
 bool frame_leave(struct walk *walk);
 
-/// Stores the place to return to. There is room: parse refuses paths of more than POLICY_WAY_MAX
-/// chains.
+/// Pushes a rule onto the walk's stack, to continue after it later. There is room: parse refuses
+/// paths of more than POLICY_WAY_MAX chains.
 void frame_remember(struct walk *walk, uint32_t rule, struct frame_fork fork);
 
 enum policy_verdict frame_end_by_rule(struct walk *walk, enum policy_verdict verdict,

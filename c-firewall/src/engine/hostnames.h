@@ -41,11 +41,11 @@ int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, 
 void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits);
 
-/// Splits nested intervals so that each number belongs to the innermost interval that contains it.
-/// Adjacent pieces of one value are joined.
-/// - ranges: in: the intervals; out: new ones, which the caller frees.
-/// - count: in/out: their number.
-/// - Returns 0, or -ENOMEM with everything unchanged.
+/// Splits nested intervals into disjoint intervals. Each number keeps the value of the innermost
+/// interval that contains it. Adjacent intervals of one value are joined.
+/// - ranges: in: the intervals, which are freed; out: new intervals, which the caller frees.
+/// - count: in/out: the number of intervals.
+/// - Returns 0, or -ENOMEM with ranges and count unchanged.
 int hostnames_part(struct lookup_range **ranges, uint32_t *count);
 
 #endif

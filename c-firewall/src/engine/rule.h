@@ -11,7 +11,7 @@
 #include "engine/marks.h"
 #include "engine/types.h"
 
-/// Whether a rule holds.
+/// Result of a rule for a packet with unknown values.
 enum rule_holds {
     RULE_HOLDS_NO,
     RULE_HOLDS_MAY,
@@ -40,15 +40,15 @@ struct ways {
     bool aside; // true until the current chain ends, if the packet may be accepted on another way
     struct mark_values *values; // values of the bits of all sets of marks
     mark_set marks;             // values that the packet's mark may have on the current ways
-    // accepted: values that the mark may have on the ways that the base chain accepts. returned:
-    // values that the mark may have on the ways that reach the end of the base chain before the
-    // last way.
+    // accepted: values that the mark may have on the ways on which the base chain accepts the
+    // packet. returned: values that the mark may have on the ways that reach the end of the base
+    // chain before the last way.
     mark_set accepted, returned;
     // past: values that the mark may have on the ways on which it is unknown whether the current
     // rule holds. fails: values that the mark may have on the ways on which the current rule
     // certainly does not hold.
     mark_set past, fails;
-    struct rule_read read; // unknown values that the rules so far have read
+    struct rule_read read; // kinds of unknown values on which the rules so far depend
     // Statement that decided the current rule's result: it did not hold, or is the first with an
     // unknown result. Number of statements if all held; 0 if the packet does not meet the rule's
     // conditions. why: reason.

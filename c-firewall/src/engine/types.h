@@ -100,7 +100,7 @@ struct decide_outcome {
     uint32_t logs[DECIDE_LOGS_MAX];
 };
 
-/// Reason why a packet's evaluation ended within a rule.
+/// Result of a rule or statement: it held, or the reason why it did not hold or is unknown.
 enum decide_why {
     DECIDE_HELD, // every statement held
     // A match or map did not hold: decide_step.values has the values of the key's fields.

@@ -62,7 +62,7 @@ static const struct set *leads(const struct ways *ways, const struct compile_rul
                                                            : NULL;
 }
 
-/// Returns those of the marks with which a rule's verdict map may lead to a target.
+/// Returns those of the marks with which lead may be the result of a rule's verdict map.
 static mark_set marks_to(struct ways *ways, const struct compile_rule *rule, mark_set marks,
                          struct set_target lead) {
     const struct compiled *compiled = ways->walk->compiled;

@@ -41,7 +41,7 @@ struct events_sink {
     struct events_lines pending;
     // Number of lost lines; includes events lost in the rings if their report had no room.
     uint64_t lost;
-    uint64_t lost_told; // number of these lines that have been reported
+    uint64_t lost_told; // part of lost that an event has already reported
     // State that only the events thread uses.
     struct events_lines writing;
     size_t written; // number of bytes in writing that have been written

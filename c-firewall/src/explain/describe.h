@@ -46,7 +46,7 @@ void describe_why(FILE *out, const struct policy *policy, const struct decide_st
                   const char *(*interface_name)(void *context, uint32_t index), void *context);
 
 /// Prints the description of a reply: "icmp port-unreachable", "tcp reset".
-/// - version: version of the packet's IP header, for POLICY_REJECT_ICMPX.
+/// - version: version of the packet's IP header, which selects icmp or icmpv6.
 void describe_reply(FILE *out, const struct policy_reject *reject, uint8_t version);
 
 #endif

@@ -31,7 +31,8 @@ struct guard_watch_look {
 
 /// State of the detection for one queue. Zeroed = nothing observed.
 struct guard_watch {
-    // Latest readings since the firewall last answered packets, the oldest first.
+    // Latest readings of the queue's counters since the firewall last answered packets, the oldest
+    // first.
     struct guard_watch_look looks[GUARD_WATCH_LOOKS + 1];
     uint32_t count; // number of readings in looks
     bool has_head;

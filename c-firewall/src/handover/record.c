@@ -24,7 +24,7 @@ enum {
 #define NUMBERS (UINT64_C(1) << 62)
 
 // Limit of the offset of the next HTTP request or chunk in a stream: the offset is smaller, because
-// a chunk's size has at most 15 digits.
+// a body's length has at most 18 decimal digits, and a chunk's size at most 15 hexadecimal digits.
 #define NEXT (UINT64_C(1) << 61)
 
 // Flags of a connection.

@@ -32,9 +32,9 @@ enum {
     HANDOVER_RECORD_BYTES = 1024 + 2 * NAMES_HELLO_BYTES_MAX,
 };
 
-/// Order in which the connections are sent, by their list. If the receiver has too little memory,
-/// it moves connections from one list to another: always to a list of which all connections were
-/// already read.
+/// Order of the lists in which connections are sent; the receiver refuses another order. A receiver
+/// with too little memory moves connections to another list. That list comes earlier in this order,
+/// so all its connections have been read.
 extern const enum connection_list handover_record_order[CONNECTION_LIST_COUNT];
 
 /// Buffer of a record that is being written.

@@ -23,8 +23,10 @@ int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
                           struct failure *failure);
 
 /// Sends "commit" when everything but the workers is ready, and stores the old process's states,
-/// connections and addresses. Packets wait until the workers run.
-/// - Returns 0, or -errno with failure filled in if the old process sends no valid states in time.
+/// connections and addresses. Packets wait until the workers run. Invalid connections or addresses
+/// are discarded.
+/// - Returns 0, or -errno with failure filled in if the old process sends no valid states, or does
+///   not send everything in time.
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure);
 
 /// Receives the old process's sums (totals of log and counter statements, handover/counted), and

@@ -13,14 +13,16 @@
 enum {
     // Number of bytes to copy so that the kernel reports a packet's length.
     REQUIREMENT_LENGTH_BYTES = 1,
-    REQUIREMENT_IPV4_BYTES = 20,    // number of bytes for fields of the IPv4 header
-    REQUIREMENT_IPV6_BYTES = 40,    // number of bytes for fields of the fixed IPv6 header
-    REQUIREMENT_IPV4_L4_BYTES = 80, // number of bytes for layer 4 after the longest IPv4 header
-    // Number of bytes for TCP options after the longest IPv4 header.
+    REQUIREMENT_IPV4_BYTES = 20, // number of bytes to copy for fields of the IPv4 header
+    REQUIREMENT_IPV6_BYTES = 40, // number of bytes to copy for fields of the fixed IPv6 header
+    // Number of bytes to copy for layer 4 after the longest IPv4 header.
+    REQUIREMENT_IPV4_L4_BYTES = 80,
+    // Number of bytes to copy for TCP options after the longest IPv4 header.
     REQUIREMENT_IPV4_OPTION_BYTES = 120,
-    // Number of bytes for headers after the fixed IPv6 header, and for reject.
+    // Number of bytes to copy for headers after the fixed IPv6 header, and for reject.
     REQUIREMENT_ALL_BYTES = PACKET_COPY_BYTES,
-    // Number of bytes for a client's first message: 16 KiB, and the headers before it.
+    // Number of bytes to copy if the policy reads names or learns addresses: 16 KiB of data, and
+    // the headers before them.
     REQUIREMENT_NAMES_BYTES = 16512,
 };
 

@@ -13,7 +13,7 @@
 #include "queue/raw.h"
 
 enum {
-    // Minimum number of bytes that a waiting message uses of the socket's buffer.
+    // Minimum size of a waiting message in the socket's buffer, in bytes.
     ADOPT_MESSAGE_BYTES = 256,
 };
 

@@ -43,11 +43,11 @@ int queue_adopt(struct queue *queue, const struct queue_settings *settings,
 /// the queue until queue_resume. The caller may also release the queue.
 void queue_give(struct queue *queue);
 
-/// Configures a queue that another process may have configured; does nothing for other queues. Must
-/// be called before the first queue_receive.
+/// Requests this process's settings (flags, copy mode, length) for a queue that another process may
+/// have configured; does nothing for other queues. Must be called before the first queue_receive.
 /// - batch: buffer for verdicts; its last ID becomes unknown.
-/// - received: out: counts of packets that were sent through the queue again, also on failure.
-///   These packets were received and answered with VERDICT_REQUEUE.
+/// - received: out: counts of packets that were sent through the queue again (VERDICT_REQUEUE),
+///   also on failure.
 /// - Returns 0, or -errno with queue->failed_call set.
 int queue_resume(struct queue *queue, struct verdict_batch *batch, struct queue_received *received);
 

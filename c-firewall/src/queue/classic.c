@@ -131,8 +131,8 @@ static int set_mode(struct queue *queue) {
         queue->library_queue, copy_bytes > 0 ? NFQNL_COPY_PACKET : NFQNL_COPY_META, copy_bytes);
 
     if (result < 0 && errno == ENOBUFS) {
-        // As in queue_await_ack: only packets can have filled the buffer, so the kernel has
-        // executed the request.
+        // An overrun is no failure, as in queue_await_ack: only packets can have filled the buffer,
+        // so the kernel has executed the request.
         queue->pending_overruns++;
         return 0;
     }

@@ -26,8 +26,8 @@ struct migration_rule {
     char *chain;   // name of the chain: "inet filter input"
     char *comment; // comment of the rule; NULL = none
     char *text;    // canonical text without comment, with counters at 0
-    // Number of the rule's statements of each kind. The statements of a kind are numbered from 0 in
-    // the order of the rules, as by compile.
+    // Number of the rule's statements of each kind. The statements of a kind are numbered from 0
+    // through all rules of the policy, as by compile.
     uint8_t count[MIGRATION_KIND_COUNT];
 };
 

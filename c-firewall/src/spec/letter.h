@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/// Consecutive letters of one canonical combining class (UAX 44).
+/// Consecutive characters of one canonical combining class (UAX 44).
 struct letter_run {
     uint32_t first, last;
     uint8_t class;
@@ -29,7 +29,7 @@ enum {
     LETTER_PAIR_COUNT = 59,
 };
 
-/// All runs of letters, sorted by code point.
+/// All runs of characters beyond ASCII that names may contain, sorted by code point.
 extern const struct letter_run letter_runs[LETTER_RUN_COUNT];
 
 /// All runs of capitals, sorted by code point.

@@ -26,7 +26,8 @@ struct contract {
     struct contract_row rows[OPTIONS_SITUATION_COUNT];
 };
 
-/// Facts about the kernel and the guard on which the contract depends.
+/// Facts about the kernel and the guard on which the failure contract (the effect of each failure
+/// of --fail) depends.
 struct contract_facts {
     uint32_t receive_buffer; // size of the receive buffer, in bytes
     // True if the kernel's counters of the queues can be read, so that a stall can be detected.

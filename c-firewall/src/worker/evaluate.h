@@ -60,11 +60,11 @@ struct evaluation {
     uint64_t now_ns; // time at which the current batch was received (CLOCK_MONOTONIC)
 };
 
-/// Creates a policy for one worker, with zeroed counters. loaded must outlive the source. Returns
-/// NULL if there is no memory.
+/// Creates a worker's source: a reference to the policy, which all workers share, and zeroed
+/// counters of its own. loaded must outlive the source. Returns NULL if there is no memory.
 struct evaluation_source *evaluate_source_make(struct loaded *loaded);
 
-/// Frees a worker's policy and its counters; does nothing for NULL.
+/// Frees a worker's source with its counters; does nothing for NULL.
 void evaluate_source_free(struct evaluation_source *source);
 
 /// Fills in the state of a worker that decides packets; the state owns elements from then on. All

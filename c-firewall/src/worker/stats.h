@@ -29,8 +29,8 @@ enum {
     STATS_PAUSE_NS = 2000000, // pause between readings at exit, in nanoseconds
 };
 
-/// Maximum amount by which (offered - user_drop) may be less than received. A larger difference
-/// means that the kernel's 32-bit counter has wrapped.
+/// Maximum number of packets by which (offered - user_drop) may be less than received. If the
+/// kernel's 32-bit counter seems to be further behind, it has wrapped and is ahead.
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
 
 /// Adds an amount to a counter that only the calling thread writes.

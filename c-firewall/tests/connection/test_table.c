@@ -25,7 +25,8 @@ struct expected {
 
 static const enum connection_list lists[] = {CONNECTION_OPENING, CONNECTION_KNOWN};
 
-/// Returns the key of a number: of IPv4 for an even number, of IPv6 for an odd number.
+/// Returns the key of a number. The table hashes it like an IPv4 key for an even number (words 2 to
+/// 4 are 0), otherwise like an IPv6 key.
 static struct connection_key key_of(uint32_t number) {
     return (struct connection_key){{1, number, 0, 0, number % 2}};
 }

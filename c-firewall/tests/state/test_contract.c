@@ -115,7 +115,8 @@ static void a_crash_leaves_it_to_the_rules(void **state) {
         assert_row(&options, &cases[i].queue_rules, &facts, OPTIONS_CRASH, cases[i].expected);
 }
 
-/// The kernel's rules decide packets that pass the firewall without a class (--stage).
+/// Failure contract with --stage: with --fail open, packets pass the firewall without a class, and
+/// the kernel's rules decide them.
 static void the_stage_leaves_it_to_the_split_rules(void **state) {
     static const char then[] =
         "; then dropped by the kernel's rules, unless split with --bypass or --unknown-open";

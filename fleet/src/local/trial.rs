@@ -122,9 +122,9 @@ fn statements(rule: &Value) -> (Vec<Value>, bool) {
     (kept, drops)
 }
 
-/// Returns a rule for each base chain of type filter with `policy drop`. It counts the packets that reach the chain's
-/// end, and comes after the chain's other rules.
-/// - tables: family and name of the copied tables, in the order of their numbers.
+/// Returns a rule for each base chain of type filter with `policy drop`. The rule counts and accepts the packets that
+/// reach the chain's end. The caller must add it after the chain's other rules.
+/// - tables: family and name of the policy's tables, in the order of the copies' numbers.
 /// - copy: as in [`shadow`].
 fn policies<'a>(
     objects: &'a Value,
@@ -150,7 +150,7 @@ fn policies<'a>(
 /// Returns a copy of a policy's tables that drops no packet.
 /// - objects, text: as [`list`] returns them.
 /// - copy: part of the tables' names: `new`, `old` or `flip`.
-/// - shift: added to the priority of each chain.
+/// - shift: added to the priority of each base chain.
 fn shadow(objects: &Value, text: &str, copy: &str, shift: i64) -> Vec<Value> {
     let mut tables: Vec<(String, String)> = Vec::new();
     let mut made = Vec::new();

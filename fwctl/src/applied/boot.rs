@@ -16,7 +16,8 @@ use super::{apply_again, apply_source, on_host, trust, warn_of};
 use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
-/// Returns true if the boot loads the policy's file: it is the file that was applied last, or nothing was applied.
+/// Returns true if the boot loads the policy's file: the file exists, and it is the file of the applied generation, or
+/// no generation is applied.
 fn is_of_file(state: &State, policy: &Path) -> bool {
     let applied = state.applied().map(|one| Path::new(&one.file).to_owned());
     policy.exists()

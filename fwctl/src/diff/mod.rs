@@ -112,7 +112,8 @@ fn compare_files(old: &str, diff: &Diff) -> Result<Compared, Failure> {
     })
 }
 
-/// Compares the policy of a running firewall with a new one.
+/// Compares the policy file of a running firewall with a new policy by a capture. With --live, compares the firewall's
+/// own verdicts with those of the new policy.
 fn compare_running(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
     let mut client = client::connect(socket)?;
     let status = client.status()?;

@@ -12,7 +12,7 @@ use super::bind_server;
 
 /// Bytes that a neighbour accesses: far more than a TLB covers with small pages.
 const BYTES: usize = 64 << 20;
-/// Accesses between two reads of the clock.
+/// Number of accesses between two calls of `over`.
 const TOUCHES: u64 = 4096;
 /// Time that the neighbour runs alone first.
 const ALONE: Duration = Duration::from_millis(500);

@@ -45,9 +45,8 @@ pub fn answers(client: u32, server: u32, input: &ConnectionInput) -> bool {
     !differs(server, input.source_interface) && !differs(client, input.sink_interface)
 }
 
-/// Returns true if a packet's interfaces are those of a query in reverse (see `answers`). If the interface to which the
-/// query was sent is unknown, the packet must come from another interface than the query, unless this host sent the
-/// query.
+/// Returns true if a packet's interfaces are those of a query in reverse (see `answers`). If the query's sink interface
+/// is unknown, the packet's source interface must differ from the query's, unless this host sent the query.
 /// - client, server: source and sink interface of the query.
 pub fn answers_query(client: u32, server: u32, input: &ConnectionInput) -> bool {
     let is_told = server != INTERFACE_UNKNOWN || client == INTERFACE_HOST;

@@ -259,8 +259,8 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     follow_data(connections, slot, segment, segment.sequence)
 }
 
-/// Returns true if a segment may change the stored state of its connection. Then its checksum must be correct: its
-/// receiver ignores a segment with an incorrect checksum.
+/// Returns true if a segment needs a correct checksum: it has SYN, FIN, RST or URG, or its connection is not in the
+/// list Known, or may show more names. The receiver ignores a segment with an incorrect checksum.
 fn is_noted(connections: &mut Connections, slot: u32, segment: &Segment) -> bool {
     let connection = table::at(&mut connections.table, slot);
     let is_known = connection.list == ConnectionList::Known

@@ -347,8 +347,8 @@ pub struct List {
     pub count: u32,
 }
 
-/// Record of a forgotten connection that its server may continue, or of a QUIC connection id that was given up. It is
-/// kept for a limited time.
+/// Record of a connection that was removed from the table although its server may continue it, or of a QUIC connection
+/// id that was given up. It is valid for GRAVE_SECONDS.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Grave {
     /// Upper half of the hash of the connection's key or of the id; 0 matches any connection or id.

@@ -322,7 +322,7 @@ fn first_packet(datagram: &Datagram, segmented: bool) -> u32 {
     }
 }
 
-/// Returns the possible start of the packet after the packet with a given header.
+/// Returns the offset at which the next packet may begin, after the packet with a given header.
 fn packet_behind(datagram: &Datagram, segmented: bool, header: &QuicHeader) -> u32 {
     match segmented {
         true => next_packet(datagram.data, header.start + 1),
@@ -531,8 +531,8 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     }
 }
 
-/// Returns true if a packet may be a DNS query or a packet of QUIC, or may become one when the kernel writes the
-/// checksum (two adjacent bytes).
+/// Returns true if a UDP packet goes to port 53, or begins like a long header of a supported QUIC version. Two adjacent
+/// bytes may differ, because the kernel may write a checksum there later.
 pub fn decides(packet: &Packet) -> bool {
     let start = (packet.l4_offset + UDP_HEADER_BYTES) as usize;
     let data = packet.bytes.get(start..).unwrap_or_default();

@@ -38,12 +38,13 @@ pub struct Proof {
     pub number: u64,
 }
 
-/// Netlink socket that receives proofs, and the proofs received so far.
+/// Netlink socket that receives the proofs of processes that they have CAP_NET_ADMIN, and the last PROOFS_MAX of these
+/// proofs.
 pub struct ControlProof {
     fd: OwnedFd,
     /// Netlink port of the socket, to which clients send their proofs.
     pub port: u32,
-    /// Received proofs, the newest last.
+    /// Last received proofs, at most PROOFS_MAX, the newest last.
     came: VecDeque<Proof>,
 }
 

@@ -85,7 +85,8 @@ fn fill_lists(
     (starts, ids)
 }
 
-/// Creates the lookup from values to the numbers of their lists. Omits intervals with an empty list.
+/// Creates the lookup from values to the numbers of their lists of candidates (rules or set elements). Omits intervals
+/// with an empty list.
 fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
     let mut lists = Vec::with_capacity(bounds.len());
     for (at, &low) in bounds.iter().enumerate() {

@@ -148,8 +148,9 @@ fn limit_cost(limit: &FlowLimit, bytes: u32) -> i64 {
     i64::try_from(cost).map_or(LIMIT_SIZE_MAX, |cost| cost.min(LIMIT_SIZE_MAX))
 }
 
-/// Evaluates a limit: removes the packet's tokens from its bucket, if the bucket has enough. Returns true if the
-/// statement holds.
+/// Evaluates a limit: removes a packet's tokens from the limit's bucket, if the bucket has enough. Returns true if the
+/// statement holds; `over` reverses the result.
+/// - bytes: length of the packet; it counts only for a limit of bytes.
 pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_ns: u64) -> bool {
     let Some(FlowWord(empty_ns)) = flow.limits.get(index as usize).map(Arc::as_ref) else {
         return false;

@@ -171,7 +171,7 @@ pub fn go_back<R>(walk: &mut Walk<R>, waiting: &Waiting) {
     }
 }
 
-/// Continues after the rule of the last jump that has not ended. Returns false if there is no such jump.
+/// Leaves the current chain: continues after the rule of the last open jump. Returns false if no jump is open.
 pub fn leave<R>(walk: &mut Walk<R>) -> bool {
     let Some(waiting) = walk.stack.pop() else {
         return false;
@@ -180,7 +180,8 @@ pub fn leave<R>(walk: &mut Walk<R>) -> bool {
     true
 }
 
-/// Stores the place to return to. There is room: `parse` refuses paths of more than WAY_MAX chains.
+/// Pushes a rule onto the walk's stack, to continue after it later. There is room: `parse` refuses paths of more than
+/// WAY_MAX chains.
 pub fn remember<R>(walk: &mut Walk<R>, rule: u32, fork: Fork) {
     let _ = walk.stack.try_push(Waiting {
         chain: walk.frame.chain,

@@ -107,8 +107,8 @@ fn add_piece(pieces: &mut Vec<LookupRange>, low: u128, high: u128, value: u32) {
     }
 }
 
-/// Splits nested intervals so that each number belongs to the innermost interval that contains it. Adjacent pieces of
-/// one value are joined.
+/// Splits nested intervals into disjoint intervals. Each number keeps the value of the innermost interval that contains
+/// it. Adjacent intervals of one value are joined.
 pub fn part(ranges: &mut Vec<LookupRange>) {
     ranges.sort_unstable_by_key(|range| (range.low, std::cmp::Reverse(range.high), range.value));
     let mut pieces = Vec::new();

@@ -17,7 +17,7 @@ const NOWHERE: SetTarget = SetTarget {
     chain: 0,
 };
 
-/// Whether a rule holds.
+/// Result of a rule for a packet with unknown values.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     No,
@@ -56,7 +56,7 @@ pub struct Ways<'w, 'a, R> {
     pub values: MarkValues,
     /// Values that the packet's mark may have on the current ways.
     pub marks: MarkSet,
-    /// Values that the mark may have on the ways that the base chain accepts.
+    /// Values that the mark may have on the ways on which the base chain accepts the packet.
     pub accepted: MarkSet,
     /// Values that the mark may have on the ways that reach the end of the base chain before the last way.
     pub returned: MarkSet,
@@ -64,7 +64,7 @@ pub struct Ways<'w, 'a, R> {
     pub past: MarkSet,
     /// Values that the mark may have on the ways on which the current rule certainly does not hold.
     pub fails: MarkSet,
-    /// Unknown values that the rules so far have read.
+    /// Kinds of unknown values on which the rules so far depend.
     pub read: Read,
     /// Statement that decided the current rule's result: it did not hold, or is the first with an unknown result.
     /// Number of statements if all held; 0 if the packet does not meet the rule's conditions.

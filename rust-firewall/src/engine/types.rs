@@ -126,7 +126,7 @@ pub struct DecideOutcome {
     pub logs: [u32; LOGS_MAX],
 }
 
-/// Reason why a packet's evaluation ended within a rule.
+/// Result of a rule or statement: it held, or the reason why it did not hold or is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecideWhy {
     /// Every statement held.

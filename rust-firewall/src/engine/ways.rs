@@ -79,7 +79,7 @@ fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     }
 }
 
-/// Returns those of the marks with which a rule's verdict map may lead to a target.
+/// Returns those of the marks with which lead may be the result of a rule's verdict map.
 fn marks_to<R>(ways: &mut Ways<R>, rule: &CompileRule, marks: MarkSet, lead: SetTarget) -> MarkSet {
     let Some(op @ &CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
         return marks;

@@ -51,7 +51,7 @@ pub struct EventsLines {
     pending: Vec<u8>,
     /// Number of lost lines; includes events lost in the rings if their report had no room.
     pub lost: u64,
-    /// Number of these lines that have been reported.
+    /// Part of `lost` that an event has already reported.
     pub lost_told: u64,
 }
 

@@ -252,7 +252,7 @@ pub fn why(
 }
 
 /// Returns the description of a reply: "icmp port-unreachable", "tcp reset".
-/// - version: version of the packet's IP header, for `RejectKind::Icmpx`.
+/// - version: version of the packet's IP header, which selects icmp or icmpv6.
 pub fn reply(reject: &Reject, version: u8) -> String {
     let (kind, text) = match (reject.kind, version) {
         (RejectKind::TcpReset, _) => return "tcp reset".to_owned(),

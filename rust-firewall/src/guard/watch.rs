@@ -26,9 +26,10 @@ struct GuardLook {
 /// State of the detection for one queue.
 #[derive(Clone, Debug, Default)]
 pub struct GuardWatch {
-    /// Latest readings since the firewall last answered packets, the oldest first.
+    /// Latest readings of the queue's counters since the firewall last answered packets, the oldest first.
     looks: Vec<GuardLook>,
-    /// ID of the first message in the queue's socket at the last reading.
+    /// ID of the first message in the queue's socket at the last reading; None if there was none, or it was not
+    /// examined.
     head: Option<u32>,
     /// Number of packets that the guard answered.
     own: u32,

@@ -24,8 +24,9 @@ use crate::connection::{ids, lifetime, retry, stream, table};
 use crate::names::quic::{self, CONNECTION_BYTES_MAX};
 use crate::names::{self, Names, NamesProtocol, NamesState, ALPN_BYTES, HOST_BYTES, METHOD_BYTES};
 
-/// Order in which the connections are sent, by their list. If the receiver has too little memory, it moves connections
-/// from one list to another: always to a list of which all connections were already read.
+/// Order of the lists in which connections are sent; the receiver refuses another order. A receiver with too little
+/// memory moves connections to another list. That list comes earlier in this order, so all its connections have been
+/// read.
 pub const ORDER: [ConnectionList; LIST_COUNT] = [
     ConnectionList::Known,
     ConnectionList::Datagrams,
@@ -62,8 +63,8 @@ const IPV4_WORDS: usize = 2;
 /// Limit of packet numbers (RFC 9000, section 12.3): all packet numbers are smaller. The next expected number may be
 /// equal.
 const NUMBERS: u64 = 1 << 62;
-/// Limit of the offset of the next HTTP request or chunk in a stream: the offset is smaller, because a chunk's size has
-/// at most 15 digits.
+/// Limit of the offset of the next HTTP request or chunk in a stream: the offset is smaller, because a body's length
+/// has at most 18 decimal digits, and a chunk's size at most 15 hexadecimal digits.
 const NEXT: u64 = 1 << 61;
 
 // Flags of a connection.

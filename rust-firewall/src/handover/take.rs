@@ -268,7 +268,8 @@ fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
 }
 
 /// Sends "commit" when everything but the workers is ready, and stores the old process's states, connections and
-/// addresses. Packets wait until the workers run. Fails if the old process sends no valid states in time.
+/// addresses. Packets wait until the workers run. Fails if the old process sends no valid states, or does not send
+/// everything in time. Invalid connections or addresses are discarded.
 pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let bytes = handover::counted::states_bytes(taken);
     let mut inner = state::lock(state);

@@ -10,18 +10,18 @@ use crate::policy::{
 
 /// Number of bytes to copy so that the kernel reports a packet's length.
 pub const LENGTH_BYTES: u32 = 1;
-/// Number of bytes for fields of the IPv4 header.
+/// Number of bytes to copy for fields of the IPv4 header.
 pub const IPV4_BYTES: u32 = 20;
-/// Number of bytes for fields of the fixed IPv6 header.
+/// Number of bytes to copy for fields of the fixed IPv6 header.
 pub const IPV6_BYTES: u32 = 40;
-/// Number of bytes for layer 4 after the longest IPv4 header.
+/// Number of bytes to copy for layer 4 after the longest IPv4 header.
 pub const IPV4_L4_BYTES: u32 = 80;
-/// Number of bytes for TCP options after the longest IPv4 header.
+/// Number of bytes to copy for TCP options after the longest IPv4 header.
 pub const IPV4_OPTION_BYTES: u32 = 120;
-/// Number of bytes for headers after the fixed IPv6 header, and for reject.
+/// Number of bytes to copy for headers after the fixed IPv6 header, and for reject.
 pub const ALL_BYTES: u32 = packet::COPY_BYTES;
 
-/// Number of bytes for a client's first message: 16 KiB, and the headers before it.
+/// Number of bytes to copy if the policy reads names or learns addresses: 16 KiB of data, and the headers before them.
 pub const NAMES_BYTES: u32 = 16_512;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

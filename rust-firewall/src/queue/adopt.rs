@@ -28,7 +28,7 @@ use crate::queue::{
     REQUEST_BYTES,
 };
 
-/// Minimum number of bytes that a waiting message uses of the socket's buffer.
+/// Minimum size of a waiting message in the socket's buffer, in bytes.
 const MESSAGE_BYTES: u64 = 256;
 
 /// Kernel configuration of a queue that is handed to another process.
@@ -226,11 +226,11 @@ fn refresh(
     Ok(())
 }
 
-/// Configures a queue that another process may have configured; does nothing for other queues. Must be called before
-/// the first `queue::receive`.
+/// Requests this process's settings (flags, copy mode, length) for a queue that another process may have configured;
+/// does nothing for other queues. Must be called before the first `queue::receive`.
 /// - batch: buffer for verdicts; its last ID becomes unknown.
-/// - received: in/out: the counts of packets that were sent through the queue again are added, also on failure. These
-///   packets were received and answered with `Verdict::Requeue`.
+/// - received: in/out: the counts of packets that were sent through the queue again (`Verdict::Requeue`) are added,
+///   also on failure.
 /// - Fails with queue.failed_call set.
 pub fn resume(
     queue: &mut Queue,

@@ -242,7 +242,8 @@ fn set_mode(queue: *mut nfq_q_handle, copy_bytes: u32, overruns: &mut u32) -> c_
     // SAFETY: request gives a queue that bind_queue made.
     let result = unsafe { nfq_set_mode(queue, mode as u8, copy_bytes) };
     if result < 0 && Errno::last() == Errno::ENOBUFS {
-        // As in frame::await_ack: only packets can have filled the buffer, so the kernel has executed the request.
+        // An overrun is no failure, as in frame::await_ack: only packets can have filled the buffer, so the kernel has
+        // executed the request.
         *overruns += 1;
         return 0;
     }

@@ -35,8 +35,8 @@ pub struct MigrationRule {
     pub comment: Option<Vec<u8>>,
     /// Canonical text without comment, with counters at 0.
     pub text: Vec<u8>,
-    /// Number of the rule's statements of each kind. The statements of a kind are numbered from 0 in the order of the
-    /// rules, as by compile.
+    /// Number of the rule's statements of each kind. The statements of a kind are numbered from 0 through all rules of
+    /// the policy, as by compile.
     pub count: [u8; KIND_COUNT],
 }
 

@@ -2,7 +2,7 @@
 // Made by spec/generate from Unicode's data.
 //! Letters beyond ASCII that names may contain.
 
-/// Consecutive letters of one canonical combining class (UAX 44).
+/// Consecutive characters of one canonical combining class (UAX 44).
 pub struct LetterRun {
     pub first: u32,
     pub last: u32,
@@ -41,7 +41,7 @@ const fn pair(first: u32, second: u32) -> LetterPair {
     LetterPair { first, second }
 }
 
-/// All runs of letters, sorted by code point.
+/// All runs of characters beyond ASCII that names may contain, sorted by code point.
 #[rustfmt::skip]
 pub const LETTER_RUNS: &[LetterRun] = &[
     run(161, 167, 0), run(169, 169, 0), run(171, 172, 0), run(174, 174, 0), run(176, 177, 0),

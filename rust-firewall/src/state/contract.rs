@@ -27,7 +27,7 @@ pub struct Contract {
     pub rows: Vec<ContractRow>,
 }
 
-/// Facts about the kernel and the guard on which the contract depends.
+/// Facts about the kernel and the guard on which the failure contract (the effect of each failure of --fail) depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContractFacts {
     /// Size of the receive buffer, in bytes.

@@ -89,7 +89,7 @@ pub struct Evaluation {
     pub now_ns: u64,
 }
 
-/// Creates a policy for one worker, with zeroed counters.
+/// Creates a worker's source: a reference to the policy, which all workers share, and zeroed counters of its own.
 pub fn source_make(loaded: &Arc<Loaded>) -> Arc<EvaluationSource> {
     Arc::new(EvaluationSource {
         loaded: Arc::clone(loaded),

@@ -36,12 +36,13 @@ fn mark(mask: u32, input: &DecideInput, class: u32, outcome: &mut DecideOutcome)
     outcome.mark = input.mark & !mask | class & mask;
 }
 
-/// Replaces a policy's outcome by the packet's class. An outcome stays if no rule decided it: malformed packets, and
-/// connections whose client contradicts itself.
+/// Replaces a policy's outcome by accept, with the packet's class in its mark. Drop and reject stay, for example for a
+/// client that contradicts itself, unless the outcome is undecided. Accept stays if the packet has known names or no
+/// names, and no rule has set the mark.
 /// - mask: adjacent bits of the mark for the class; not 0
 /// - is_final: true if later packets of this end, or of both ends, can't change the class
 /// - before: mark after the packet's previous query. If the marks differ, the packet has no single class: it gets the
-///   class of unreadable names
+///   class of unreadable names; None = this is the first query
 pub fn tell(
     mask: u32,
     input: &DecideInput,

@@ -22,8 +22,8 @@ use crate::worker::{elements, reject};
 pub const READINGS_MAX: u32 = 16;
 /// Pause between readings at exit, in nanoseconds.
 pub const PAUSE_NS: u64 = 2_000_000;
-/// Maximum amount by which (offered - user_drop) may be less than received. A larger difference means that the kernel's
-/// 32-bit counter has wrapped.
+/// Maximum number of packets by which (offered - user_drop) may be less than received. If the kernel's 32-bit counter
+/// seems to be further behind, it has wrapped and is ahead.
 pub const BEHIND_MAX: u32 = 1 << 24;
 
 /// Counters of a running worker; other threads may read them.

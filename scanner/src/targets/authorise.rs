@@ -58,8 +58,8 @@ pub fn check(targets: &[Range], authorised: bool) -> Result<()> {
     }
 }
 
-/// Returns the first address if it is in ::ffff:0:0/96, which reaches IPv4 hosts: such a target is not private just because
-/// it is written as IPv6.
+/// Returns a range's first address if it is in ::ffff:0:0/96. Such an address reaches an IPv4 host, and is refused even
+/// if this host is private.
 fn mapped(range: &Range) -> Option<Address> {
     let address = range.address(range.first);
     let is_mapped = |ip: Ipv6Addr| ip.to_ipv4_mapped().is_some();

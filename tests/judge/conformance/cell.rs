@@ -119,7 +119,7 @@ pub struct Shot {
     pub owner: u32,
 }
 
-/// Packets observed at a cell.
+/// Packets observed in a subject's namespace (cell): logged after a hook's other chains, or sent out of the namespace.
 #[derive(Default)]
 pub struct Seen {
     pub logged: Vec<Logged>,

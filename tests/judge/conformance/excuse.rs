@@ -183,9 +183,10 @@ fn judge(
     Ok(found)
 }
 
-/// Returns the numbers of the differing packets that behave as deviations expect, and counts these deviations. If the
-/// policy limits packets, each packet is sent alone, since its result depends on the others. If packets do not behave
-/// as expected together, each is sent alone, too.
+/// Sends the differing packets that meet a deviation again. Returns the numbers of those that behave as the deviation
+/// expects, and counts the deviations. If the policy has a limit or quota, each packet is sent alone, because its
+/// result depends on the others. Otherwise the packets are sent together, and then each alone if one does not behave as
+/// expected.
 pub fn excused(
     subjects: &mut [Subject],
     again: &Again,

@@ -43,7 +43,8 @@ const BATCHES: [&str; 7] = [
     "sgsgssgg",
     "ssss",
 ];
-/// Datagram after a batch: only the next message shows the firewall that a message is missing.
+/// Batch (as in BATCHES) that follows each batch of the way `gone`: only the next message shows the firewall that
+/// messages at the end of a batch are missing.
 const LAST: &str = "g";
 /// Time to wait for datagrams that should not arrive.
 const TOO_MANY: Duration = Duration::from_millis(50);

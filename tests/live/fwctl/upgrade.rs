@@ -367,8 +367,9 @@ fn given_arguments(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests a stand-in for a firewall, run by another user, without and with the firewall's capability. fwctl does not run
-/// the program that the stand-in names. A program that fwctl does run has no more rights than the stand-in.
+/// Tests an upgrade of a stand-in: a process of another user that imitates a firewall, without and with CAP_NET_ADMIN.
+/// fwctl must not run the program that the stand-in names. A program that fwctl runs must have no more rights than the
+/// stand-in.
 fn stand_in(twin: Twin) -> anyhow::Result<()> {
     let (namespace, folder) = (namespace()?, Folder::new()?);
     let home = folder.file("home");

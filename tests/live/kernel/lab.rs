@@ -24,8 +24,8 @@ const BINDER: [&str; 7] = [
     "ipc-binder timer 0",
 ];
 
-/// Output of `kernel/lab` for an exchange. `wall_ns` is the number of instructions, because the machine's clock counts
-/// them.
+/// Object that `kernel/lab` prints for a line of its list. `wall_ns` is the number of instructions of `count`
+/// exchanges, because the machine's clock counts instructions.
 #[derive(Deserialize)]
 struct Printed {
     operation: String,

@@ -30,9 +30,9 @@ pub const SPOKEN: &str = "spoken";
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hello {
     Plain,
-    /// With a key share for X25519MLKEM768 and one for X25519, like browsers: two packets.
+    /// With a key share for X25519MLKEM768 and one for X25519, like browsers: two QUIC packets.
     PostQuantum,
-    /// With a key share for FrodoKEM-640 and X25519: nine packets.
+    /// With a key share for FrodoKEM-640 with X25519 and one for X25519: nine QUIC packets.
     Longest,
 }
 

@@ -238,9 +238,9 @@ fn real_ends() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Compares the twins with tshark (see `judge`) in a capture of clients that hide a name. Returns the number of
-/// connections in which tshark reads a name.
-/// - ways: name of each way to hide a name, with the clients' ports of its tries.
+/// Compares the names that the twins read with those that tshark reads (see `judge`), in a capture of clients that hide
+/// a name. Returns the number of connections in which tshark reads a name.
+/// - ways: ways to hide a name: the name of each way, and the client's port of each try.
 pub fn hidden(file: &str, ways: &[(String, Vec<u16>)]) -> anyhow::Result<usize> {
     let ports = ports(file.as_ref())?;
     let what = |connection: &str| {

@@ -104,7 +104,7 @@ pub struct Told {
 /// Answer of a QUIC server to a client's first packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// The handshake.
+    /// The server's handshake messages, without Retry and without a request for another hello.
     Plain,
     /// Retry: the client must validate its address (RFC 9000, section 8.1.2).
     Retry,

@@ -62,7 +62,8 @@ fn priorities(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that lines have no priority if JOURNAL_STREAM does not name stderr, as with a redirection in the service.
+/// Checks that log lines have no priority if JOURNAL_STREAM does not identify stderr, as in a service that redirects
+/// stderr.
 fn only_there(twin: Twin) -> anyhow::Result<()> {
     for stream in ["JOURNAL_STREAM=1:2", "JOURNAL_STREAM=", "JOURNAL_STREAM=x"] {
         let arguments = ["--user", "no-such-user"];

@@ -202,7 +202,8 @@ fn names() -> anyhow::Result<Vec<String>> {
     Ok(names)
 }
 
-/// Loads and unloads every name in an empty namespace, where load must create the chains and, with nft, the table.
+/// Loads and unloads each fragment of rules/queue (*.iptables) in an empty namespace. rules/load must create the chains
+/// and, with nft, the table; rules/unload must remove them.
 fn every_name_loads_and_leaves_no_trace(place: &Place) -> anyhow::Result<()> {
     let before = place.tables()?;
     for name in names()? {

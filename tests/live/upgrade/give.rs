@@ -196,7 +196,8 @@ fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
     firewall.finish()?.total.check_clean()
 }
 
-/// Tests a new firewall that fails after it has received everything, because it can't write its events.
+/// Tests a new firewall that fails before "commit", because it can't open its destination of events. It has already
+/// received the old firewall's state and descriptors.
 fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;

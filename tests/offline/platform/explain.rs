@@ -111,7 +111,7 @@ impl Order {
     }
 }
 
-/// Returns a pcap file with two packets per second, a millisecond apart.
+/// Returns a pcap file with two packets per second: at its start, and a millisecond later.
 /// - units: number of time units per second.
 fn pcap(order: Order, units: u32, link: u32, frames: &[Vec<u8>]) -> Vec<u8> {
     let magic = if units == 1_000_000 {

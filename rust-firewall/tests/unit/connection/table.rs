@@ -10,7 +10,8 @@ const ROOM: u32 = 40;
 const KEYS: u32 = 100;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// Returns the key of a number: of IPv4 for an even number, of IPv6 for an odd number.
+/// Returns the key of a number. The table hashes it like an IPv4 key for an even number (words 2 to 4 are 0), otherwise
+/// like an IPv6 key.
 fn key_of(number: u32) -> ConnectionKey {
     let last = u64::from(number % 2);
     [1, number.into(), 0, 0, last]

@@ -186,7 +186,8 @@ fn a_crash_leaves_it_to_the_rules() {
     }
 }
 
-/// The kernel's rules decide packets that pass the firewall without a class (--stage).
+/// Failure contract with --stage: with --fail open, packets pass the firewall without a class, and the kernel's rules
+/// decide them.
 #[test]
 fn the_stage_leaves_it_to_the_split_rules() {
     use OptionsSituation as S;

@@ -135,7 +135,8 @@ impl Sitting {
         numbers
     }
 
-    /// Compares the counters' differences with the deviations, after `excuse` has excused all differences of packets.
+    /// Compares the differences of counters with the known deviations; `excuse` calls it after it has excused all
+    /// differences of packets.
     fn excuse_counters(
         &mut self,
         case: &Case,

@@ -54,7 +54,7 @@ const SPEECHES: [Speech; 6] = [
     Speech::DnsOverUdp,
     Speech::Other,
 ];
-/// Usual server ports of each entry of [`SPEECHES`]: at least 70 % of the connections have one of them.
+/// Usual server ports of each entry of [`SPEECHES`]. A connection has one of them with a probability of at least 70 %.
 const PORTS: [&[u16]; 6] = [&[443], &[443], &[80, 8080], &[53], &[53], &[22, 443, 80]];
 
 /// Returns the host names in a policy's text: the quoted words that contain a dot, with `sub.x` for each `*.x`.
