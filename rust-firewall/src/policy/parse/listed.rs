@@ -51,7 +51,13 @@ fn is_blank(byte: u8) -> bool {
 /// Returns a line without blanks around it and without its comment.
 fn without_comment(line: &[u8]) -> &[u8] {
     let hash = (0..line.len()).find(|&at| line[at] == b'#' && (at == 0 || is_blank(line[at - 1])));
-    let line = line[..hash.unwrap_or(line.len())].trim_ascii();
+    let mut line = &line[..hash.unwrap_or(line.len())];
+    while line.last().is_some_and(|&last| is_blank(last)) {
+        line = &line[..line.len() - 1];
+    }
+    while line.first().is_some_and(|&first| is_blank(first)) {
+        line = &line[1..];
+    }
     match line.first() {
         Some(b'!' | b';') => &[],
         _ => line,
