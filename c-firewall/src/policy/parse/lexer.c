@@ -54,7 +54,7 @@ fail(struct failure *failure, const char *format, ...) {
 }
 
 int lexer_fail_memory(struct lexer *lexer) {
-    fail(lexer->failure, "%s", strerror(ENOMEM));
+    failure_set(lexer->failure, LOG_EXIT_CALL, "not enough memory for the policy");
     return -ENOMEM;
 }
 

@@ -269,7 +269,8 @@ static void add_text(struct target *target, const struct source *source) {
         struct piece line = {at, (size_t)((line_end ? line_end : end) - at)};
 
         ended = !line_end;
-        at = line_end + 1;
+        if (line_end)
+            at = line_end + 1;
         file->lines++;
         line = without_comment(line);
         if (line.length == 0 || add_line(target, line))
@@ -294,13 +295,16 @@ static char *as_written(const char *first, const char *name) {
 /// new entry, or NULL if there is no memory.
 static struct policy_listed_file *add_file(struct parser *parser, struct policy_listed *listed,
                                            char *name, size_t bytes) {
-    struct policy_listed_file file = {.path = as_written(parser->lexer.names[0], name)};
-    struct policy_listed_file *files =
-        parse_room(parser, listed->files, listed->file_count, sizeof *files);
+    struct policy_listed_file file = {0};
+    struct policy_listed_file *files;
 
+    if (lexer_add_list(&parser->lexer, name, bytes, &file.file) < 0)
+        return NULL;
+    file.path = as_written(parser->lexer.names[0], name);
+    files = parse_room(parser, listed->files, listed->file_count, sizeof *files);
     if (files)
         listed->files = files;
-    if (!files || !file.path || lexer_add_list(&parser->lexer, name, bytes, &file.file) < 0) {
+    if (!files || !file.path) {
         free(file.path);
         return NULL;
     }

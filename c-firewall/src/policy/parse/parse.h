@@ -18,7 +18,7 @@
 
 /// Parses a policy file with its includes, resolves its names and checks it.
 /// - Returns 0; or -EINVAL or -errno of reading with failure filled in: code LOG_EXIT_USAGE, text
-///   "FILE:LINE:COLUMN: …" or "FILE: …"; or -ENOMEM with another failure. On failure, policy is
+///   "FILE:LINE:COLUMN: …" or "FILE: …"; or -ENOMEM with code LOG_EXIT_CALL. On failure, policy is
 ///   untouched.
 int parse_file(const char *path, struct policy *policy, struct failure *failure);
 

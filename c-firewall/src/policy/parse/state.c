@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "policy/parse/state.h"
 
-#include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,10 +21,7 @@ void parse_state_free(struct parser *parser) {
     policy_free(&parser->policy);
 }
 
-int parse_no_memory(struct parser *parser) {
-    failure_set(parser->lexer.failure, LOG_EXIT_CALL, "not enough memory for the policy");
-    return -ENOMEM;
-}
+int parse_no_memory(struct parser *parser) { return lexer_fail_memory(&parser->lexer); }
 
 void *parse_room(struct parser *parser, void *array, uint32_t count, size_t size) {
     char *room = array;
