@@ -56,9 +56,11 @@ static bool holds(const struct policy_table *table, const struct policy_match *m
     const struct policy_elements *elements = elements_of(table, match);
     bool found = false;
 
+    if (match->key.count > 1)
+        return false;
     if (match->key.fields[0] == POLICY_META_L4PROTO || match->key.fields[0] == POLICY_META_NFPROTO)
         return true;
-    if (match->key.fields[0] != POLICY_CT_STATE_FIELD || match->key.count > 1)
+    if (match->key.fields[0] != POLICY_CT_STATE_FIELD)
         return false;
     if (!elements && match->op == POLICY_BITS_ANY)
         return (match->range.low & ESTABLISHED) != 0;
@@ -98,7 +100,10 @@ static bool accepts_established(const struct policy_table *table, const struct p
             break;
         case POLICY_COUNTER:
         case POLICY_LOG:
+            break;
         case POLICY_MARK_SET:
+            if (statement->mark_set->has_map)
+                return false; // a map without the packet's key ends the rule
             break;
         case POLICY_VERDICT:
             return reads_state && statement->target->verdict == POLICY_ACCEPT;

@@ -2,8 +2,8 @@
 //! Warnings about parts of a valid policy that most likely have less effect than they seem to have, one line each.
 
 use crate::policy::{
-    field_facts, Chain, Elements, Field, ListedFile, Match, Op, Part, Place, Policy, RejectKind,
-    Right, Rule, StatementKind, Table, Target, Verdict,
+    field_facts, Chain, Elements, Field, ListedFile, MarkSet, Match, Op, Part, Place, Policy,
+    RejectKind, Right, Rule, StatementKind, Table, Target, Verdict,
 };
 
 /// Value of `ct state established`.
@@ -50,13 +50,10 @@ fn is_established(elements: &Elements, index: usize) -> bool {
 /// Returns true if a match holds for all packets of established connections. A match of the protocol counts as if it
 /// held for all packets.
 fn holds(table: &Table, matched: &Match) -> bool {
-    match matched.key.fields[0] {
-        Field::MetaL4proto | Field::MetaNfproto => return true,
-        Field::CtState => {}
+    match matched.key.fields[..] {
+        [Field::MetaL4proto | Field::MetaNfproto] => return true,
+        [Field::CtState] => {}
         _ => return false,
-    }
-    if matched.key.fields.len() > 1 {
-        return false;
     }
     let found = match (&matched.right, elements_of(table, &matched.right)) {
         (Right::Range(range), _) if matched.op == Op::BitsAny => {
@@ -95,7 +92,9 @@ fn accepts_established(table: &Table, rule: &Rule) -> bool {
             StatementKind::Match(matched) if holds(table, matched) => {
                 reads_state |= matched.key.fields[0] == Field::CtState;
             }
-            StatementKind::Counter(_) | StatementKind::Log(_) | StatementKind::MarkSet(_) => {}
+            StatementKind::Counter(_) | StatementKind::Log(_) => {}
+            // A map without the packet's key ends the rule.
+            StatementKind::MarkSet(set) if matches!(**set, MarkSet::Bits { .. }) => {}
             StatementKind::Verdict(target) => {
                 return reads_state && target.verdict == Verdict::Accept
             }
