@@ -48,8 +48,7 @@ int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *
         return QUEUE_PARSED_MALFORMED;
     memcpy(&attribute, bytes + QUEUE_MESSAGE_BYTES, sizeof attribute);
     if ((attribute.nla_type & NLA_TYPE_MASK) != NFQA_PACKET_HDR ||
-        attribute.nla_len < NLA_HDRLEN + PACKET_HDR_BYTES ||
-        attribute.nla_len > received - QUEUE_MESSAGE_BYTES)
+        attribute.nla_len != NLA_HDRLEN + PACKET_HDR_BYTES)
         return QUEUE_PARSED_MALFORMED;
     memcpy(&packet_hdr, bytes + QUEUE_MESSAGE_BYTES + NLA_HDRLEN, sizeof packet_hdr);
     *packet = (struct queue_packet){
