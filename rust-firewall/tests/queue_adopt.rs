@@ -8,7 +8,9 @@ use std::os::fd::OwnedFd;
 use nix::errno::Errno;
 use nix::sched::{unshare, CloneFlags};
 use rust_firewall::packet::verdict::VerdictBatch;
-use rust_firewall::queue::adopt::{adopt, can_adopt, give, release, resume, QueueHandover};
+use rust_firewall::queue::adopt::{
+    adopt, can_adopt, confirm, give, release, resume, QueueHandover,
+};
 use rust_firewall::queue::socket::slot_bytes;
 use rust_firewall::queue::{self, Queue, QueueKind, QueueReceived, QueueSettings};
 
@@ -83,8 +85,12 @@ fn a_queue_goes_from_each_backend_to_each_that_can() {
             assert_eq!(mode(), "2 200");
             release(old);
             assert_eq!(mode(), "2 200");
+            confirm(&mut new);
+            let fd = queue::fd(&new).expect("an open queue");
+            let guard = fd.try_clone_to_owned().expect("a descriptor");
             drop(new);
-            assert_eq!(mode(), "");
+            assert_eq!(mode(), "", "unbound, though the socket is open");
+            drop(guard);
         }
     }
 }

@@ -192,6 +192,7 @@ static int start(struct daemon *daemon, struct failure *failure) {
         result = start_threads(daemon, taken, failure);
     if (result == 0) {
         daemon->handed_over = false;
+        workers_confirm(&daemon->state.workers);
         guard_hold(&daemon->guard, false);
         queue_rules_warn(&queue_rules);
     }

@@ -226,6 +226,8 @@ int queue_resume(struct queue *queue, struct verdict_batch *batch,
     return result;
 }
 
+void queue_confirm(struct queue *queue) { queue->bound = true; }
+
 void queue_release(struct queue *queue) {
     queue->bound = false;
     queue_close(queue);

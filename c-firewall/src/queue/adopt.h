@@ -51,6 +51,10 @@ void queue_give(struct queue *queue);
 /// - Returns 0, or -errno with queue->failed_call set.
 int queue_resume(struct queue *queue, struct verdict_batch *batch, struct queue_received *received);
 
+/// Makes queue_close unbind an adopted queue. Until then the queue stays bound, because the other
+/// process may resume.
+void queue_confirm(struct queue *queue);
+
 /// Frees this process's copy of a queue that another process has adopted. In that process the
 /// queue's socket stays bound and open.
 void queue_release(struct queue *queue);

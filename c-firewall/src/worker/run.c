@@ -332,6 +332,8 @@ void *worker_run(void *argument) {
     if (result == 0)
         result = worker->paper ? run_paper(worker) : run_fast(worker);
     worker_reading_ledger(worker, false, &worker->ledger);
+    if (__atomic_load_n(&worker->confirmed, __ATOMIC_RELAXED))
+        queue_confirm(&worker->queue);
     if (!worker->keep_open) {
         if (result == 0 && receive_decided(worker, &worker->ledger))
             worker_reading_ledger(worker, false, &worker->ledger);

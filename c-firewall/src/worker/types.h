@@ -53,6 +53,9 @@ struct worker {
     bool stop;   // request to end the loop, set by worker_stop; atomic
     // Valid with stop: true if the thread must leave the queue bound and open when it ends.
     bool keep_open;
+    // False while the old firewall of an upgrade may resume the queue, which then stays bound when
+    // the thread ends; atomic.
+    bool confirmed;
     // Request to decide by the policy in next: set by worker_swap, cleared when the thread uses
     // that policy; atomic.
     bool swap;

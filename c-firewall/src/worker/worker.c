@@ -41,6 +41,7 @@ static int open_queue(struct worker *worker, struct worker_handover *taken,
         return result;
     worker->settings.receive_buffer = worker->queue.receive_buffer;
     worker->settings.gso = worker->queue.flags & NFQA_CFG_F_GSO;
+    worker->confirmed = worker->queue.bound;
     worker->handover = (struct queue_handover){.fd = queue_fd(&worker->queue),
                                                .copy_bytes = worker->settings.copy_bytes,
                                                .flags = worker->queue.flags};
@@ -106,6 +107,10 @@ int worker_start(struct worker *worker, struct failure *failure) {
     }
     worker->started = true;
     return 0;
+}
+
+void worker_confirm(struct worker *worker) {
+    __atomic_store_n(&worker->confirmed, true, __ATOMIC_RELAXED);
 }
 
 static void wake(struct worker *worker) { eventfd_write(worker->wake_fd, 1); }

@@ -51,6 +51,10 @@ void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t s
 /// - Returns 0, or -errno with failure filled in.
 int worker_start(struct worker *worker, struct failure *failure);
 
+/// Records that the old firewall of an upgrade can't resume the queue any more: the queue is
+/// unbound when the thread ends.
+void worker_confirm(struct worker *worker);
+
 /// Requests the thread to switch to another policy before its next batch. The caller must keep the
 /// old source until worker_has_swapped returns true.
 /// - next: the new policy.

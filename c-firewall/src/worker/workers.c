@@ -51,6 +51,11 @@ int workers_start(struct workers *workers, struct failure *failure) {
     return result;
 }
 
+void workers_confirm(struct workers *workers) {
+    for (uint32_t i = 0; i < workers->count; i++)
+        worker_confirm(&workers->all[i]);
+}
+
 void workers_swap(struct workers *workers, struct evaluation_source **sources) {
     const struct timespec pause = {.tv_nsec = TURN_PAUSE_NS};
 

@@ -201,6 +201,7 @@ fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
         return Err(failure);
     }
     daemon.handed_over = false;
+    workers::confirm(&state::lock(&daemon.state).workers);
     guard::hold(&daemon.guard, false);
     queue_rules::warn(&queue_rules);
     Ok((daemon, control))

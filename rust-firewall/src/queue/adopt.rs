@@ -250,6 +250,11 @@ pub fn resume(
     send_request(queue, QueueRequest::Length, false)
 }
 
+/// Makes `queue::close` unbind an adopted queue. Until then the queue stays bound, because the other process may resume.
+pub fn confirm(queue: &mut Queue) {
+    queue.bound = true;
+}
+
 /// Frees this process's copy of a queue that another process has adopted. In that process the queue's socket stays
 /// bound and open.
 pub fn release(mut queue: Queue) {

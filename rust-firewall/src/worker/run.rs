@@ -359,6 +359,9 @@ pub fn run(mut own: Box<Own>) -> Box<Own> {
         .and_then(|()| resume(&mut own))
         .and_then(|()| loop_of(&mut own));
     let mut ledger = reading::ledger(&own.shared, false);
+    if own.shared.confirmed.load(Ordering::Relaxed) {
+        queue::adopt::confirm(&mut own.queue);
+    }
     if !own.shared.keep_open.load(Ordering::Relaxed) {
         if result.is_ok() && receive_decided(&mut own, &ledger) {
             ledger = reading::ledger(&own.shared, false);

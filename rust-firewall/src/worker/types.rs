@@ -38,6 +38,8 @@ pub struct Shared {
     pub(super) stop: AtomicBool,
     /// Valid with stop: true if the thread must leave the queue bound and open when it ends.
     pub(super) keep_open: AtomicBool,
+    /// False while the old firewall of an upgrade may resume the queue, which then stays bound when the thread ends.
+    pub(super) confirmed: AtomicBool,
     /// Request to decide by the policy in `next`: set by `swap`, cleared when the thread uses that policy.
     pub(super) swap: AtomicBool,
     /// New policy, valid with swap. The lock is free whenever the worker acquires it.

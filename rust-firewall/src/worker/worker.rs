@@ -124,6 +124,7 @@ pub fn open(
         wake_event,
         stop: AtomicBool::new(false),
         keep_open: AtomicBool::new(false),
+        confirmed: AtomicBool::new(queue.bound),
         swap: AtomicBool::new(false),
         next: Mutex::new(None),
         lists: AtomicBool::new(false),
@@ -185,6 +186,12 @@ pub fn start(worker: &mut Worker) -> Result<(), Failure> {
         })?;
     worker.thread = Some(thread);
     Ok(())
+}
+
+/// Records that the old firewall of an upgrade can't resume the queue any more: the queue is unbound when the thread
+/// ends.
+pub fn confirm(worker: &Worker) {
+    worker.shared.confirmed.store(true, Ordering::Relaxed);
 }
 
 fn wake(shared: &Shared) {

@@ -62,6 +62,12 @@ pub fn start(workers: &mut Workers) -> Result<(), Failure> {
     started
 }
 
+/// Records that the old firewall of an upgrade can't resume the queues any more: all queues are unbound when the threads
+/// end.
+pub fn confirm(workers: &Workers) {
+    workers.all.iter().for_each(worker::confirm);
+}
+
 /// Makes all workers switch to another policy, and waits until they use it. Returns the workers' old policies with
 /// their counters.
 /// - sources: the new policy for each worker.
