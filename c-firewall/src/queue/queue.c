@@ -401,13 +401,23 @@ static int send_runs(struct queue *queue, struct verdict_batch *batch) {
     return result < 0 ? result : 0;
 }
 
+/// Returns the name of the system call that sends the next unsent runs. The backend classic sends
+/// gaps and packets that the kernel gets back without its library.
+static const char *verdict_call(const struct queue *queue, const struct verdict_batch *batch) {
+    const struct verdict_run *runs = &batch->runs[batch->sent];
+    const size_t count = verdict_batch_rest(batch, queue->verdicts_most);
+    const bool is_raw = queue_restate_is_among(runs, count) || runs->gap;
+
+    return is_raw ? queue_raw.verdict_call : queue->backend->verdict_call;
+}
+
 int queue_verdict(struct queue *queue, struct verdict_batch *batch) {
     int result = 0;
 
     while (result == 0 && verdict_batch_unsent(batch))
         result = send_runs(queue, batch);
     if (result < 0)
-        queue->failed_call = queue->backend->verdict_call;
+        queue->failed_call = verdict_call(queue, batch);
     return result;
 }
 

@@ -4,6 +4,8 @@
 // tests are skipped.
 #include "queue/classic.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <sched.h>
 #include <stdio.h>
@@ -182,6 +184,32 @@ static void an_unknown_id_is_refused(void **state) {
     free(batch);
 }
 
+/// A gap's verdict is sent without the library, by another system call.
+static void a_failed_verdict_names_its_call(void **state) {
+    struct verdict_batch *batch = calloc(1, sizeof *batch);
+    int null, socket;
+
+    (void)state;
+    if (!isolated) {
+        free(batch);
+        skip();
+    }
+    socket = dup(queue_fd(&queue));
+    null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    dup2(null, queue_fd(&queue));
+    verdict_batch_begin(batch, VERDICT_DROP);
+    verdict_batch_add(batch, 5, VERDICT_ACCEPT, 0); // after the gap before the first id
+    assert_int_equal(queue_verdict(&queue, batch), -ENOTSOCK);
+    assert_string_equal(queue.failed_call, "sendto");
+    batch->sent = 1;
+    assert_int_equal(queue_verdict(&queue, batch), -ENOTSOCK);
+    assert_string_equal(queue.failed_call, "sendmsg");
+    dup2(socket, queue_fd(&queue));
+    close(socket);
+    close(null);
+    free(batch);
+}
+
 #define WITH_QUEUE(test) cmocka_unit_test_setup_teardown(test, open_classic, close_classic)
 
 int main(void) {
@@ -192,6 +220,7 @@ int main(void) {
         WITH_QUEUE(the_socket_is_empty_at_first),
         WITH_QUEUE(an_owned_queue_is_refused),
         WITH_QUEUE(an_unknown_id_is_refused),
+        WITH_QUEUE(a_failed_verdict_names_its_call),
     };
 
     return cmocka_run_group_tests_name("queue_classic", tests, NULL, NULL);

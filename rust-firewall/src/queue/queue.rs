@@ -402,6 +402,19 @@ fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     Ok(())
 }
 
+/// Returns the name of the system call that sends the next unsent runs. The backend classic sends gaps and packets that
+/// the kernel gets back without its library.
+fn verdict_call(queue: &Queue, batch: &VerdictBatch) -> &'static str {
+    let runs = verdict::batch_rest(batch, queue.verdicts_most);
+    let is_raw = queue::restate::is_among(runs) || runs.first().is_some_and(|run| run.gap);
+    match queue.settings.kind {
+        _ if is_raw => queue::raw::VERDICT_CALL,
+        QueueKind::Classic => queue::classic::VERDICT_CALL,
+        QueueKind::Mnl => queue::mnl::VERDICT_CALL,
+        QueueKind::Raw => queue::raw::VERDICT_CALL,
+    }
+}
+
 /// Sends the unsent runs of the batch in order: by one system call per datagram, which with the classic backend usually
 /// contains one run. Fails with queue.failed_call and batch.sent set. After a transient error (`is_transient`) the
 /// caller may call it again after `pause`.
@@ -411,11 +424,7 @@ pub fn verdict(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno>
         result = send_runs(queue, batch);
     }
     if result.is_err() {
-        queue.failed_call = match queue.settings.kind {
-            QueueKind::Classic => queue::classic::VERDICT_CALL,
-            QueueKind::Mnl => queue::mnl::VERDICT_CALL,
-            QueueKind::Raw => queue::raw::VERDICT_CALL,
-        };
+        queue.failed_call = verdict_call(queue, batch);
     }
     result
 }

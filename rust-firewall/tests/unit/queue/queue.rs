@@ -6,8 +6,10 @@ use crate::support::messages;
 use crate::support::messages::{packet_message, PACKET_HDR, PAYLOAD};
 use crate::support::vectors;
 use nix::errno::Errno;
+use rust_firewall::packet::verdict::{self, Verdict, VerdictBatch};
 use rust_firewall::queue::{
-    attribute_fits, check_attributes, conntrack_mark, frame, truncated, QueuePacket, QueueParsed,
+    self, attribute_fits, check_attributes, conntrack_mark, frame, truncated, QueueKind,
+    QueuePacket, QueueParsed, QueueSettings,
 };
 
 fn framed(bytes: &[u8]) -> QueueParsed {
@@ -269,4 +271,39 @@ fn an_attribute_that_leaves_the_message_is_malformed() {
     let nlmsg_len = bytes.len() as u32 - 1;
     shorter[..4].copy_from_slice(&nlmsg_len.to_ne_bytes());
     assert_eq!(check_attributes(&shorter), Err(Errno::EBADMSG));
+}
+
+#[test]
+fn a_failed_verdict_names_its_call() {
+    for (kind, call) in [
+        (QueueKind::Classic, "sendmsg"),
+        (QueueKind::Mnl, "sendto"),
+        (QueueKind::Raw, "sendto"),
+    ] {
+        let settings = QueueSettings {
+            number: 0,
+            kind,
+            copy_bytes: 0,
+            batch: 4,
+            slot_bytes: 640,
+            receive_buffer: 0,
+            receive_buffer_required: false,
+            queue_length: 1024,
+            gso: false,
+            fail_open: false,
+            uid_gid: false,
+            conntrack: false,
+            names: false,
+        };
+        let mut closed = queue::prepare(&settings).expect("buffers");
+        let mut batch = Box::<VerdictBatch>::default();
+        verdict::batch_begin(&mut batch, Verdict::Drop);
+        // After the gap before the first ID.
+        verdict::batch_add(&mut batch, 5, Verdict::Accept, 0).expect("room");
+        assert_eq!(queue::verdict(&mut closed, &mut batch), Err(Errno::EBADF));
+        assert_eq!(closed.failed_call, "sendto", "a gap, without the library");
+        batch.sent = 1;
+        assert_eq!(queue::verdict(&mut closed, &mut batch), Err(Errno::EBADF));
+        assert_eq!(closed.failed_call, call);
+    }
 }
