@@ -119,6 +119,7 @@ static int check_policy(const struct values *values, const struct options *optio
     static const enum arguments_option of_policy[] = {
         OPTION_MALFORMED,   OPTION_CONNTRACK,    OPTION_UNDECIDED,
         OPTION_CONNECTIONS, OPTION_HELLO_MEMORY, OPTION_HELLO_TIMEOUT,
+        OPTION_LEARNED,     OPTION_STAGE,        OPTION_SETTLED,
     };
 
     if (options->policy)

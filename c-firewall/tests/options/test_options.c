@@ -360,6 +360,7 @@ static void numbers_are_digits_only(void **state) {
 
 #define EVENTS_TEXT ": expected a file, - or unix:PATH of at most 107 bytes"
 #define OWNER_TEXT ": expected USER or USER:GROUP"
+#define WITHOUT_POLICY " has no meaning without a policy: add --policy or leave it out"
 #define MODE_TEXT ": expected an octal mode from 0 to 0777"
 #define DEADLINE_TEXT ": expected 0 or a whole number from 10 to 60000"
 
@@ -404,6 +405,10 @@ static void what_has_no_meaning_alone(void **state) {
                                      "--control or leave it out");
     assert_bad("--control-owner root", "--control-owner has no meaning without --control: add "
                                        "--control or leave it out");
+    assert_bad("--connections 64", "--connections" WITHOUT_POLICY);
+    assert_bad("--learned 64", "--learned" WITHOUT_POLICY);
+    assert_bad("--stage 0xffff0000", "--stage" WITHOUT_POLICY);
+    assert_bad("--settled 0x80000000", "--settled" WITHOUT_POLICY);
 }
 
 static void values_are_judged_in_the_order_of_the_help(void **state) {

@@ -187,6 +187,9 @@ fn check_policy(values: &Arguments, options: &Options) -> Result<(), Failure> {
         ArgumentsOption::Connections,
         ArgumentsOption::HelloMemory,
         ArgumentsOption::HelloTimeout,
+        ArgumentsOption::Learned,
+        ArgumentsOption::Stage,
+        ArgumentsOption::Settled,
     ] {
         if arguments::value(values, option).is_some() {
             return Err(values::fail_without(option, "a policy", "--policy"));

@@ -262,6 +262,9 @@ const BAD: &[Bad] = &[
     // Policies.
     bad(b"--malformed|fail", "--malformed has no meaning without a policy: add --policy or leave it out"),
     bad(b"--conntrack|mark", "--conntrack has no meaning without a policy: add --policy or leave it out"),
+    bad(b"--learned|64", "--learned has no meaning without a policy: add --policy or leave it out"),
+    bad(b"--stage|0xffff0000", "--stage has no meaning without a policy: add --policy or leave it out"),
+    bad(b"--settled|0x80000000", "--settled has no meaning without a policy: add --policy or leave it out"),
     bad(b"--policy|x|--malformed|open", "--malformed \"open\": expected fail or policy"),
     bad(b"--policy|x|--conntrack|on", "--conntrack \"on\": expected auto, attribute or mark"),
     bad(b"--pol", "option --policy needs a value: see --help"),

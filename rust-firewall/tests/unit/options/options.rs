@@ -265,6 +265,17 @@ fn what_has_no_meaning_alone_is_refused() {
             format!("--{option} has no meaning without --{needed}: add --{needed} or leave it out")
         );
     }
+    for (option, value) in [
+        ("connections", "64"),
+        ("learned", "64"),
+        ("stage", "0xffff0000"),
+        ("settled", "0x80000000"),
+    ] {
+        assert_eq!(
+            bad(&[&format!("--{option}"), value]),
+            format!("--{option} has no meaning without a policy: add --policy or leave it out")
+        );
+    }
 }
 
 #[test]
