@@ -197,7 +197,7 @@ pub static FAMILIES: [Family; 41] = [
         name: "policy_learned_addresses",
         unit: None,
         kind: MetricType::Gauge,
-        help: "Addresses that the policy's sets have learned from DNS answers and still keep",
+        help: "Addresses that sets have learned and still keep, also sets of earlier policies",
         labels: &[],
         values: &[],
         from: "status.policy.learned",

@@ -47,7 +47,7 @@ pub struct StatusPolicy {
     pub requirement: Requirement,
     /// Presence of connection states in packets: "seen" or "missing"; None if unknown or not requested.
     pub ct_state: Option<String>,
-    /// Number of unexpired addresses that the policy's sets have learned.
+    /// Number of unexpired addresses that sets have learned, also sets that a reload has removed.
     #[serde(default)]
     pub learned: u64,
 }
