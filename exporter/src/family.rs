@@ -511,7 +511,7 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "events_lost",
-        help: "Events lost because a ring was full",
+        help: "Events lost: a ring was full, or a packet passed more than 8 log statements",
         exporter: false,
     },
     Count {

@@ -17,7 +17,8 @@ enum count {
     COUNT_CONTROL_SLOW,     // clients of the control socket closed because they did not read
     COUNT_EVENTS_WRITTEN,   // events that were written
     COUNT_EVENTS_LEFT_OUT,  // events left out because there were too many a second
-    COUNT_EVENTS_LOST,      // events lost because a ring was full
+    COUNT_EVENTS_LOST,      // events lost: a ring was full, or a packet passed more than 8 log
+                            // statements
     COUNT_EVENTS_FAILED,    // events that could not be written
     COUNT_TAIL_CLIENTS,     // clients that followed the events
     COUNT_TAIL_LOST,        // events that a following client read too slowly for

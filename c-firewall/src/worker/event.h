@@ -66,9 +66,11 @@ struct event {
 
 /// Wake-up of an event consumer. All rings that the consumer reads share it.
 struct event_bell {
-    atomic_bool asleep;        // true if the consumer sleeps, or is about to
-    int fd;                    // eventfd that wakes the consumer
-    atomic_uint_fast64_t lost; // number of events that were lost, usually because a ring was full
+    atomic_bool asleep; // true if the consumer sleeps, or is about to
+    int fd;             // eventfd that wakes the consumer
+    // Number of lost events: a ring was full, a packet passed more than DECIDE_LOGS_MAX log
+    // statements, or the event's policy is unknown.
+    atomic_uint_fast64_t lost;
 };
 
 /// Ring of events with one producer and one consumer.

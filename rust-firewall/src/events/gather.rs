@@ -66,7 +66,7 @@ pub struct EventsGather {
     refilled_ns: u64,
     /// Number of lines over the rate since the last report.
     left_out: u64,
-    /// Number of lost events in bell.lost that have been reported.
+    /// Number of events in bell.lost that have been reported.
     lost_told: u64,
     pub told_ns: u64,
 }

@@ -29,7 +29,7 @@ pub enum Count {
     EventsWritten,
     /// Events left out because there were too many a second.
     EventsLeftOut,
-    /// Events lost because a ring was full.
+    /// Events lost: a ring was full, or a packet passed more than 8 log statements.
     EventsLost,
     /// Events that could not be written.
     EventsFailed,

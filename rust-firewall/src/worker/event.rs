@@ -77,7 +77,8 @@ pub struct EventBell {
     pub asleep: AtomicBool,
     /// Eventfd that wakes the consumer.
     pub event: EventFd,
-    /// Number of events that were lost, usually because a ring was full.
+    /// Number of lost events: a ring was full, a packet passed more than LOGS_MAX log statements, or the event's policy
+    /// is unknown.
     pub lost: AtomicU64,
 }
 
