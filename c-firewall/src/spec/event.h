@@ -13,7 +13,7 @@ enum { EVENTS_FIGURES_MAX = 5 }; // maximum number of figures of an event
 /// Kind of an event of the firewall itself, as opposed to events of packets.
 enum events_kind {
     EVENTS_STARTED, // packets are decided
-    EVENTS_STOPPED, // the firewall ends on request
+    EVENTS_STOPPED, // the firewall ends by itself: on request, after an error or after an upgrade
     EVENTS_RELOAD,  // the policy was reloaded: its number, its rules, and how many of them are as
                     // before, new, or gone
     EVENTS_RELOAD_FAILED, // the old policy stays: `text` says why

@@ -11,7 +11,7 @@ use serde::{Serialize, Serializer};
 pub enum EventsKind {
     /// Packets are decided.
     Started,
-    /// The firewall ends on request.
+    /// The firewall ends by itself: on request, after an error or after an upgrade.
     Stopped,
     /// The policy was reloaded: its number, its rules, and how many of them are as before, new, or gone.
     Reload,
