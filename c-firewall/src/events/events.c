@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/counts.h"
 #include "events/gather.h"
@@ -46,10 +47,13 @@ int events_open(struct events **events, const struct options *options, int inher
         pthread_mutex_init(&made->lock, NULL);
         result = events_gather_make(&made->gather, options);
     }
-    if (result < 0)
+    if (result < 0) {
         failure_set_start(failure, result == -ENOMEM ? "malloc" : "eventfd", -result);
-    else if (options->events)
+        if (inherited >= 0)
+            close(inherited);
+    } else if (options->events) {
         result = events_sink_open(&made->gather.sink, options, inherited, failure);
+    }
     if (result < 0) {
         events_close(made);
         return result;
