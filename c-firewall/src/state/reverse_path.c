@@ -2,6 +2,7 @@
 #include "state/reverse_path.h"
 
 #include <errno.h>
+#include <search.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,17 +29,24 @@ static int rp_filter(const char *name) {
     return digit >= '0' && digit <= '9' ? digit - '0' : -1;
 }
 
-static bool is_known(const struct reverse_path *found, const char *name) {
-    for (uint32_t i = 0; i < found->count; i++)
-        if (strcmp(found->names[i], name) == 0)
-            return true;
-    return false;
+static int compare_names(const void *a, const void *b) { return strcmp(a, b); }
+
+/// Adds a name to a tree of names (search.h). Returns true if the tree lacked it.
+static bool is_new(void **known, const char *name) {
+    char *copy = strdup(name);
+    char *const *node = copy ? tsearch(copy, known, compare_names) : NULL;
+    const bool added = node && *node == copy;
+
+    if (!added)
+        free(copy);
+    return added;
 }
 
 void reverse_path_find(struct reverse_path *found, const char *routes,
                        int (*filter)(const char *name)) {
     int all = filter("all");
-    uint32_t kept = 0;
+    uint32_t interfaces = 0;
+    void *known = NULL;
 
     if (all < 0)
         all = STRICT;
@@ -46,22 +54,21 @@ void reverse_path_find(struct reverse_path *found, const char *routes,
     for (const char *line = strchr(routes, '\n'); line && line[1]; line = strchr(line + 1, '\n')) {
         const size_t length = strcspn(line + 1, "\t\n");
         char name[IF_NAMESIZE] = "";
+        int own;
 
-        if (found->count == REVERSE_PATH_NAMES_MAX || length >= sizeof name)
+        if (length >= sizeof name)
             continue;
         memcpy(name, line + 1, length);
-        if (strcmp(name, "lo") != 0 && !is_known(found, name))
+        if (strcmp(name, "lo") == 0 || !is_new(&known, name))
+            continue;
+        interfaces++;
+        own = found->count < REVERSE_PATH_NAMES_MAX ? filter(name) : -1;
+        if (own >= 0 && (own > all ? own : all) != STRICT)
             memcpy(found->names[found->count++], name, sizeof name);
     }
-    if (found->count == 1)
+    tdestroy(known, free);
+    if (interfaces == 1)
         found->count = 0;
-    for (uint32_t i = 0; i < found->count; i++) {
-        const int own = filter(found->names[i]);
-
-        if (own >= 0 && (own > all ? own : all) != STRICT)
-            memmove(found->names[kept++], found->names[i], sizeof *found->names);
-    }
-    found->count = kept;
 }
 
 int reverse_path_read(struct reverse_path *found) {

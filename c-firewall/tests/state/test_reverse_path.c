@@ -72,12 +72,23 @@ static void the_number_of_names_is_limited(void **state) {
     assert_string_equal(found.names[REVERSE_PATH_NAMES_MAX - 1], "e15");
 }
 
+static void interfaces_with_a_strict_filter_leave_room_for_others(void **state) {
+    char routes[1024] = HEAD;
+
+    (void)state;
+    for (int number = 0; number <= REVERSE_PATH_NAMES_MAX; number++)
+        sprintf(routes + strlen(routes), "e%d\t0002000A\t00000000\n", number);
+    strcat(routes, ROUTE("off"));
+    assert_found(0, routes, "off ");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(filters_that_are_off_or_loose_are_found),
         cmocka_unit_test(the_higher_value_is_in_effect),
         cmocka_unit_test(a_single_interface_needs_no_filter),
         cmocka_unit_test(the_number_of_names_is_limited),
+        cmocka_unit_test(interfaces_with_a_strict_filter_leave_room_for_others),
     };
 
     return cmocka_run_group_tests_name("reverse_path", tests, NULL, NULL);

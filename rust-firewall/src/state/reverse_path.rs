@@ -3,6 +3,7 @@
 //! (rp_filter) is off or loose. Such a packet can begin a connection, whose ends are then expected at the wrong
 //! interfaces. The kernel has no such filter for IPv6.
 
+use std::collections::HashSet;
 use std::fs;
 
 use crate::base::log;
@@ -26,18 +27,21 @@ fn rp_filter(name: &str) -> Option<u32> {
 /// - filter: returns the value of an interface, or of `all`.
 pub fn find(routes: &str, filter: &dyn Fn(&str) -> Option<u32>) -> Vec<String> {
     let all = filter("all").unwrap_or(STRICT);
+    let is_open = |own: u32| all.max(own) != STRICT;
+    let mut known = HashSet::new();
     let mut found: Vec<String> = Vec::new();
     for line in routes.lines().skip(1) {
         let name = line.split('\t').next().unwrap_or_default();
-        if found.len() < NAMES_MAX && name != "lo" && !found.iter().any(|known| known == name) {
+        if name == "lo" || !known.insert(name) {
+            continue;
+        }
+        if found.len() < NAMES_MAX && filter(name).is_some_and(is_open) {
             found.push(name.to_owned());
         }
     }
-    if found.len() == 1 {
+    if known.len() == 1 {
         found.clear();
     }
-    let is_open = |own: u32| all.max(own) != STRICT;
-    found.retain(|name| filter(name).is_some_and(is_open));
     found
 }
 

@@ -48,3 +48,10 @@ fn the_number_of_names_is_limited() {
     let names: Vec<_> = names.iter().map(String::as_str).collect();
     assert_eq!(found(2, &names), names[..NAMES_MAX]);
 }
+
+#[test]
+fn interfaces_with_a_strict_filter_leave_room_for_others() {
+    let names: Vec<_> = (0..=NAMES_MAX).map(|number| format!("e{number}")).collect();
+    let names = names.iter().map(String::as_str).chain(["off"]);
+    assert_eq!(found(0, &names.collect::<Vec<_>>()), ["off"]);
+}
