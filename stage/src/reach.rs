@@ -5,6 +5,7 @@
 //! The conditions may be too weak, but not too strong: a match that is unknown, or that has no form for the opposite
 //! direction, is left out. So all packets of a connection that can reach a name are queued, and perhaps others.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::matches::{self, Layer, Match};
@@ -12,8 +13,8 @@ use crate::names::{self, NameRule};
 use crate::token::Tokens;
 use crate::tree::{self, Base, Rule, Tree};
 
-/// Maximum number of ways (paths of jumps from a base chain) to one rule. If there are more, only their base chains
-/// count.
+/// Maximum number of ways (paths of jumps) from one base chain to a rule. If there are more, only the rule's own
+/// matches count.
 const WAYS_MAX: usize = 64;
 /// Maximum number of jumps in one way. The kernel allows fewer (NFT_JUMP_STACK_SIZE).
 const DEPTH_MAX: usize = 16;
@@ -134,30 +135,6 @@ impl Ways<'_> {
         self.leads(&rule.tokens, &target.name) || maps.any(leads_by)
     }
 
-    fn walk(&self, chain: usize, matches: &[Match], depth: usize, ways: &mut Vec<Way>) {
-        if depth > DEPTH_MAX || ways.len() > WAYS_MAX {
-            return;
-        }
-        if self.tree.chains[chain].base.is_some() {
-            let matches = matches.to_vec();
-            ways.push(Way {
-                base: chain,
-                matches,
-            });
-            return;
-        }
-        for rule in self
-            .tree
-            .rules
-            .iter()
-            .filter(|rule| self.calls(rule, chain))
-        {
-            let mut all = self.own(rule);
-            all.extend_from_slice(matches);
-            self.walk(rule.chain, &all, depth + 1, ways);
-        }
-    }
-
     /// Returns the beginning of a rule with names, up to the first test of the class that replaces its matches of
     /// names.
     pub fn before_test(&self, named: &NameRule) -> Rule {
@@ -168,18 +145,23 @@ impl Ways<'_> {
         }
     }
 
-    /// Returns all ways (paths of jumps from a base chain) to a rule.
+    /// Returns all ways (paths of jumps from a base chain) to a rule, and at least one from each base chain that leads
+    /// to it.
     pub fn to(&self, rule: &Rule) -> Vec<Way> {
         let own = self.own(rule);
+        let search = Search::new(self, rule.chain);
+        let way = |base: usize, jumps: Vec<Match>| {
+            let all = [jumps, own.clone()].concat();
+            let matches = match excludes(self.tokens, &all) {
+                true => own.clone(),
+                false => all,
+            };
+            Way { base, matches }
+        };
         let mut ways = Vec::new();
-        self.walk(rule.chain, &own, 0, &mut ways);
-        let is_crowded = ways.len() > WAYS_MAX;
-        for way in &mut ways {
-            if is_crowded {
-                way.matches.clear();
-            } else if excludes(self.tokens, &way.matches) {
-                way.matches.clone_from(&own);
-            }
+        for base in search.bases() {
+            let jumps = search.from(base).into_iter();
+            ways.extend(jumps.map(|jumps| way(base, jumps)));
         }
         ways
     }
@@ -187,6 +169,77 @@ impl Ways<'_> {
     pub fn base(&self, chain: usize) -> &Base {
         let base = self.tree.chains[chain].base.as_ref();
         base.expect("a way begins at a base chain")
+    }
+}
+
+/// Search for the ways from base chains to a chain.
+struct Search<'a> {
+    ways: &'a Ways<'a>,
+    /// The chain to which the ways lead.
+    target: usize,
+    /// Rules on these ways, each with the chain that it calls.
+    calls: Vec<(&'a Rule, usize)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(ways: &'a Ways<'a>, target: usize) -> Search<'a> {
+        let (mut chains, mut calls) = (vec![target], Vec::new());
+        let mut looked = 0;
+        while let Some(&called) = chains.get(looked) {
+            looked += 1;
+            if ways.tree.chains[called].base.is_some() {
+                continue;
+            }
+            let rules = ways.tree.rules.iter();
+            for rule in rules.filter(|rule| ways.calls(rule, called)) {
+                calls.push((rule, called));
+                if !chains.contains(&rule.chain) {
+                    chains.push(rule.chain);
+                }
+            }
+        }
+        Search {
+            ways,
+            target,
+            calls,
+        }
+    }
+
+    /// Returns the base chains from which a way begins.
+    fn bases(&self) -> BTreeSet<usize> {
+        let callers = self.calls.iter().map(|(rule, _)| rule.chain);
+        let chains = callers.chain([self.target]);
+        chains
+            .filter(|chain| self.ways.tree.chains[*chain].base.is_some())
+            .collect()
+    }
+
+    /// Adds the matches of the jumps on each way from a chain, up to one way more than WAYS_MAX.
+    /// - before: matches of the jumps to the chain.
+    /// - depth: number of these jumps.
+    /// - found: in/out: the matches, by way.
+    fn walk(&self, chain: usize, before: &[Match], depth: usize, found: &mut Vec<Vec<Match>>) {
+        if chain == self.target {
+            found.push(before.to_vec());
+            return;
+        }
+        for (rule, called) in self.calls.iter().filter(|(rule, _)| rule.chain == chain) {
+            if depth < DEPTH_MAX && found.len() <= WAYS_MAX {
+                let matches = [before.to_vec(), self.ways.own(rule)].concat();
+                self.walk(*called, &matches, depth + 1, found);
+            }
+        }
+    }
+
+    /// Returns the matches of the jumps on each way from a base chain; one way without matches if there are too many
+    /// ways, or if all are longer than the kernel allows.
+    fn from(&self, base: usize) -> Vec<Vec<Match>> {
+        let mut found = Vec::new();
+        self.walk(base, &[], 0, &mut found);
+        match found.len() {
+            1..=WAYS_MAX => found,
+            _ => vec![Vec::new()],
+        }
     }
 }
 
@@ -283,6 +336,27 @@ mod tests {
             );
             assert_eq!(ways_to(&text, "ip6"), ["input: ip6 daddr ::1"]);
         }
+    }
+
+    /// The matches of too many jumps are left out, but only for their base chain.
+    #[test]
+    fn each_base_chain_has_a_way() {
+        let text = |count: usize| {
+            let jumps = "jump x\n".repeat(count);
+            format!(
+                "table inet f {{\n \
+                 chain i {{ type filter hook input priority 0;\n ip saddr 10.0.0.1 jump x\n{jumps}}}\n \
+                 chain f {{ type filter hook forward priority 0;\n ip saddr 10.0.0.2 jump y\n }}\n \
+                 chain y {{\n jump x\n }}\n chain x {{\n tcp dport 443 tls sni exists drop\n }}\n}}\n"
+            )
+        };
+        let forward = "forward: ip daddr 10.0.0.2 tcp sport 443";
+        let crowded = ["input: tcp sport 443", forward];
+        assert_eq!(ways_to(&text(WAYS_MAX), "tcp"), crowded);
+        let all = ways_to(&text(WAYS_MAX - 1), "tcp");
+        assert_eq!(all.len(), WAYS_MAX + 1);
+        assert_eq!(all[0], "input: ip daddr 10.0.0.1 tcp sport 443");
+        assert_eq!(all[WAYS_MAX], forward);
     }
 
     #[test]
