@@ -108,13 +108,9 @@ fn declaration(source: &Source, tokens: &Tokens, tree: &Tree, set: &NameSet) -> 
             let path = std::path::absolute(folder.join(name)).unwrap_or_else(|_| folder.join(name));
             inner = inner.replace(tokens.get(at), &format!("\"{}\"", path.display()));
         }
-        let is_element = tokens.get(part.tokens.start) == "add"
-            && tokens.get(part.tokens.start + 1) == "element";
-        let verb = if is_element { "add element" } else { "add set" };
-        let inner = if is_element {
-            inner.replace('\n', " ")
-        } else {
-            format!("\n{inner}\n")
+        let (verb, inner) = match part.is_element {
+            true => ("add element", inner.replace('\n', " ")),
+            false => ("add set", format!("\n{inner}\n")),
         };
         text += &format!("{verb} inet names {} {{{inner}}}\n", set.name);
     }

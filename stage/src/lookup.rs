@@ -184,8 +184,8 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the token ranges of the elements of a named set or map, from its declarations and from `add element`
-/// commands.
+/// Returns the token ranges of the elements of a named set or map, from its declarations and from the commands that add
+/// elements.
 pub fn named(tokens: &Tokens, tree: &Tree, table: usize, name: &str) -> Vec<Range<usize>> {
     let parts = tree
         .sets
@@ -193,11 +193,10 @@ pub fn named(tokens: &Tokens, tree: &Tree, table: usize, name: &str) -> Vec<Rang
         .filter(|set| set.table == table && set.name == name);
     let inner = parts.flat_map(|set| {
         let words = set.inner.clone();
-        let is_added = tokens.get(set.tokens.start + 1) == "element";
         let listed = words
             .clone()
             .filter(|at| tokens.get(*at) == "=" && tokens.get(at - 1) == "elements");
-        match is_added {
+        match set.is_element {
             true => vec![words],
             false => listed.map(|at| at + 1..tokens.statement_end(at)).collect(),
         }

@@ -147,6 +147,27 @@ fn a_mark_begins_a_match_or_a_statement() {
     assert!(line.trim().starts_with("icmp type 2 "), "{line}");
 }
 
+/// nft also adds elements by `create element`, and by `element` without a verb.
+#[test]
+fn each_command_that_adds_elements_counts() {
+    let made = |verb: &str| {
+        let policy = format!(
+            "table inet f {{\n\tset s {{ type ipv4_addr . hostname; }}\n\tset n {{ type hostname; }}\n\t\
+             chain c {{\n\t\ttype filter hook input priority 0\n\t\t\
+             ip daddr . tls sni @s drop\n\t\ttls sni @n drop\n\t}}\n}}\n\
+             add element inet f s {{ 10.0.0.1 . \"a.example\" }}\n\
+             {verb}element inet f s {{ 10.0.0.2 . \"b.example\" }}\n{verb}element inet f n {{ \"c.example\" }}\n"
+        );
+        split(&text("p.nft", &policy).unwrap(), &Options::default())
+    };
+    let want = made("add ").unwrap();
+    assert!(want.kernel.contains(". 10.0.0.2 : "), "{}", want.kernel);
+    assert!(want.daemon.contains("c.example"), "{}", want.daemon);
+    for verb in ["create ", ""] {
+        assert_eq!(made(verb).as_ref(), Ok(&want), "{verb}");
+    }
+}
+
 /// Conntrack does not track neighbour discovery, and queued packets without a connection are dropped.
 #[test]
 fn packets_without_ports_are_not_asked_about() {

@@ -35,12 +35,14 @@ pub struct Rule {
     pub tokens: Range<usize>,
 }
 
-/// Declaration of a named set or map, or an `add element` command.
+/// Declaration of a named set or map, or a command that adds elements to it.
 #[derive(Clone, Debug)]
 pub struct Set {
     /// Index in `Tree::tables`.
     pub table: usize,
     pub name: String,
+    /// True for a command that adds elements: `add element`, `create element`, or `element` alone.
+    pub is_element: bool,
     /// Tokens from the first word to the closing brace.
     pub tokens: Range<usize>,
     /// Tokens between the braces.
@@ -62,7 +64,7 @@ pub struct Tree {
     pub tables: Vec<Table>,
     pub chains: Vec<Chain>,
     pub rules: Vec<Rule>,
-    /// Sets and maps, and `add element` commands, which have no type.
+    /// Sets and maps, and commands that add elements, which have no type.
     pub sets: Vec<Set>,
     /// Values of `define` as tokens, by name without `$`.
     pub defines: HashMap<String, Range<usize>>,
@@ -226,6 +228,7 @@ impl Reader<'_> {
         self.tree.sets.push(Set {
             table,
             name: self.tokens.get(name).to_owned(),
+            is_element: (start..name).any(|at| self.tokens.get(at) == "element"),
             tokens: start..end,
             inner: open + 1..end - 1,
         });
