@@ -111,30 +111,52 @@ impl Layout {
     }
 }
 
-/// Parses a number: decimal, or hexadecimal after `0x`.
+/// Parses a number as nft does: hexadecimal after `0x`, octal after another leading zero, otherwise decimal; also in
+/// quotes.
 fn number(text: &str) -> Option<u32> {
-    match text.strip_prefix("0x") {
-        Some(digits) => u32::from_str_radix(digits, 16).ok(),
-        None => text.parse().ok(),
-    }
+    let text = text.trim_matches('"');
+    let (digits, radix) = match text.as_bytes() {
+        [b'0', b'x' | b'X', ..] => (&text[2..], 16),
+        [b'0', _, ..] => (text, 8),
+        _ => (text, 10),
+    };
+    u32::from_str_radix(digits, radix).ok()
+}
+
+/// Returns all bits up to the highest bit of a number.
+fn up_to(highest: u32) -> u32 {
+    ones(u32::BITS - highest.leading_zeros())
 }
 
 /// Returns the bits that are set in any number in a text. A prefix or range (`0x10/16`, `1-3`) sets all bits up to its
-/// highest bit.
+/// highest bit, and so does a remainder (`numgen inc mod 3 offset 8`). A shift sets all bits.
 fn bits_of(text: &str) -> u32 {
+    let text = text.replace('"', "");
+    let text = text.replace(" - ", "-").replace(" / ", "/");
+    let words: Vec<&str> = text.split([' ', ',', '{', '}', '(', ')']).collect();
+    if words.iter().any(|word| SHIFTS.contains(word)) {
+        return u32::MAX;
+    }
     let mut bits = 0;
-    for word in text.split([' ', ',', '{', '}', '(', ')']) {
-        match (number(word), word.split_once(['-', '/'])) {
+    for word in &words {
+        // `22:0x40` in a map is one token.
+        let value = word.split_once(':').map_or(*word, |(_, value)| value);
+        match (number(value), value.split_once(['-', '/'])) {
             (Some(number), _) => bits |= number,
             (None, Some((low, high))) if number(low).is_some() => {
-                let highest = number(low).unwrap_or(0) | number(high).unwrap_or(u32::MAX);
-                bits |= ones(u32::BITS - highest.leading_zeros());
+                bits |= up_to(number(low).unwrap_or(0) | number(high).unwrap_or(u32::MAX));
             }
             _ => {}
         }
     }
-    bits
+    let pairs = words.windows(2);
+    let terms = pairs.filter(|pair| ["mod", "offset"].contains(&pair[0]));
+    let highest = terms.filter_map(|pair| number(pair[1]));
+    bits | up_to(highest.fold(0, u32::saturating_add))
 }
+
+/// Operators whose result has other bits than their operands.
+const SHIFTS: [&str; 4] = ["<<", ">>", "lshift", "rshift"];
 
 /// Words that end the use of a mark, because they begin another match or statement.
 const ENDS: [&str; 15] = [
@@ -176,29 +198,28 @@ fn taken_of_connection(tokens: &Tokens, text: &str, at: usize) -> Result<u32, Re
         "keep to some bits: `ct mark set ct mark & 0xffffff00 | 0x1`, `ct mark & 0xff == 0x1`";
     let words: Vec<&str> = text.split(' ').collect();
     let whole = |what| Err(Refusal::at(tokens, at, what, own));
-    let masked = |rest: &[&str]| -> Option<u32> {
-        let at = rest.iter().position(|word| ["&", "and"].contains(word))?;
-        number(rest.get(at + 1)?)
-    };
+    let replaces = || whole("a rule that replaces the whole mark of connections");
     match words.as_slice() {
-        ["set", "ct", "mark", ops @ ..] => {
-            let kept = masked(ops).unwrap_or(u32::MAX);
-            Ok(!kept | set_bits(ops))
-        }
-        ["set", ..] => whole("a rule that replaces the whole mark of connections"),
+        ["set", "ct", "mark", ops @ ..] => changed(ops).map_or_else(replaces, Ok),
+        ["set", ..] => replaces(),
         ["&" | "and", mask, ..] => Ok(number(mask).unwrap_or(u32::MAX)),
         _ => whole("a rule that compares the whole mark of connections"),
     }
 }
 
-/// Returns the bits that `| N` and `^ N` change.
-fn set_bits(ops: &[&str]) -> u32 {
-    let pairs = ops
-        .windows(2)
-        .filter(|pair| ["|", "^", "or", "xor"].contains(&pair[0]));
-    pairs
-        .filter_map(|pair| number(pair[1]))
-        .fold(0, |all, bits| all | bits)
+/// Returns the bits that operations change: `& N`, `| N` and `^ N`. None: a shift, or a value that is no number.
+fn changed(ops: &[&str]) -> Option<u32> {
+    let mut bits = 0;
+    for pair in ops.chunks(2) {
+        let value = pair.get(1).and_then(|word| number(word));
+        bits |= match pair[0] {
+            "&" | "and" => !value?,
+            "|" | "^" | "or" | "xor" => value?,
+            word if SHIFTS.contains(&word) => return None,
+            _ => break,
+        };
+    }
+    Some(bits)
 }
 
 /// Returns the use of a mark at a token; None if the token is not the word `mark` or was counted with another use.
@@ -300,6 +321,19 @@ mod tests {
             ("ct mark set ct mark & 0xffffff00 | 0x8", 0xff),
             ("meta mark set ct mark & 0xf000", 0xf000),
             ("tcp dport 99 drop", 0),
+            // A leading zero begins an octal number.
+            ("meta mark set 020000000000", 0x8000_0000),
+            ("meta mark 01-0100 accept", 0x7f),
+            ("ct mark & 010 == 010 drop", 0x8),
+            ("ct mark set ct mark & 037777777400 | 010", 0xff),
+            ("meta mark set \"0x40000000\"", 0x4000_0000),
+            ("meta mark set meta mark | 0X10", 0x10),
+            ("meta mark 1 - 0x100 accept", 0x1ff),
+            ("meta mark set tcp dport map { 22:0x40, 80: 0x80 }", 0xd0),
+            ("meta mark set ip6 saddr map { 2001:db8::1 : 0x40 }", 0x40),
+            ("meta mark set numgen inc mod 3 offset 0xff", 0x1ff),
+            ("meta mark set meta mark << 8", u32::MAX),
+            ("ct mark set ct mark & 0xffff00ff & 0xffffff0f", 0xfff0),
         ];
         for (rule, bits) in cases {
             assert_eq!(
@@ -315,6 +349,10 @@ mod tests {
         for rule in [
             "ct mark set 0x1",
             "ct mark set meta mark",
+            "ct mark set ct mark << 8",
+            "ct mark set ct mark & 0xff rshift 8",
+            "ct mark set ct mark & (0xff)",
+            "ct mark set ct mark | meta mark",
             "ct mark 0x1 accept",
             "ct mark { 1, 2 } drop",
             "ct mark != 0 accept",
