@@ -165,7 +165,7 @@ impl Finder<'_> {
         }
         let Some(priority) = base.priority else {
             return refuse(
-                "a priority that is no number".to_owned(),
+                "a priority that is no decimal number".to_owned(),
                 "write the number",
             );
         };

@@ -157,7 +157,8 @@ fn find_hooks(
             return refuse(reason, "filter in forward and output");
         }
         let Some(priority) = base.priority else {
-            let reason = "a set that learns from DNS, and a priority that is no number".to_owned();
+            let reason =
+                "a set that learns from DNS, and a priority that is no decimal number".to_owned();
             return refuse(reason, "write the number");
         };
         if queue == Queue::Iptables && priority >= BEFORE_SECURITY {

@@ -13,7 +13,7 @@ pub struct Base {
     /// `filter`, `nat` or `route`.
     pub kind: String,
     pub hook: String,
-    /// None: the priority is neither a number nor a known name (`filter`).
+    /// None: the priority is neither a decimal number nor a known name (`filter`).
     pub priority: Option<i32>,
     /// True if the chain's policy is drop.
     pub drops: bool,
@@ -97,19 +97,23 @@ fn priority_word(word: &str) -> Option<i32> {
     })
 }
 
+/// Parses a number with a sign. None for a leading zero, too: nft reads the number as octal, but as decimal if it is in
+/// the string of a definition.
+fn signed(text: &str) -> Option<i32> {
+    let digits = text.trim_start_matches(['+', '-']);
+    let has_zero = digits.len() > 1 && digits.starts_with('0');
+    text.parse().ok().filter(|_| !has_zero)
+}
+
 /// Parses a priority: `filter - 3`, `-150`, `mangle`.
 fn priority(text: &str) -> Option<i32> {
     let text: String = text.chars().filter(|c| !c.is_whitespace()).collect();
-    if let Ok(number) = text.parse() {
+    if let Some(number) = signed(&text) {
         return Some(number);
     }
     let split = text.find(['+', '-']).unwrap_or(text.len());
     let (word, rest) = text.split_at(split);
-    let offset = if rest.is_empty() {
-        0
-    } else {
-        rest.parse().ok()?
-    };
+    let offset = if rest.is_empty() { 0 } else { signed(rest)? };
     Some(priority_word(word)? + offset)
 }
 
@@ -406,6 +410,9 @@ mod tests {
         assert_eq!(priority("filter+10"), Some(10));
         assert_eq!(priority("-150"), Some(-150));
         assert_eq!(priority("mangle - 1"), Some(-151));
-        assert_eq!(priority("$x"), None);
+        assert_eq!(priority("0"), Some(0));
+        for text in ["$x", "010", "-010", "filter + 010"] {
+            assert_eq!(priority(text), None, "{text}");
+        }
     }
 }
