@@ -231,7 +231,8 @@ impl Finder<'_> {
                 if [family(a), family(b)] != ["ip", "ip6"]
                     && [family(a), family(b)] != ["ip6", "ip"]
                 {
-                    let at = self.ways.tree.tables[**b].open;
+                    let first = self.ways.tree.tables[**b].commands.first();
+                    let at = first.map_or(0, |command| command.start);
                     let reason = "names in two tables that see the same packets";
                     let cure = "ask for names in one table of family inet";
                     return Err(Refusal::at(self.ways.tokens, at, reason, cure));

@@ -53,9 +53,8 @@ pub struct Set {
 pub struct Table {
     pub family: String,
     pub name: String,
-    /// Token of the first `{` in the first command with this table, e.g. that of its block. Without braces, the token
-    /// at the end of that command.
-    pub open: usize,
+    /// Tokens of each command on the table, such as a block or `add rule`.
+    pub commands: Vec<Range<usize>>,
 }
 
 /// A policy's parts, in the order of the text.
@@ -119,8 +118,18 @@ fn priority(text: &str) -> Option<i32> {
 
 const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
 
+/// Verbs of commands that declare a part of a policy.
+const DECLARES: [&str; 3] = ["add", "create", "insert"];
+/// Verbs of commands that change what is declared.
+const CHANGES: [&str; 5] = ["delete", "destroy", "flush", "rename", "replace"];
+/// Parts that this parser reads.
+const PARTS: [&str; 6] = ["table", "chain", "rule", "set", "map", "element"];
+
 impl Reader<'_> {
-    fn table(&mut self, at: usize, open: usize) -> (usize, usize) {
+    /// Returns the table of a command, and the token after its name. None: the table is not known yet, and the command
+    /// does not declare it.
+    /// - at: token of the table's family or name.
+    fn table(&mut self, at: usize, declares: bool) -> Option<(usize, usize)> {
         let has_family = FAMILIES.contains(&self.tokens.get(at));
         let family = if has_family {
             self.tokens.get(at)
@@ -131,15 +140,15 @@ impl Reader<'_> {
         let name = self.tokens.get(at);
         let is_same = |table: &Table| table.family == family && table.name == name;
         let found = self.tree.tables.iter().position(is_same);
-        let table = found.unwrap_or_else(|| {
+        if found.is_none() && declares {
             self.tree.tables.push(Table {
                 family: family.to_owned(),
                 name: name.to_owned(),
-                open,
+                commands: Vec::new(),
             });
-            self.tree.tables.len() - 1
-        });
-        (table, at + 1)
+            return Some((self.tree.tables.len() - 1, at + 1));
+        }
+        Some((found?, at + 1))
     }
 
     fn chain(&mut self, table: usize, name: &str) -> usize {
@@ -258,22 +267,29 @@ impl Reader<'_> {
         }
     }
 
-    /// Parses a command outside of tables, which may begin with `add`, `create` or `insert`.
+    /// Parses a command outside of tables. A command without a verb declares.
     fn command(&mut self, start: usize, end: usize) {
-        let is_verb = matches!(self.tokens.get(start), "add" | "create" | "insert");
-        let at = start + usize::from(is_verb);
+        let verb = self.tokens.get(start);
+        let is_change = CHANGES.contains(&verb);
+        let at = start + usize::from(is_change || DECLARES.contains(&verb));
         let open = (at..end).find(|at| self.tokens.get(*at) == "{");
         let what = self.tokens.get(at);
         match what {
             "define" | "redefine" => return self.define(at, end),
-            "flush" => {
-                self.tree.flushes |= self.tokens.get(at + 1) == "ruleset";
+            "ruleset" => {
+                self.tree.flushes |= verb == "flush";
                 return;
             }
-            "table" | "chain" | "rule" | "set" | "map" | "element" => {}
-            _ => return,
+            _ => {}
         }
-        let (table, at) = self.table(at + 1, open.unwrap_or(end));
+        let declares = !is_change && PARTS.contains(&what);
+        let Some((table, at)) = self.table(at + 1, declares) else {
+            return;
+        };
+        self.tree.tables[table].commands.push(start..end);
+        if !declares {
+            return;
+        }
         let name = self.tokens.get(at).to_owned();
         match (what, open) {
             ("table", Some(open)) => {
