@@ -268,7 +268,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
             "load it with nft -f",
         ));
     }
-    warning::refuse(tokens, &tree)?;
+    warning::refuse(tokens, &tree, &names)?;
     let sets = class::declarations(source, tokens, &tree, &names);
     let classes = class::find(tokens, &names, &sets)?;
     let layout = find_layout(source, tokens, &tree, &classes, options)?;

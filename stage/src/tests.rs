@@ -381,6 +381,42 @@ fn what_is_refused_has_place_and_cure() {
     }
 }
 
+/// A trial copies the rules of a chain in the order of the text.
+#[test]
+fn commands_that_change_earlier_rules_are_refused() {
+    let made = |first: &str, last: &str| {
+        let policy = format!(
+            "{first}\ntable inet f {{\n\tchain x {{\n\t\taccept\n\t}}\n\tchain c {{\n\t\t\
+             type filter hook input priority 0\n\t\ttls sni \"a.example\" jump x\n\t}}\n}}\n\
+             table inet g {{\n\tchain x {{\n\t\taccept\n\t}}\n}}\n{last}\n"
+        );
+        split(&text("p.nft", &policy).unwrap(), &Options::default())
+    };
+    for command in [
+        "insert rule inet f x ip saddr 10.0.0.1 drop",
+        "add rule inet f x index 0 drop",
+        "rule inet f x position 4 drop",
+        "replace rule inet f x handle 4 drop",
+        "delete rule inet f x handle 4",
+        "flush chain inet f x",
+        "rename chain inet f x y",
+        "delete table inet f",
+        "flush ruleset",
+    ] {
+        let refusal = made("", command).unwrap_err();
+        assert_eq!(refusal.place.line, 16, "{command}: {refusal}");
+    }
+    for (first, last) in [
+        ("", "add rule inet f x drop"),
+        ("", "insert rule inet g x drop"),
+        ("", "flush chain inet g x"),
+        ("table inet f; delete table inet f", ""),
+        ("flush ruleset", ""),
+    ] {
+        assert_eq!(made(first, last).err(), None);
+    }
+}
+
 #[test]
 fn a_refusal_for_marks_has_all_rules_that_use_bits() {
     let rules = "\tchain c {\n\t\ttype filter hook input priority 0\n\t\tmeta mark & 0xff000000 == 0x1000000 accept\n\t\t\

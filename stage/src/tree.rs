@@ -69,6 +69,9 @@ pub struct Tree {
     pub defines: HashMap<String, Range<usize>>,
     /// True if the text contains `flush ruleset`.
     pub flushes: bool,
+    /// Table and first token of each command that inserts between, replaces or removes earlier rules or elements of the
+    /// table. The tree doesn't follow these commands: it has all rules and elements, in the order of the text.
+    pub changes: Vec<(usize, usize)>,
 }
 
 /// Returns the name in `Tree::chains` of a chain between braces. No other chain has this name.
@@ -267,6 +270,16 @@ impl Reader<'_> {
         }
     }
 
+    /// Records a command that the tree doesn't follow, if rules or sets of its table precede it.
+    fn change(&mut self, table: usize, start: usize) {
+        let tree = &mut self.tree;
+        let mut tables = tree.rules.iter().map(|rule| tree.chains[rule.chain].table);
+        let has_rules = tables.any(|own| own == table);
+        if has_rules || tree.sets.iter().any(|set| set.table == table) {
+            tree.changes.push((table, start));
+        }
+    }
+
     /// Parses a command outside of tables. A command without a verb declares.
     fn command(&mut self, start: usize, end: usize) {
         let verb = self.tokens.get(start);
@@ -276,8 +289,11 @@ impl Reader<'_> {
         let what = self.tokens.get(at);
         match what {
             "define" | "redefine" => return self.define(at, end),
-            "ruleset" => {
-                self.tree.flushes |= verb == "flush";
+            "ruleset" if verb == "flush" => {
+                self.tree.flushes |= at + 1 == end;
+                for table in 0..self.tree.tables.len() {
+                    self.change(table, start);
+                }
                 return;
             }
             _ => {}
@@ -287,6 +303,10 @@ impl Reader<'_> {
             return;
         };
         self.tree.tables[table].commands.push(start..end);
+        let has_position = ["index", "position", "handle"].contains(&self.tokens.get(at + 1));
+        if is_change || verb == "insert" || what == "rule" && has_position {
+            self.change(table, start);
+        }
         if !declares {
             return;
         }
@@ -305,8 +325,7 @@ impl Reader<'_> {
             }
             ("rule", _) => {
                 let chain = self.chain(table, &name);
-                let position = ["index", "position", "handle"].contains(&self.tokens.get(at + 1));
-                self.rule(chain, at + 1 + 2 * usize::from(position)..end);
+                self.rule(chain, at + 1 + 2 * usize::from(has_position)..end);
             }
             ("set" | "map" | "element", Some(open)) => self.set(table, at, start, open),
             _ => {}

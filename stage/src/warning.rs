@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Warnings about effects of a policy with names that its author may not expect, and refusals.
 
-use crate::names::Names;
+use crate::names::{NameRule, Names};
 use crate::reach::Ways;
 use crate::source::Source;
 use crate::token::Tokens;
@@ -18,8 +18,23 @@ fn places<'a>(
     all.filter(move |at| tokens.get(*at) == word)
 }
 
-/// Refuses a policy that answers a connection in place of its server.
-pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
+/// Refuses commands that insert between, replace or remove earlier rules or elements of a table with names: copies of
+/// its chains (see trial.rs) would have other rules than the chains.
+fn refuse_changes(tokens: &Tokens, tree: &Tree, names: &Names) -> Result<(), Refusal> {
+    let table_of = |named: &NameRule| tree.chains[tree.rules[named.rule].chain].table;
+    let is_named = |table| names.rules.iter().any(|named| table_of(named) == table);
+    let Some((_, at)) = tree.changes.iter().find(|(table, _)| is_named(*table)) else {
+        return Ok(());
+    };
+    let reason = "a command that inserts between, replaces or removes earlier rules or elements of a table with names";
+    let cure = "write the rules in their final order, without this command";
+    Err(Refusal::at(tokens, *at, reason, cure))
+}
+
+/// Refuses a policy that answers a connection in place of its server, or that changes earlier rules of a table with
+/// names.
+pub fn refuse(tokens: &Tokens, tree: &Tree, names: &Names) -> Result<(), Refusal> {
+    refuse_changes(tokens, tree, names)?;
     let Some(at) = places(tokens, tree, "synproxy").next() else {
         return Ok(());
     };
