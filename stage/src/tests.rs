@@ -417,6 +417,25 @@ fn commands_that_change_earlier_rules_are_refused() {
     }
 }
 
+/// In nft each block has its own definitions.
+#[test]
+fn a_name_with_two_values_is_refused() {
+    let made = |definition: &str| {
+        let policy = format!(
+            "table inet f {{\n\tdefine p = 443\n\tchain c {{\n\t\ttype filter hook input priority 0\n\t\t\
+             tcp dport $p tls sni \"a.example\" drop\n\t}}\n}}\ntable inet g {{\n\t{definition}\n}}\n"
+        );
+        split(&text("p.nft", &policy).unwrap(), &Options::default())
+    };
+    for definition in ["define p = 80", "redefine p = { 80, 443 }"] {
+        let refusal = made(definition).unwrap_err();
+        assert_eq!(refusal.place.line, 9, "{refusal}");
+    }
+    for definition in ["define p = 443", "define q = 80"] {
+        assert_eq!(made(definition).err(), None);
+    }
+}
+
 #[test]
 fn a_refusal_for_marks_has_all_rules_that_use_bits() {
     let rules = "\tchain c {\n\t\ttype filter hook input priority 0\n\t\tmeta mark & 0xff000000 == 0x1000000 accept\n\t\t\

@@ -67,6 +67,8 @@ pub struct Tree {
     pub sets: Vec<Set>,
     /// Values of `define` as tokens, by name without `$`.
     pub defines: HashMap<String, Range<usize>>,
+    /// First tokens of the definitions that give an earlier name another value.
+    pub redefined: Vec<usize>,
     /// True if the text contains `flush ruleset`.
     pub flushes: bool,
     /// Table and first token of each command that inserts between, replaces or removes earlier rules or elements of the
@@ -235,8 +237,12 @@ impl Reader<'_> {
     }
 
     fn define(&mut self, at: usize, end: usize) {
-        let name = self.tokens.get(at + 1).to_owned();
-        self.tree.defines.insert(name, at + 3..end);
+        let (tokens, value) = (self.tokens, at + 3..end);
+        let name = tokens.get(at + 1).to_owned();
+        let earlier = self.tree.defines.insert(name, value.clone());
+        if earlier.is_some_and(|earlier| tokens.text_of(&earlier) != tokens.text_of(&value)) {
+            self.tree.redefined.push(at);
+        }
     }
 
     fn set(&mut self, table: usize, name: usize, start: usize, open: usize) {

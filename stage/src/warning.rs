@@ -31,10 +31,21 @@ fn refuse_changes(tokens: &Tokens, tree: &Tree, names: &Names) -> Result<(), Ref
     Err(Refusal::at(tokens, *at, reason, cure))
 }
 
-/// Refuses a policy that answers a connection in place of its server, or that changes earlier rules of a table with
-/// names.
+/// Refuses a name with two values. In nft a definition holds in its block, and up to the next one; in `Tree` it holds
+/// everywhere.
+fn refuse_redefined(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
+    let refuse = |at: &usize| {
+        let reason = format!("a second value of ${}", tokens.get(at + 1));
+        Err(Refusal::at(tokens, *at, reason, "define another name"))
+    };
+    tree.redefined.first().map_or(Ok(()), refuse)
+}
+
+/// Refuses a policy that answers a connection in place of its server, that changes earlier rules of a table with names,
+/// or that defines a name twice.
 pub fn refuse(tokens: &Tokens, tree: &Tree, names: &Names) -> Result<(), Refusal> {
     refuse_changes(tokens, tree, names)?;
+    refuse_redefined(tokens, tree)?;
     let Some(at) = places(tokens, tree, "synproxy").next() else {
         return Ok(());
     };
