@@ -3,11 +3,11 @@
 //! text is loaded, with `Too many links`; `nft -c` accepts it.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use crate::kernel::Kernel;
+use crate::reach::Ways;
 use crate::token::{self, Tokens};
-use crate::tree::{self, Set, Tree};
+use crate::tree::{self, Tree};
 use crate::Refusal;
 
 /// Maximum number of chains in a path, with the base chain (NFT_JUMP_STACK_SIZE of the kernel).
@@ -21,36 +21,21 @@ struct Graph {
     longest: HashMap<usize, Option<(usize, Option<usize>)>>,
 }
 
-/// Returns the chains that tokens of a table lead to.
-fn targets(tokens: &Tokens, tree: &Tree, table: usize, range: &Range<usize>) -> Vec<usize> {
-    let jumps = range
-        .clone()
-        .filter(|at| ["jump", "goto"].contains(&tokens.get(*at)));
-    let target = |at: usize| {
-        let (name, unnamed) = (tokens.get(at + 1), tree::unnamed(at + 1));
-        let mut chains = tree.chains.iter();
-        chains
-            .position(|chain| chain.table == table && (chain.name == name || chain.name == unnamed))
-    };
-    jumps.filter_map(target).collect()
-}
-
 impl Graph {
     fn new(tokens: &Tokens) -> Graph {
         let tree = tree::read(tokens);
-        let of_set = |set: &Set| targets(tokens, &tree, set.table, &set.inner);
-        let of_sets: Vec<Vec<usize>> = tree.sets.iter().map(of_set).collect();
+        let ways = Ways {
+            tokens,
+            tree: &tree,
+        };
         let mut leads = vec![Vec::new(); tree.chains.len()];
         for rule in &tree.rules {
             let table = tree.chains[rule.chain].table;
-            let own = targets(tokens, &tree, table, &rule.tokens);
-            leads[rule.chain].extend(own);
-            let words = rule.tokens.clone().map(|at| tokens.get(at));
-            for name in words.filter_map(|word| word.strip_prefix('@')) {
-                let sets = tree.sets.iter().zip(&of_sets);
-                let used = sets.filter(|(set, _)| set.table == table && set.name == name);
-                leads[rule.chain].extend(used.flat_map(|(_, targets)| targets));
-            }
+            let named = |name: &String| {
+                let mut chains = tree.chains.iter();
+                chains.position(|chain| chain.table == table && chain.name == *name)
+            };
+            leads[rule.chain].extend(ways.called(rule).iter().filter_map(named));
         }
         Graph {
             tree,

@@ -179,11 +179,10 @@ fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
 /// Returns the bits of all numbers in the sets or maps `@NAME` that a mark is compared with or set from.
 /// - said: tokens of the use.
 fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
-    let names = said
-        .clone()
-        .filter_map(|at| tokens.get(at).strip_prefix('@'));
+    let words = tree::flat(tokens, tree, said);
+    let names = tree::named_sets(tokens, &words);
     let of_name = |name: &str| {
-        let sets = tree.sets.iter().filter(|set| set.name == name);
+        let sets = tree.sets.iter().filter(|set| set.name == name[1..]);
         let texts = sets.map(|set| bits_of(&tree::expand(tokens, tree, &set.inner)));
         texts.fold(0, |all, bits| all | bits)
     };
@@ -301,7 +300,11 @@ mod tests {
     use crate::{token, tree};
 
     fn uses_of(rule: &str) -> Result<u32, Refusal> {
-        let text = format!("define m = 0x400\ntable inet f {{\n map a {{ type ipv4_addr : mark; elements = {{ 10.0.0.1 : 0x7000 }}; }}\n chain c {{\n {rule}\n }}\n}}\n");
+        let text = format!(
+            "define m = 0x400\ndefine s = @a\ntable inet f {{\n \
+             map a {{ type ipv4_addr : mark; elements = {{ 10.0.0.1 : 0x7000 }}; }}\n \
+             chain c {{\n {rule}\n }}\n}}\n"
+        );
         let tokens = token::tokens(&text);
         let uses = uses(&tokens, &tree::read(&tokens))?;
         Ok(uses.iter().fold(0, |all, mark| all | mark.bits))
@@ -316,6 +319,7 @@ mod tests {
             ("meta mark & 0xff == 0x1 tcp dport 22 accept", 0xff),
             ("meta mark { 0x1, 0x20 } drop", 0x21),
             ("meta mark set ip saddr map @a", 0x7000),
+            ("meta mark set ip saddr map $s", 0x7000),
             ("ct mark & 0xf0 == 0x10 drop", 0xf0),
             ("ct mark set ct mark | 0x8", 0x8),
             ("ct mark set ct mark & 0xffffff00 | 0x8", 0xff),

@@ -11,7 +11,7 @@ use std::ops::Range;
 use crate::matches::{self, Layer, Match};
 use crate::names::{self, NameRule};
 use crate::token::Tokens;
-use crate::tree::{self, Base, Rule, Tree};
+use crate::tree::{self, Base, Rule, Set, Tree};
 
 /// Maximum number of ways (paths of jumps) from one base chain to a rule. If there are more, only the rule's own
 /// matches count.
@@ -77,8 +77,8 @@ impl Ways<'_> {
                 at = next;
             } else if let Some(known) = matches::read(self.tokens, at, end) {
                 at = known.tokens.end;
-                let words = known.tokens.clone().map(|at| self.tokens.get(at));
-                let mut sets = words.filter(|word| word.starts_with('@'));
+                let words = self.flat(&known.tokens);
+                let mut sets = tree::named_sets(self.tokens, &words);
                 if known.is_lasting() && !sets.any(|set| self.changes(set)) {
                     found.push(known);
                 }
@@ -89,50 +89,42 @@ impl Ways<'_> {
         found
     }
 
-    /// Returns true if tokens contain a jump or goto to a chain.
-    fn leads(&self, range: &Range<usize>, chain: &str) -> bool {
-        let mut places = range.clone();
-        places.any(|at| {
-            let is_called = self.tokens.get(at + 1) == chain || tree::unnamed(at + 1) == chain;
-            ["jump", "goto"].contains(&self.tokens.get(at)) && is_called
-        })
+    fn flat(&self, range: &Range<usize>) -> Vec<usize> {
+        tree::flat(self.tokens, self.tree, range)
+    }
+
+    /// Returns the sets and maps that a rule names: their declarations, and the commands that add elements.
+    /// - words: the rule's tokens, as `flat` returns them.
+    fn sets<'s>(&'s self, rule: &Rule, words: &'s [usize]) -> impl Iterator<Item = &'s Set> + 's {
+        let table = self.tree.chains[rule.chain].table;
+        let of_name = move |name: &'s str| {
+            let sets = self.tree.sets.iter();
+            sets.filter(move |set| set.table == table && set.name == name[1..])
+        };
+        tree::named_sets(self.tokens, words).flat_map(of_name)
     }
 
     /// Returns true if a rule may end its chain with `return` or `goto`, directly or by a map.
     pub fn may_end(&self, rule: &Rule) -> bool {
-        let ends = |range: &Range<usize>| {
-            let mut places = range.clone();
-            places.any(|at| ["return", "goto"].contains(&self.tokens.get(at)))
-        };
-        let table = self.tree.chains[rule.chain].table;
-        let mut names = rule
-            .tokens
-            .clone()
-            .filter_map(|at| self.tokens.get(at).strip_prefix('@'));
-        let ends_by = |name: &str| {
-            let mut sets = self.tree.sets.iter();
-            sets.any(|set| set.table == table && set.name == name && ends(&set.inner))
-        };
-        ends(&rule.tokens) || names.any(ends_by)
+        let is_end = |at: &usize| ["return", "goto"].contains(&self.tokens.get(*at));
+        let words = self.flat(&rule.tokens);
+        let ends_by = |set: &Set| self.flat(&set.inner).iter().any(is_end);
+        words.iter().any(is_end) || self.sets(rule, &words).any(ends_by)
+    }
+
+    /// Returns the names of the chains to which a rule leads, directly or by a map.
+    pub fn called(&self, rule: &Rule) -> BTreeSet<String> {
+        let words = self.flat(&rule.tokens);
+        let mut names = tree::called(self.tokens, &words);
+        let by_sets = self.sets(rule, &words);
+        names.extend(by_sets.flat_map(|set| set.calls.iter().cloned()));
+        names
     }
 
     /// Returns true if a rule leads to a chain, directly or by a map.
     pub fn calls(&self, rule: &Rule, chain: usize) -> bool {
         let (target, from) = (&self.tree.chains[chain], &self.tree.chains[rule.chain]);
-        if target.table != from.table {
-            return false;
-        }
-        let mut maps = rule
-            .tokens
-            .clone()
-            .filter_map(|at| self.tokens.get(at).strip_prefix('@'));
-        let leads_by = |name: &str| {
-            let mut sets = self.tree.sets.iter();
-            sets.any(|set| {
-                set.table == from.table && set.name == name && self.leads(&set.inner, &target.name)
-            })
-        };
-        self.leads(&rule.tokens, &target.name) || maps.any(leads_by)
+        target.table == from.table && self.called(rule).contains(&target.name)
     }
 
     /// Returns the beginning of a rule with names, up to the first test of the class that replaces its matches of
@@ -357,6 +349,20 @@ mod tests {
         assert_eq!(all.len(), WAYS_MAX + 1);
         assert_eq!(all[0], "input: ip daddr 10.0.0.1 tcp sport 443");
         assert_eq!(all[WAYS_MAX], forward);
+    }
+
+    /// Definitions may hold the target of a jump, the elements of a map, and a set.
+    #[test]
+    fn definitions_lead_on() {
+        let text = "define to = \"x\"\ndefine all = { 1 : jump x }\ndefine known = @s\ntable inet f {\n \
+            set s { type ipv4_addr; flags dynamic; }\n map m { type inet_service : verdict; elements = $all; }\n \
+            chain i { type filter hook input priority 0;\n tcp sport 1 jump $to\n }\n \
+            chain o { type filter hook output priority 0;\n tcp dport vmap @m\n }\n \
+            chain x {\n ip daddr $known tls sni exists drop\n }\n}\n";
+        assert_eq!(
+            ways_to(text, "ip daddr"),
+            ["input: tcp dport 1", "output: "]
+        );
     }
 
     #[test]

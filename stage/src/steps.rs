@@ -352,7 +352,7 @@ impl Reader<'_> {
         let is_inner = is_call && at + 1 >= self.end;
         let name = match is_inner {
             true => tree::unnamed(at + 1),
-            false => tokens.get(at + 1).to_owned(),
+            false => tree::expand(tokens, self.ways.tree, &(at + 1..at + 2)).replace('"', ""),
         };
         let words = match is_call {
             true => vec![word, name.as_str()],

@@ -417,6 +417,14 @@ fn commands_that_change_earlier_rules_are_refused() {
     }
 }
 
+#[test]
+fn a_jump_to_a_defined_chain_is_tried() {
+    let rules = "define to = d\n\t\ttls sni @b jump $to\n\t}\n\tchain d {\n\t\ttcp dport 80 accept";
+    let split = in_forward(rules).unwrap();
+    let copies = split.kernel.matches("tcp dport 80 accept").count();
+    assert_eq!(copies, 2, "{}", split.kernel);
+}
+
 /// In nft each block has its own definitions.
 #[test]
 fn a_name_with_two_values_is_refused() {

@@ -2,7 +2,7 @@
 //! Finds tables, chains, rules and sets in tokens. The statements of rules are parsed elsewhere; other items are
 //! dropped.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
 
 use crate::token::{Kind, Tokens};
@@ -47,6 +47,8 @@ pub struct Set {
     pub tokens: Range<usize>,
     /// Tokens between the braces.
     pub inner: Range<usize>,
+    /// Names of the chains to which the elements lead.
+    pub calls: BTreeSet<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -247,12 +249,15 @@ impl Reader<'_> {
 
     fn set(&mut self, table: usize, name: usize, start: usize, open: usize) {
         let end = self.tokens.behind_braces(open);
+        let inner = open + 1..end - 1;
+        let calls = called(self.tokens, &flat(self.tokens, &self.tree, &inner));
         self.tree.sets.push(Set {
             table,
             name: self.tokens.get(name).to_owned(),
             is_element: (start..name).any(|at| self.tokens.get(at) == "element"),
             tokens: start..end,
-            inner: open + 1..end - 1,
+            inner,
+            calls,
         });
     }
 
@@ -378,6 +383,32 @@ pub fn flat(tokens: &Tokens, tree: &Tree, range: &Range<usize>) -> Vec<usize> {
     let mut found = Vec::new();
     add_flat(tokens, tree, range, EXPAND_MAX, &mut found);
     found
+}
+
+/// Returns the names of the chains to which tokens lead.
+/// - words: the tokens, as `flat` returns them.
+pub fn called(tokens: &Tokens, words: &[usize]) -> BTreeSet<String> {
+    let is_call = |place: &usize| ["jump", "goto"].contains(&tokens.get(words[*place]));
+    let name = |place: usize| {
+        // The tokens of a rule end before a chain between braces.
+        let next = words.get(place + 1).copied();
+        let next = next.unwrap_or(words[place] + 1);
+        match tokens.get(next) {
+            "{" => unnamed(next),
+            word => word.trim_matches('"').to_owned(),
+        }
+    };
+    (0..words.len()).filter(is_call).map(name).collect()
+}
+
+/// Returns the names of the sets and maps in tokens, with their `@`.
+/// - words: the tokens, as `flat` returns them.
+pub fn named_sets<'a>(
+    tokens: &'a Tokens,
+    words: &'a [usize],
+) -> impl Iterator<Item = &'a str> + 'a {
+    let all = words.iter().map(|at| tokens.get(*at));
+    all.filter(|word| word.starts_with('@'))
 }
 
 /// Returns tokens as text, separated by blanks, with `$NAME` replaced by its definition.
