@@ -155,6 +155,20 @@ fn bits_of(text: &str) -> u32 {
     bits | up_to(highest.fold(0, u32::saturating_add))
 }
 
+/// Returns true if a statement sets a packet's mark to a value of unknown bits: neither a number, nor a mark, nor a
+/// result of a map or of `mod`.
+/// - text: use of the mark, as text.
+fn sets_unknown(text: &str) -> bool {
+    let words: Vec<&str> = text.split(' ').collect();
+    match words.as_slice() {
+        ["set", "mark", ..] | ["set", "ct" | "meta", "mark", ..] => false,
+        ["set", value, ..] => {
+            number(value).is_none() && !words.iter().any(|word| ["map", "mod"].contains(word))
+        }
+        _ => false,
+    }
+}
+
 /// Operators whose result has other bits than their operands.
 const SHIFTS: [&str; 4] = ["<<", ">>", "lshift", "rshift"];
 
@@ -237,7 +251,10 @@ fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Us
             let reason = "a rule that copies the whole mark of connections";
             return Err(Refusal::at(tokens, at, reason, cure));
         }
-        let bits = bits_of(&text) | named_bits(tokens, tree, &said);
+        let bits = match sets_unknown(&text) {
+            true => u32::MAX,
+            false => bits_of(&text) | named_bits(tokens, tree, &said),
+        };
         return Ok(Some(Use { at, bits }));
     }
     if tokens.get(at.saturating_sub(2)) == "set" {
@@ -337,6 +354,12 @@ mod tests {
             ("meta mark set ip6 saddr map { 2001:db8::1 : 0x40 }", 0x40),
             ("meta mark set numgen inc mod 3 offset 0xff", 0x1ff),
             ("meta mark set meta mark << 8", u32::MAX),
+            ("meta mark set meta cpu", u32::MAX),
+            ("meta mark set socket mark", u32::MAX),
+            ("meta mark set vip accept", u32::MAX),
+            ("meta mark set meta mark | 0x1", 0x1),
+            ("meta mark set mark and 0xf or 0x10", 0x1f),
+            ("meta mark set jhash ip saddr mod 4", 0x7),
             ("ct mark set ct mark & 0xffff00ff & 0xffffff0f", 0xfff0),
         ];
         for (rule, bits) in cases {
@@ -353,6 +376,7 @@ mod tests {
         for rule in [
             "ct mark set 0x1",
             "ct mark set meta mark",
+            "meta mark set (ct mark) | 0x1",
             "ct mark set ct mark << 8",
             "ct mark set ct mark & 0xff rshift 8",
             "ct mark set ct mark & (0xff)",
