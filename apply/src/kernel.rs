@@ -95,8 +95,8 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
     })
 }
 
-/// Returns the parts of a policy for the next generation. Skips a number with the same value in marks as the applied
-/// generation.
+/// Returns the parts of a policy for the next generation. Skips numbers whose marks can be interpreted as those of the
+/// applied generation.
 pub fn parts(source: &Source, wanted: &Wanted, state: &State) -> Result<Parts> {
     let number = state.next_number();
     if !stage::asks_for_names(&source.text)? {
@@ -113,11 +113,16 @@ pub fn parts(source: &Source, wanted: &Wanted, state: &State) -> Result<Parts> {
     let applied = state
         .applied()
         .and_then(|one| Some((one.number, one.naming.as_ref()?)));
-    let is_taken = |(_, naming): &(String, Naming)| {
-        applied.is_some_and(|applied| marks::are_alike(applied, (number, naming)))
+    let (Some(applied), Some((_, naming))) = (applied, &parts.naming) else {
+        return Ok(parts);
     };
-    match parts.naming.as_ref().is_some_and(is_taken) {
-        true => split(source, wanted, number + 1),
-        false => Ok(parts),
+    match marks::free_number(number, naming, applied) {
+        Some(free) if free == number => Ok(parts),
+        Some(free) => split(source, wanted, free),
+        None => Err(policy(format_args!(
+            "the policy's classes in marks can be taken for those of generation {}: leave both the same bits of marks \
+             (MARKS in twinwall.conf), or run fwctl unapply first",
+            applied.0
+        ))),
     }
 }

@@ -24,6 +24,7 @@ pub const ROWS: &[Row] = &[
     ("names-killed-at-every-step", names_killed_at_every_step),
     ("names-boot", names_boot),
     ("names-of-few-generations", names_of_few_generations),
+    ("names-of-another-layout", names_of_another_layout),
     ("names-are-refused-with-their-place", names_are_refused),
     ("lists-come-back-with-their-generation", lists_come_back),
     ("lists-that-give-little", little_of_lists),
@@ -245,6 +246,13 @@ fn names_boot() -> anyhow::Result<()> {
     check_denied(&place, "denied.example", "other.example")
 }
 
+/// Returns the tracked connections of a place, one a line.
+fn connections(place: &Place) -> anyhow::Result<String> {
+    let mut list = place.namespace.command("cat");
+    let output = list.arg("/proc/net/nf_conntrack").output()?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
 /// Checks applies if the configured mark bits suffice for two generations only: each apply uses the bits of the
 /// generation before the last, and first clears these bits in existing connections.
 fn names_of_few_generations() -> anyhow::Result<()> {
@@ -254,11 +262,6 @@ fn names_of_few_generations() -> anyhow::Result<()> {
     let policy = place.folder.write("policy.nft", NAMES)?;
     let other = NAMES.replace("denied.example", "other.example");
     let other = place.folder.write("other.nft", other)?;
-    let connections = || -> anyhow::Result<String> {
-        let mut list = place.namespace.command("cat");
-        let output = list.arg("/proc/net/nf_conntrack").output()?;
-        Ok(String::from_utf8(output.stdout)?)
-    };
     place.done(&["apply", "--now", &policy])?;
     place.namespace.enter(|| -> anyhow::Result<()> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
@@ -267,7 +270,7 @@ fn names_of_few_generations() -> anyhow::Result<()> {
         server.set_read_timeout(Some(PATIENCE))?;
         for policy in [&other, &policy, &other] {
             place.done(&["apply", "--now", policy])?;
-            let marked = connections()?;
+            let marked = connections(&place)?;
             let is_clear =
                 !marked.is_empty() && marked.lines().all(|line| line.contains(" mark=0 "));
             ensure!(is_clear, "connections keep classes: {marked}");
@@ -275,12 +278,47 @@ fn names_of_few_generations() -> anyhow::Result<()> {
             client.write_all(b"SSH-2.0-nameless\r\n")?;
             server.read_exact(&mut [0; 18])?;
         }
-        ensure!(!connections()?.contains(" mark=0 "), "no class was noted");
+        let marked = connections(&place)?;
+        ensure!(!marked.contains(" mark=0 "), "no class was noted");
         place.done(&["apply", "--confirm", "600", &policy])?;
         place.done(&["revert"])?;
         Ok(())
     })?;
     check_denied(&place, "other.example", "denied.example")
+}
+
+/// Checks that a revert clears the classes of a policy whose marks have the same mask, but more class bits in it.
+fn names_of_another_layout() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let config = fs::read_to_string(place.folder.file("twinwall.conf"))? + "MARKS=0xff00\n";
+    place.folder.replace("twinwall.conf", &config)?;
+    let policy = place.folder.write("policy.nft", NAMES)?;
+    let other = place.folder.write("other.nft", OTHER_NAMES)?;
+    place.done(&["apply", "--now", &policy])?;
+    place.done(&["apply", "--confirm", "600", &other])?;
+    let state = place.state()?;
+    let naming = |at: usize| &state["generations"][at]["naming"];
+    ensure!(
+        naming(0)["orders"]["mask"] == naming(1)["orders"]["mask"]
+            && naming(0)["generations"] != naming(1)["generations"],
+        "{state}"
+    );
+    place.namespace.enter(|| -> anyhow::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut client = TcpStream::connect(listener.local_addr()?)?;
+        let (mut server, _) = listener.accept()?;
+        server.set_read_timeout(Some(PATIENCE))?;
+        client.write_all(b"SSH-2.0-nameless\r\n")?;
+        server.read_exact(&mut [0; 18])?;
+        let marked = connections(&place)?;
+        ensure!(!marked.contains(" mark=0 "), "no class was noted");
+        place.done(&["revert"])?;
+        let marked = connections(&place)?;
+        let is_clear = !marked.is_empty() && marked.lines().all(|line| line.contains(" mark=0 "));
+        ensure!(is_clear, "connections keep classes: {marked}");
+        Ok(())
+    })?;
+    check_denied(&place, "denied.example", "other.example")
 }
 
 fn names_are_refused() -> anyhow::Result<()> {
