@@ -54,8 +54,7 @@ fn color_of(kind: &Kind) -> Color {
         "accept" => Color::Green,
         "reject" => Color::Yellow,
         "drop" => Color::Magenta,
-        // Kinds that indicate a problem.
-        _ if kind.rate > 0.0 => Color::Red,
+        "malformed" | "lost" | "unseen" if kind.rate > 0.0 => Color::Red,
         _ => Color::Reset,
     }
 }

@@ -137,6 +137,36 @@ fn the_ledger_is_green_or_red() {
 }
 
 #[test]
+fn only_kinds_that_indicate_a_problem_are_red() {
+    let (mut before, mut after) = (first(), second());
+    for verdict in ["mark", "repeat", "requeue"] {
+        for (sample, packets) in [(&mut before, 1), (&mut after, 500)] {
+            let verdicts = &mut sample.stats.total.verdicts;
+            verdicts.insert(verdict.to_owned(), packets);
+        }
+    }
+    (before.stats.total.lost, after.stats.total.lost) = (Some(1), Some(2));
+    let mut watch = Watch::default();
+    watch.view(before, Talk::default());
+    let buffer = drawn(&watch.view(after, talk()).unwrap(), &MODE, 80, 24);
+    let text = text(&buffer);
+    for (kind, color) in [
+        ("accept", Color::Green),
+        ("mark", Color::Reset),
+        ("repeat", Color::Reset),
+        ("requeue", Color::Reset),
+        ("lost", Color::Red),
+    ] {
+        let line = text.lines().position(|line| line.starts_with(kind));
+        assert_eq!(
+            buffer[(0, line.unwrap() as u16)].fg,
+            color,
+            "{kind}\n{text}"
+        );
+    }
+}
+
+#[test]
 fn a_firewall_that_does_not_answer_is_told() {
     let mode = Mode {
         error: Some("it does not answer"),
