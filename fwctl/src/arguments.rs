@@ -225,9 +225,13 @@ pub enum Command {
 impl Command {
     /// Returns true if the command contacts a running firewall over its control socket.
     pub fn asks_firewall(&self) -> bool {
+        if let Command::Diff(diff) = self {
+            return diff.old.is_none();
+        }
         !matches!(
             self,
             Command::Completion { .. }
+                | Command::Drops(_)
                 | Command::QueueRules { .. }
                 | Command::Launch { .. }
                 | Command::StartFirewall { .. }
@@ -524,4 +528,22 @@ pub enum Level {
 pub fn name(choice: impl ValueEnum) -> String {
     let value = choice.to_possible_value();
     value.map_or(String::new(), |value| value.get_name().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_without_a_firewall_selects_none() {
+        for (words, asks) in [
+            (&["drops"][..], false),
+            (&["diff", "--old", "a.nft", "b.nft", "c.pcap"], false),
+            (&["diff", "b.nft", "c.pcap"], true),
+            (&["rules"], true),
+        ] {
+            let arguments = Arguments::parse_from([&["fwctl"], words].concat());
+            assert_eq!(arguments.command.asks_firewall(), asks, "{words:?}");
+        }
+    }
 }
