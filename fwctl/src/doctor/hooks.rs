@@ -11,9 +11,11 @@ use super::{before, boot, flows, tools, Patient};
 
 /// Returns a command that lists the rules around a rule.
 fn show(rule: &QueueRule) -> String {
-    match rule.tool {
-        "nft" => "sudo nft --handle list ruleset".to_owned(),
-        tool => format!("sudo {tool} -S"),
+    let (_, text) = rule.text.split_once(": ").unwrap_or_default();
+    match (rule.tool, text.split(' ').collect::<Vec<&str>>().as_slice()) {
+        ("nft", _) => "sudo nft --handle list ruleset".to_owned(),
+        (tool, ["-t", table, ..]) => format!("sudo {tool} -t {table} -S"),
+        (tool, _) => format!("sudo {tool} -S"),
     }
 }
 
@@ -253,5 +255,23 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
     }
     if patient.is_running() {
         boot::check(patient, &queue_rules, findings);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::iptables;
+    use super::*;
+
+    #[test]
+    fn the_listing_is_of_the_rules_own_table() {
+        for (table, command) in [
+            ("filter", "sudo iptables -S"),
+            ("mangle", "sudo iptables -t mangle -S"),
+        ] {
+            let text = format!("*{table}\n:INPUT ACCEPT [0:0]\n-A INPUT -j NFQUEUE\nCOMMIT\n");
+            let tables = iptables::parse("iptables", &text);
+            assert_eq!(show(&ruleset::queue_rules(&tables[0])[0]), command);
+        }
     }
 }
