@@ -251,7 +251,7 @@ pub fn track(nft_is_there: bool) -> String {
             "table inet twinwall_track { chain input { type filter hook input priority 0; policy accept; \
              ct state new counter; }; }",
         ),
-        false => format!("sudo {}", iptables_track("iptables")),
+        false => all_of(&["iptables", "ip6tables"].map(iptables_track)),
     }
 }
 
@@ -347,6 +347,14 @@ mod tests {
         assert!(
             both.contains("iifname != \"lo\" counter queue num 0 bypass; }; chain output { "),
             "{both}"
+        );
+    }
+
+    #[test]
+    fn connections_of_both_versions_are_tracked() {
+        assert_eq!(
+            track(false),
+            "sudo sh -c 'iptables -I INPUT -m conntrack --ctstate NEW && ip6tables -I INPUT -m conntrack --ctstate NEW'"
         );
     }
 
