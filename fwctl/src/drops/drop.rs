@@ -177,7 +177,10 @@ pub fn flow_of(packet: &[u8]) -> String {
             let address = |at: usize| {
                 Ipv4Addr::new(packet[at], packet[at + 1], packet[at + 2], packet[at + 3])
             };
-            let rest = packet.get(header..).unwrap_or_default();
+            // A later fragment has no ports.
+            let offset = u16::from_be_bytes([packet[6], packet[7]]) & 0x1fff;
+            let rest = packet.get(header..).filter(|_| offset == 0);
+            let rest = rest.unwrap_or_default();
             (
                 packet[9],
                 address(12).to_string(),
@@ -262,6 +265,10 @@ mod tests {
         assert_eq!(flow_of(&packet), "udp 192.0.2.1 > 192.0.2.2");
         packet.extend([0, 53, 4, 0]);
         assert_eq!(flow_of(&packet), "udp 192.0.2.1:53 > 192.0.2.2:1024");
+        packet[6] = 0x20;
+        assert_eq!(flow_of(&packet), "udp 192.0.2.1:53 > 192.0.2.2:1024");
+        packet[7] = 1;
+        assert_eq!(flow_of(&packet), "udp 192.0.2.1 > 192.0.2.2");
         assert_eq!(flow_of(&packet[..19]), "");
         assert_eq!(flow_of(&[]), "");
         let mut six = vec![0; 44];
