@@ -32,6 +32,7 @@ const IN_PORT: u16 = 4;
 const PROTO: u16 = 6;
 const PAYLOAD: u16 = 7;
 const TRUNC_LEN: u16 = 9;
+const ORIG_LEN: u16 = 10;
 const QUEUE_LEN: u16 = 11;
 const REASON: u16 = 23;
 const PORT_INDEX: u16 = 0;
@@ -43,6 +44,13 @@ const GETFAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const NLMSG_ERROR: u16 = 2;
+
+/// Constants of linux/if_ether.h.
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
+const VLAN: [u16; 2] = [0x8100, 0x88a8];
+const ETHERNET_BYTES: usize = 14;
+const TAG_BYTES: usize = 4;
 
 const HEAD_BYTES: usize = 16 + 4;
 const ATTRIBUTE_BYTES: usize = 4;
@@ -123,6 +131,9 @@ fn drop_of(message: &[u8]) -> Option<Drop> {
     }
     let value = |kind| find(message, HEAD_BYTES, kind);
     let protocol = value(PROTO)?.try_into().ok().map(u16::from_ne_bytes)?;
+    let payload = value(PAYLOAD).unwrap_or_default();
+    let original = value(ORIG_LEN).and_then(|value| value.try_into().ok());
+    let original = original.map_or(payload.len(), |four| u32::from_ne_bytes(four) as usize);
     if !is_ip(protocol.into()) {
         return None;
     }
@@ -130,7 +141,7 @@ fn drop_of(message: &[u8]) -> Option<Drop> {
         place: function_of(&value(SYMBOL).map(text).unwrap_or_default()).to_owned(),
         reason: value(REASON).map(text).unwrap_or_default(),
         interface: value(IN_PORT).map(interface).unwrap_or_default(),
-        flow: flow_of(network_header(value(PAYLOAD).unwrap_or_default())),
+        flow: flow_of(network_header(payload, protocol, original)),
     })
 }
 
@@ -144,13 +155,38 @@ fn interface(port: &[u8]) -> String {
     name.map_or(String::new(), |name| name.to_string_lossy().into_owned())
 }
 
-/// Returns the bytes from the IP header on: a payload may begin with an Ethernet header.
-fn network_header(payload: &[u8]) -> &[u8] {
-    const ETHERNET_BYTES: usize = 14;
-    let kind = payload.get(12..ETHERNET_BYTES);
-    match kind {
-        Some([0x08, 0x00] | [0x86, 0xdd]) => &payload[ETHERNET_BYTES..],
-        _ => payload,
+fn number(bytes: &[u8], at: usize) -> Option<u16> {
+    let two = bytes.get(at..at + 2)?.try_into().ok()?;
+    Some(u16::from_be_bytes(two))
+}
+
+/// Returns the length of a packet as its IP header has it; None if the header's version is not that of the protocol.
+fn told_bytes(packet: &[u8], protocol: u16) -> Option<usize> {
+    match (protocol, packet.first()? >> 4) {
+        (IPV4, 4) => number(packet, 2).map(usize::from),
+        (IPV6, 6) => number(packet, 4).map(|rest| 40 + usize::from(rest)),
+        _ => None,
+    }
+}
+
+/// Returns the bytes from the IP header on. A payload may begin with an Ethernet header, which may have VLAN tags. An
+/// address in an IP header may look like an Ethernet type, and one in an Ethernet header like an IP version; so a
+/// payload begins with an IP header if that has the length of the whole payload.
+/// - protocol: Ethernet type of the packet.
+/// - original: length of the payload before the kernel cut it.
+fn network_header(payload: &[u8], protocol: u16, original: usize) -> &[u8] {
+    if told_bytes(payload, protocol) == Some(original) {
+        return payload;
+    }
+    let mut end = ETHERNET_BYTES;
+    while number(payload, end - 2).is_some_and(|kind| VLAN.contains(&kind)) {
+        end += TAG_BYTES;
+    }
+    let packet = payload.get(end..).unwrap_or_default();
+    let is_ethernet = number(payload, end - 2) == Some(protocol);
+    match is_ethernet && told_bytes(packet, protocol).is_some() {
+        true => packet,
+        false => payload,
     }
 }
 
@@ -296,5 +332,37 @@ mod tests {
         }
         alert[16] = COMMAND_STOP;
         assert_eq!(drop_of(&alert), None);
+    }
+
+    #[test]
+    fn the_ip_header_is_found_behind_each_link() {
+        // An address of 8.0.0.0/16 looks like the Ethernet type of IPv4.
+        let mut four = vec![0; 28];
+        (four[0], four[3], four[9]) = (0x45, 28, 17);
+        (four[12], four[14], four[15]) = (8, 0x45, 1);
+        let mut six = vec![0; 60];
+        (six[0], six[5], six[6]) = (0x60, 20, 6);
+        (six[12], six[13]) = (0x86, 0xdd);
+        let addresses = [0x45, 0, 0, 28, 0, 1, 0x60, 0, 0, 0, 0, 2];
+        for (packet, protocol) in [(four, IPV4), (six, IPV6)] {
+            let kind = protocol.to_be_bytes();
+            for tags in [
+                &[][..],
+                &[0x81, 0, 0, 5],
+                &[0x88, 0xa8, 0, 5, 0x81, 0, 0, 6],
+            ] {
+                let frame = [&addresses[..], tags, &kind, &packet].concat();
+                let found = |end| network_header(&frame[..end], protocol, frame.len());
+                assert_eq!(found(frame.len()), packet);
+                // A payload that the kernel has cut, and a frame with padding.
+                assert_eq!(found(frame.len() - 4), &packet[..packet.len() - 4]);
+                let padded = [&frame[..], &[0; 18]].concat();
+                let found = network_header(&padded, protocol, padded.len());
+                assert_eq!(found[..packet.len()], packet);
+            }
+            let found = network_header(&packet[..20], protocol, packet.len());
+            assert_eq!(found, &packet[..20]);
+            assert_eq!(network_header(&packet[..1], protocol, 1), &packet[..1]);
+        }
     }
 }
