@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use apply::firewall::{Firewall, Naming};
-use apply::state::{Generation, State};
+use apply::state::{Generation, Pending, State};
 
 use super::firewall::HostFirewall;
 use crate::failure::words;
@@ -98,6 +98,18 @@ fn generation_lines(folder: &Path, generation: &Generation, verb: &str) -> Vec<S
     lines
 }
 
+/// Returns the line about the deadline of a generation that waits for its confirmation.
+fn pending_line(pending: &Pending) -> String {
+    if apply::confirm::is_late(pending) {
+        return "NOT CONFIRMED IN TIME: run fwctl revert".to_owned();
+    }
+    let left_ms = pending.deadline_ms.saturating_sub(apply::clock::boot_ms());
+    format!(
+        "WAITS FOR fwctl confirm: reverted in {}",
+        span(left_ms / 1000)
+    )
+}
+
 /// Returns the lines about the applied policy, or about a policy that waits for its confirmation. None if nothing is
 /// applied, or the user may not read the state folder.
 pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
@@ -108,13 +120,7 @@ pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
     };
     let mut lines = generation_lines(folder, generation, verb);
     lines.extend(naming_lines(folder, generation, firewall));
-    if let Some(pending) = &state.pending {
-        let left_ms = pending.deadline_ms.saturating_sub(apply::clock::boot_ms());
-        lines.push(format!(
-            "WAITS FOR fwctl confirm: reverted in {}",
-            span(left_ms / 1000)
-        ));
-    }
+    lines.extend(state.pending.as_ref().map(pending_line));
     Some(lines)
 }
 
@@ -125,4 +131,22 @@ pub fn is_held(folder: &Path, firewall: &HostFirewall) -> Option<bool> {
     let generation = state.waiting().or(state.applied())?;
     let is_loaded = apply::nft::loaded().ok()? == Some(generation.number);
     Some(is_loaded && is_named(folder, generation, firewall).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_deadline_is_valid_in_its_boot_only() {
+        let mut pending = Pending {
+            number: 1,
+            boot_id: apply::clock::boot_id(),
+            deadline_ms: apply::clock::boot_ms() + 3_600_000,
+        };
+        let waits = "WAITS FOR fwctl confirm: reverted in ";
+        assert!(pending_line(&pending).starts_with(waits));
+        pending.boot_id = "another".to_owned();
+        assert!(pending_line(&pending).starts_with("NOT CONFIRMED IN TIME: "));
+    }
 }
