@@ -93,8 +93,10 @@ impl<R: BufRead, W: Write> Dialog<R, W> {
         if !asked.open.is_empty() {
             return Ok(());
         }
-        let is_ssh = |offer: &Offer| host.ssh_ports.contains(&offer.ports.first);
-        let others = host.offers.iter().filter(|offer| !is_ssh(offer));
+        let others = host
+            .offers
+            .iter()
+            .filter(|offer| !offer.is_ssh(&host.ssh_ports));
         let texts: Vec<String> = others.map(describe).collect();
         if !texts.is_empty() {
             self.line(&format!(

@@ -47,8 +47,7 @@ fn terminal<'a>(asked: &Init, stdin: &'a Stdin) -> Result<Option<Terminal<'a>>, 
 /// Returns true if the policy accepts new connections to an offered port.
 fn is_reached(wish: &Wish, host: &Host, offer: &Offer) -> bool {
     let mut open = wish.open.iter().chain(&host.published);
-    let is_ssh = wish.ssh_ports.contains(&offer.ports.first);
-    is_ssh || open.any(|ports| ports.hold(&offer.ports))
+    offer.is_ssh(&wish.ssh_ports) || open.any(|ports| ports.hold(&offer.ports))
 }
 
 /// Prints notes on effects of the policy that an administrator may not expect.

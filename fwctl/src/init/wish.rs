@@ -46,6 +46,14 @@ pub struct Wish {
     pub allow: Vec<Allowed>,
 }
 
+impl Offer {
+    /// Returns true if the offer is SSH.
+    /// - ssh_ports: TCP ports of SSH.
+    pub fn is_ssh(&self, ssh_ports: &BTreeSet<u16>) -> bool {
+        self.ports.protocol == Protocol::Tcp && ssh_ports.contains(&self.ports.first)
+    }
+}
+
 fn offer(socket: &Socket) -> Offer {
     let program = socket.owners.first().map(|owner| owner.name.clone());
     Offer {
@@ -187,6 +195,18 @@ mod tests {
         let said = wish(&host, &["203.0.113.1"], &[]).unwrap_err();
         assert!(said.contains("add --ssh-from 198.51.100.7"), "{said}");
         assert!(wish(&host, &["2001:db8::/32"], &[]).is_err());
+    }
+
+    #[test]
+    fn ssh_is_a_port_of_tcp() {
+        let is_ssh = |ports: &str| {
+            let offer = Offer {
+                ports: ports.parse().unwrap(),
+                program: String::new(),
+            };
+            offer.is_ssh(&host().ssh_ports)
+        };
+        assert!(is_ssh("22") && !is_ssh("22/udp") && !is_ssh("23"));
     }
 
     #[test]
