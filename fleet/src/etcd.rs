@@ -169,8 +169,7 @@ impl Etcd {
         let (headers, body) = (self.headers(), body.to_string());
         let kept = self.connection.take();
         if let Some(mut connection) = kept {
-            // The server may have closed the connection meanwhile. All our requests may be repeated; but `put_if`
-            // returns false if it is repeated after it has written.
+            // The server may have closed the connection meanwhile. All our requests may be repeated (see `put_if`).
             if let Ok(answer) = connection.ask("POST", path, &headers, body.as_bytes(), self.most) {
                 self.connection = Some(connection);
                 return Ok((answer.status, answer.body));
@@ -305,10 +304,11 @@ impl Etcd {
             .map(|_| ())
     }
 
-    /// Writes keys if the first of them was last written in revision `modified`; 0 = it does not exist. Returns true if
-    /// the keys were written.
+    /// Writes keys if the first of them was last written in revision `modified`; 0 = it does not exist. Returns true
+    /// if the keys were written. A request without an answer is repeated and may then meet its own write: the keys were
+    /// written if the first of them has its new value.
     pub fn put_if(&mut self, modified: u64, writes: &[(&str, &[u8])]) -> Result<bool> {
-        let Some((first, _)) = writes.first() else {
+        let Some((first, value)) = writes.first() else {
             return Ok(true);
         };
         let put =
@@ -316,9 +316,11 @@ impl Etcd {
         let request = json!({
             "compare": [{"key": encode(first), "target": "MOD", "result": "EQUAL", "mod_revision": modified.to_string()}],
             "success": writes.iter().map(put).collect::<Vec<Value>>(),
+            "failure": [{"request_range": {"key": encode(first)}}],
         });
         let answer = self.call("/v3/kv/txn", &request)?;
-        Ok(answer["succeeded"] == true)
+        let present = entries(&answer["responses"][0]["response_range"]);
+        Ok(answer["succeeded"] == true || present.iter().any(|entry| entry.value == *value))
     }
 
     /// Creates a lease. Returns its number.
@@ -508,6 +510,30 @@ mod tests {
         assert_eq!(found.entries[0].value, b"b");
         let said = client(vec![away]).get("a").unwrap_err();
         assert_eq!(said.kind, Kind::Unreachable);
+    }
+
+    #[test]
+    fn a_repeated_write_is_not_taken_for_anothers() {
+        let empty = || answer("200 OK", r#"{"header":{"revision":"7"}}"#);
+        let present = |value: &str| {
+            let kvs =
+                format!(r#"{{"kvs":[{{"key":"YQ==","value":"{value}","mod_revision":"8"}}]}}"#);
+            answer(
+                "200 OK",
+                &format!(r#"{{"responses":[{{"response_range":{kvs}}}]}}"#),
+            )
+        };
+        for (value, is_written) in [("Yg==", true), ("Yw==", false)] {
+            // The server closes the first connection after its answer, so `put_if` has none at first.
+            let mut etcd = client(vec![server(vec![empty(), present(value)])]);
+            etcd.get("a").unwrap();
+            assert_eq!(etcd.put_if(6, &[("a", b"b")]).unwrap(), is_written);
+        }
+        let written = server(vec![answer(
+            "200 OK",
+            r#"{"succeeded":true,"responses":[{}]}"#,
+        )]);
+        assert!(client(vec![written]).put_if(6, &[("a", b"b")]).unwrap());
     }
 
     #[test]
