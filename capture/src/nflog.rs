@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Packets that firewall rules log to a group (nft `log group N`, iptables `-j NFLOG`). The kernel sends each packet in a
-//! netlink message of its own (<linux/netfilter/nfnetlink_log.h>), with a sequence number and the rule's prefix. If the prefix begins
-//! like the comments of `fwctl record`, the packet's metadata is appended in their form, for `fwctl diff`.
+//! Packets that firewall rules log to a group (nft `log group N`, iptables `-j NFLOG`). The kernel sends each packet in
+//! a netlink message of its own (<linux/netfilter/nfnetlink_log.h>), with a sequence number and the rule's prefix; a
+//! datagram may have several messages. If the prefix begins like the comments of `fwctl record`, the packet's metadata
+//! is appended in their form, for `fwctl diff`.
 
 use std::cell::Cell;
 use std::fmt::Write;
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -17,8 +19,10 @@ use crate::source::{Ready, Source, WAIT};
 
 /// Maximum message size: a packet of 64 KiB and a few attributes.
 const MESSAGE_BYTES: usize = 65_536 + 4096;
+/// Length of nlmsghdr.
+const HEADER_BYTES: usize = 16;
 /// Length of nlmsghdr and nfgenmsg.
-const HEAD_BYTES: usize = 20;
+const HEAD_BYTES: usize = HEADER_BYTES + 4;
 const SUBSYSTEM: u16 = (libc::NFNL_SUBSYS_ULOG as u16) << 8;
 const MESSAGE_PACKET: u16 = SUBSYSTEM;
 const MESSAGE_CONFIG: u16 = SUBSYSTEM | 1;
@@ -50,9 +54,9 @@ const SO_MEMINFO: i32 = 55;
 
 pub struct Nflog {
     socket: OwnedFd,
-    message: Vec<u8>,
-    /// Length of the message; 0: no message is waiting.
-    length: usize,
+    datagram: Vec<u8>,
+    /// Messages of the datagram that are not taken yet; empty: no message is waiting.
+    left: Range<usize>,
     /// Comment of the message's packet.
     comment: String,
     snap_bytes: usize,
@@ -118,6 +122,14 @@ fn original(bytes: &[u8]) -> u32 {
         _ => 0,
     };
     told.max(bytes.len() as u32)
+}
+
+/// Returns the first of a datagram's messages; all of them if its length is not one.
+fn first(messages: &[u8]) -> &[u8] {
+    let told = messages.first_chunk().map(|four| u32::from_ne_bytes(*four));
+    let message = told.and_then(|told| messages.get(..told as usize));
+    let whole = message.filter(|message| message.len() >= HEADER_BYTES);
+    whole.unwrap_or(messages)
 }
 
 /// Returns the attributes of a message's packet; empty if it holds none.
@@ -188,8 +200,8 @@ impl Nflog {
             .or_else(|_| socket::set(fd, level, libc::SO_RCVBUF, &size))?;
         let mut nflog = Nflog {
             socket,
-            message: vec![0; MESSAGE_BYTES],
-            length: 0,
+            datagram: vec![0; MESSAGE_BYTES],
+            left: 0..0,
             comment: String::with_capacity(COMMENT_MOST),
             snap_bytes,
             next: None,
@@ -199,7 +211,8 @@ impl Nflog {
             told: Statistics::default(),
         };
         nflog.configure(group, CONFIG_COMMAND, &[BIND])?;
-        // One packet per message, so that the kernel's count of dropped messages counts packets.
+        // One packet per datagram, so that the kernel's count of dropped datagrams counts packets. Packets that were
+        // logged before come in the datagram of the next packet.
         nflog.configure(group, CONFIG_THRESHOLD, &1u32.to_be_bytes())?;
         nflog.configure(group, CONFIG_FLAGS, &NUMBERED.to_be_bytes())?;
         // Packets may arrive from BIND on, since the kernel's default mode copies them; `configure` skips them.
@@ -228,7 +241,7 @@ impl Nflog {
         checked(sent as i32)?;
         loop {
             let length = self.receive(0)?;
-            let message = &self.message[..length];
+            let message = &self.datagram[..length];
             let (kind, code) = (message.get(4..6), message.get(16..20));
             let is_answer = kind == Some(&(libc::NLMSG_ERROR as u16).to_ne_bytes());
             if let (true, Some(code)) = (is_answer, code.and_then(|code| code.first_chunk())) {
@@ -240,12 +253,12 @@ impl Nflog {
         }
     }
 
-    /// Receives the next message; returns its length, 0 if there is none.
+    /// Receives the next datagram; returns its length, 0 if there is none.
     fn receive(&mut self, flags: i32) -> io::Result<usize> {
         loop {
             // SAFETY: recv(2) writes at most the buffer's length.
             let received = unsafe {
-                let (at, bytes) = (self.message.as_mut_ptr().cast(), self.message.len());
+                let (at, bytes) = (self.datagram.as_mut_ptr().cast(), self.datagram.len());
                 libc::recv(self.socket.as_raw_fd(), at, bytes, flags)
             };
             match checked(received as i32) {
@@ -261,7 +274,7 @@ impl Nflog {
 
     /// Counts the sequence numbers that are missing before the waiting packet. Returns true if there are any.
     fn is_behind_gap(&mut self) -> bool {
-        let body = body(&self.message[..self.length]);
+        let body = body(first(&self.datagram[self.left.clone()]));
         let sequence = attributes(body).find(|(kind, _)| *kind == SEQUENCE);
         let Some(number) = sequence.and_then(|(_, value)| word(value)) else {
             return false;
@@ -284,29 +297,31 @@ impl Nflog {
 
 impl Source for Nflog {
     fn ready(&mut self) -> io::Result<Ready> {
-        if self.length == 0 {
-            self.length = self.receive(libc::MSG_DONTWAIT)?;
+        if self.left.is_empty() {
+            self.left = 0..self.receive(libc::MSG_DONTWAIT)?;
         }
-        if self.length == 0 {
+        if self.left.is_empty() {
             match socket::wait(self.socket.as_raw_fd(), WAIT.as_millis() as i32) {
                 // Reported once after dropped messages, as in `receive`.
                 Err(error) if error.raw_os_error() == Some(libc::ENOBUFS) => (),
                 other => other?,
             }
-            self.length = self.receive(libc::MSG_DONTWAIT)?;
+            self.left = 0..self.receive(libc::MSG_DONTWAIT)?;
         }
-        Ok(match self.length {
-            0 => Ready::Nothing,
-            _ => Ready::Packets {
+        Ok(match self.left.is_empty() {
+            true => Ready::Nothing,
+            false => Ready::Packets {
                 losing: self.is_behind_gap(),
             },
         })
     }
 
     fn take(&mut self, mut each: impl FnMut(&Packet)) {
-        let body = body(&self.message[..self.length]);
+        let message = first(&self.datagram[self.left.clone()]);
+        let next = self.left.start + message.len().next_multiple_of(4);
+        self.left.start = next.min(self.left.end);
+        let body = body(message);
         if body.is_empty() {
-            self.length = 0;
             return;
         }
         put_comment(&mut self.comment, self.socket.as_raw_fd(), body);
@@ -334,13 +349,12 @@ impl Source for Nflog {
         }
         each(&packet);
         self.seen += 1;
-        self.length = 0;
     }
 
     /// Counts by sequence numbers. After the last packet no number reveals a gap, so at the end the kernel's drop count is
     /// used, too.
     fn statistics(&mut self) -> io::Result<Statistics> {
-        let drops = match self.is_shut.get() && self.length == 0 {
+        let drops = match self.is_shut.get() && self.left.is_empty() {
             true => self.gaps.max(self.drops()?),
             false => self.gaps,
         };
@@ -386,6 +400,68 @@ mod tests {
         for broken in [[0, 0, 1, 0], [3, 0, 1, 0], [255, 255, 1, 0]] {
             assert_eq!(attributes(&broken).count(), 0);
         }
+    }
+
+    fn message(kind: u16, attributes: &[u8]) -> Vec<u8> {
+        let length = (HEAD_BYTES + attributes.len()) as u32;
+        let mut message = length.to_ne_bytes().to_vec();
+        message.extend_from_slice(&kind.to_ne_bytes());
+        message.resize(HEAD_BYTES, 0);
+        message.extend_from_slice(attributes);
+        message
+    }
+
+    #[test]
+    fn a_datagram_may_have_several_packets() {
+        let logged = |payload: &[u8], number: Option<u32>| {
+            let mut out = Vec::new();
+            if let Some(number) = number {
+                attribute(&mut out, SEQUENCE, &number.to_be_bytes());
+            }
+            attribute(&mut out, PAYLOAD, payload);
+            message(MESSAGE_PACKET, &out)
+        };
+        let datagram = [
+            logged(b"abcd", None),
+            logged(b"efgh", Some(7)),
+            logged(b"ijkl", Some(9)),
+            message(libc::NLMSG_DONE as u16, &[]),
+        ]
+        .concat();
+        let mut nflog = Nflog {
+            socket: std::fs::File::open("/dev/null").unwrap().into(),
+            left: 0..datagram.len(),
+            datagram,
+            comment: String::new(),
+            snap_bytes: 64,
+            next: None,
+            gaps: 0,
+            is_shut: Cell::new(false),
+            seen: 0,
+            told: Statistics::default(),
+        };
+        let mut taken = Vec::new();
+        while !nflog.left.is_empty() {
+            let losing = nflog.ready().unwrap() == Ready::Packets { losing: true };
+            nflog.take(|packet| taken.push((packet.bytes.to_vec(), losing)));
+        }
+        let wanted = [(b"abcd", false), (b"efgh", false), (b"ijkl", true)];
+        assert_eq!(
+            taken,
+            wanted.map(|(bytes, losing)| (bytes.to_vec(), losing))
+        );
+        let all = nflog.statistics().unwrap();
+        assert_eq!((all.packets, all.drops), (4, 1));
+    }
+
+    #[test]
+    fn a_message_whose_length_is_wrong_is_the_last() {
+        let mut broken = message(MESSAGE_PACKET, &[0; 8]);
+        for length in [0, 15, 29, u32::MAX] {
+            broken[..4].copy_from_slice(&length.to_ne_bytes());
+            assert_eq!(first(&broken), broken);
+        }
+        assert_eq!(first(&broken[..3]), &broken[..3]);
     }
 
     #[test]
