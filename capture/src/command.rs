@@ -458,12 +458,12 @@ fn watch(signals: &SignalFd, shared: &Shared, counts: &Counts, have_ended: &dyn 
         while let Ok(Some(signal)) = signals.read_signal() {
             if signal.ssi_signo == Signal::SIGUSR1 as u32 {
                 ask(shared, counts);
-                eprint!("{}", counts.ledger());
+                eprint!("{}", counts.so_far());
                 continue;
             }
             shared.stop.store(true, Ordering::Relaxed);
             if first.get_or_insert_with(Instant::now).elapsed() > TWICE {
-                eprint!("{}", counts.ledger());
+                eprint!("{}", counts.so_far());
                 eprintln!("error: ended by a second signal: what waited is not written");
                 std::process::exit(crate::failure::EXIT_FAILED.into());
             }

@@ -50,8 +50,16 @@ impl Counts {
         }
     }
 
+    /// Returns the ledger of a running capture. A written packet was delivered, and a delivered packet was counted by
+    /// the kernel, even if the reader has not added its batch to these counters yet.
+    pub fn so_far(&self) -> Ledger {
+        let mut ledger = self.ledger();
+        ledger.delivered = ledger.delivered.max(ledger.written + ledger.unwritten);
+        ledger.kernel = ledger.kernel.max(ledger.delivered + ledger.drops);
+        ledger
+    }
+
     pub fn ledger(&self) -> Ledger {
-        // Reads the counters against the packets' direction, so that written never exceeds delivered while the capture runs.
         let (written, unwritten) = (read(&self.writer.written), read(&self.writer.unwritten));
         let sum =
             |count: fn(&RingCounts) -> &AtomicU64| self.rings.iter().map(count).map(read).sum();
@@ -112,6 +120,22 @@ impl fmt::Display for Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_packet_is_written_before_it_is_delivered() {
+        let counts = Counts::new(2);
+        add(&counts.writer.written, 9);
+        add(&counts.rings[0].drops, 2);
+        add(&counts.rings[1].delivered, 3);
+        let text = "ledger: kernel 11 = delivered 9 + ring drops 2\nledger: delivered 9 = written 9 + unwritten 0\n";
+        assert_eq!(counts.so_far().to_string(), text);
+        assert!(!counts.ledger().reconciles());
+        add(&counts.rings[0].delivered, 8);
+        add(&counts.rings[0].kernel, 20);
+        let text = "ledger: kernel 20 = delivered 11 + ring drops 2 + waiting 7\n\
+                    ledger: delivered 11 = written 9 + unwritten 0 + queued 2\n";
+        assert_eq!(counts.so_far().to_string(), text);
+    }
 
     #[test]
     fn what_is_under_way_is_told() {
