@@ -232,6 +232,13 @@ mod tests {
         })
         .unwrap();
         assert_eq!((targets.set.len(), targets.blocked), (1, 256));
+        let asked = words(&["224.0.0.1", "127.0.0.1", "224.0.0.0-1"]);
+        let targets = read(&Wanted {
+            words: &asked,
+            ..Wanted::default()
+        })
+        .unwrap();
+        assert_eq!((targets.set.len(), targets.blocked), (1, 2));
     }
 
     #[test]

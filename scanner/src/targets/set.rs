@@ -117,9 +117,9 @@ fn without(range: &Range, out: &Range) -> Vec<Range> {
     left
 }
 
-/// Returns the number of addresses in some ranges, for a message. The ranges must not overlap.
+/// Returns the number of addresses in some ranges, which may overlap, for a message.
 pub fn count(ranges: &[Range]) -> u128 {
-    ranges.iter().fold(0, |sum: u128, range| {
+    merge(ranges.to_vec()).iter().fold(0, |sum: u128, range| {
         sum.saturating_add((range.last - range.first).saturating_add(1))
     })
 }
