@@ -266,6 +266,7 @@ impl<'a, E: Engine> Flight<'a, E> {
             taken.index = index;
             taken.attempts = 1;
             taken.shortages = 0;
+            taken.rtt_us = 0;
             self.connect(slot, &to);
         }
         self.dissolve();
@@ -400,5 +401,74 @@ impl<'a, E: Engine> Flight<'a, E> {
                 self.done(slot, state, reason, errno, Finding::None);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::Plan;
+    use crate::ports::Ports;
+    use crate::record::boxes;
+    use crate::targets::set::Set;
+    use crate::targets::Range;
+
+    /// Engine whose operations never complete.
+    struct Silent;
+
+    impl Engine for Silent {
+        fn connect(&mut self, _: usize, _: &Sockaddr, _: Before) {}
+        fn abort(&mut self, _: usize) {}
+        fn receive(&mut self, _: usize, _: usize) {}
+        fn send(&mut self, _: usize, _: usize, _: usize) {}
+        fn cancel(&mut self, _: usize) {}
+
+        fn memory(&mut self, _: usize) -> (&mut [u8], &mut [u8]) {
+            (&mut [], &mut [])
+        }
+
+        fn wait(&mut self, _: usize, _: u64, _: &mut Vec<Completion>) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn calls(&self) -> u64 {
+            0
+        }
+
+        fn overflows(&self) -> u64 {
+            0
+        }
+    }
+
+    #[test]
+    fn a_target_begins_without_the_round_trip_of_the_one_before() {
+        let (first, last) = (0x7f00_0001, 0x7f00_0002);
+        let range = Range {
+            family: Family::V4,
+            scope: 0,
+            first,
+            last,
+        };
+        let targets = Set::new([range]).unwrap();
+        let plan = Plan::new(targets, Ports::parse("9").unwrap(), Some(1), 1);
+        let (mut outboxes, _inbox) = boxes(1);
+        let (counts, stop) = (Counts::default(), AtomicBool::new(false));
+        let settings = Settings {
+            slots: 1,
+            connect_timeout_ns: 1,
+            talk_timeout_ns: 1,
+            retries: 0,
+            rate: 0.0,
+            told: [true; 4],
+        };
+        let outbox = outboxes.pop().unwrap();
+        let cursor = plan.cursor();
+        let mut flight = Flight::new(Silent, None, cursor, settings, &counts, outbox, &stop);
+        flight.admit();
+        flight.now_ns = 5_000_000;
+        flight.connected(0, libc::ECONNREFUSED);
+        assert_eq!((flight.in_flight, flight.slots[0].rtt_us), (0, 5000));
+        flight.admit();
+        assert_eq!((flight.in_flight, flight.slots[0].rtt_us), (1, 0));
     }
 }
