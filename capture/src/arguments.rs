@@ -165,14 +165,14 @@ impl Arguments {
         Ok(())
     }
 
-    /// Checks the options of twinring: one thread, a limited ring, neither --follow nor `-i any`.
+    /// Checks the options of twinring: one thread for each interface, a limited ring, neither --follow nor `-i any`.
     fn check_twinring(&self) -> Result<()> {
         if self.backend != Kind::Twinring {
             return Ok(());
         }
         if self.threads > 1 || self.follow || self.interface.iter().any(|name| name == "any") {
             return Err(Failure::usage(
-                "--backend twinring hears one interface: leave --threads, --follow and -i any out, or choose another --backend",
+                "--backend twinring has one thread for each named interface: leave --threads, --follow and -i any out, or choose another --backend",
             ));
         }
         let most = twinring::BLOCKS_MOST * twinring::BLOCK_BYTES;
@@ -209,6 +209,7 @@ mod tests {
     fn options_that_contradict_each_other_are_refused() {
         let all = "-i a -i b -w d/%Y.pcapng --rotate 1GB,10min --keep 3 --zstd tcp port 443";
         assert_eq!(parse(all).unwrap().filter.join(" "), "tcp port 443");
+        assert!(parse("-i a -i b -w x --backend twinring").is_ok());
         for words in [
             "-i a",
             "-w x",
