@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "handover/connections.h"
 
+#include "connection/follow.h"
 #include "connection/lifetime.h"
 #include "connection/table.h"
 #include "handover/record.h"
@@ -12,19 +13,32 @@ enum {
     KEY_BYTES = 16,
     // Size of the numbers after the last record: the key of a hash and four numbers.
     END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES,
+    GRAVE_BYTES = 3 * NUMBER_BYTES, // size of the record of a forgotten connection
 };
 
 #define KEY_WORDS 2
 
+/// Returns the number of records of forgotten connections (graves).
+static uint64_t count_graves(const struct connections *connections, uint64_t now_ns) {
+    const struct connection_table *table = &connections->table;
+    uint64_t count = 0;
+    uint32_t age;
+
+    for (uint32_t place = 0; place <= table->mask; place++)
+        count += connection_table_grave_age(table, place, now_ns, &age);
+    return count;
+}
+
 /// Writes the connections, list by list. Connections for which there is no room are recorded as
 /// forgotten, if their servers may continue them.
-/// - room: number of bytes that may be written.
+/// - room: number of bytes that may be written, including those of connections that are recorded as
+///   forgotten.
 /// - counts: out: number of written connections, and number of connections that were left out.
 /// - Returns 0 or -errno.
 static int write_records(struct handover_memory *memory, struct connections *connections,
                          uint64_t room, uint64_t now_ns, uint32_t counts[static 2]) {
     struct handover_record record;
-    uint64_t left = room;
+    uint64_t left = room, others = connection_count(connections);
     int result = 0;
 
     for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
@@ -37,7 +51,8 @@ static int write_records(struct handover_memory *memory, struct connections *con
             record.length = 0;
             handover_record_append(&record, connection, &connections->pool, now_ns);
             slot = connection->newer;
-            if (record.length > left) {
+            others--;
+            if (record.length + others * GRAVE_BYTES > left) {
                 counts[1]++;
                 left = 0; // smaller connections are not written in place of larger ones
                 lifetime_record_removal(connections, this, now_ns);
@@ -78,10 +93,13 @@ static int write_graves(struct handover_memory *memory, const struct connections
 int handover_connections_write(struct handover_memory *memory, struct connections *connections,
                                uint64_t room, uint64_t now_ns) {
     const struct connection_table *table = &connections->table;
+    const uint64_t buried = count_graves(connections, now_ns) * GRAVE_BYTES;
+    const uint64_t others = FORM_BYTES + END_BYTES + buried;
     uint32_t counts[2] = {0}, graves = 0;
     struct handover_record record;
     int result;
 
+    room = room > others ? room - others : 0;
     record.length = 0;
     handover_record_append_number(&record, FORM, FORM_BYTES);
     result = handover_memory_append(memory, record.bytes, record.length);
@@ -153,7 +171,7 @@ static const char *parse_all(const uint8_t *bytes, size_t length, struct connect
         wrong = handover_record_decode(&reading, connections, now_ns);
     if (wrong)
         return wrong;
-    if (reading.left != graves * 3 * NUMBER_BYTES)
+    if (reading.left != graves * GRAVE_BYTES)
         return "count";
     if (!parse_graves(&reading, connections, mask, graves, now_ns))
         return "graves";

@@ -29,7 +29,8 @@ struct handover_connections_taken {
 };
 
 /// Writes all connections of a stopped worker.
-/// - room: number of bytes that the connections may take.
+/// - room: number of bytes that may be written. The records of forgotten connections are written
+///   even if they take more.
 /// - Returns 0 or -errno.
 int handover_connections_write(struct handover_memory *memory, struct connections *connections,
                                uint64_t room, uint64_t now_ns);

@@ -28,9 +28,12 @@ enum {
     MUCH = 200000, // number of bytes, larger than a single write
     LIMITS_MAX = 8,
     LEARNED_MAX = 8, // maximum number of learned addresses of all sets
+    ROOMS = 128,     // approximate number of rooms in which connections are written
 };
 
 #define NOW_NS UINT64_C(1000000000000)
+
+static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000), 8192};
 
 /// Returns the bytes of hexadecimal digits; the caller frees them.
 static uint8_t *unhex(const char *hex, size_t *length) {
@@ -62,12 +65,43 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     free(bytes);
 }
 
+/// Writes the connections of a memory again, in this room; the caller frees the bytes.
+static uint8_t *written_in(const uint8_t *bytes, size_t length, uint64_t room, size_t *again) {
+    struct handover_connections_taken followed;
+    struct connections connections;
+    uint8_t *written;
+
+    assert_int_equal(connection_make(&connections, &settings), 0);
+    assert_null(handover_connections_parse(bytes, length, &connections, NOW_NS, &followed));
+    written = connections_written(&connections, room, NOW_NS, again);
+    connection_free(&connections);
+    return written;
+}
+
+/// Writes the connections of a memory again, with rooms that are large enough for forgotten
+/// connections. Checks that they keep to each, and that all of them are written if there is room
+/// for all.
+static void check_rooms(const uint8_t *bytes, size_t length) {
+    size_t least, again;
+    uint8_t *written = written_in(bytes, length, 0, &least);
+
+    for (size_t room = least; room < length; room += 1 + length / ROOMS) {
+        free(written);
+        written = written_in(bytes, length, room, &again);
+        assert_true(again <= room);
+    }
+    free(written);
+    written = written_in(bytes, length, length, &again);
+    assert_int_equal(again, length);
+    assert_memory_equal(written, bytes, length);
+    free(written);
+}
+
 /// Parses the memory of connections, given in hexadecimal. Writes to `found` the name of the
 /// invalid part; without an invalid part, writes the counts of connections that were taken and left
 /// out, "same" if writing them again gives the same bytes, and index and tag of each record of a
 /// forgotten connection.
 static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
-    static const struct connection_settings settings = {16, 16384, UINT64_C(10000000000), 8192};
     struct handover_connections_taken followed;
     struct connections connections;
     size_t length, length_again;
@@ -84,6 +118,8 @@ static void judge_connections(const char *hex, char found[static FOUND_BYTES]) {
     else
         snprintf(found, FOUND_BYTES, "%" PRIu64 " %" PRIu64 "%s", followed.taken, followed.left_out,
                  same ? " same" : "");
+    if (!part)
+        check_rooms(again, length_again);
     for (uint32_t place = 0; !part && place <= connections.table.mask; place++) {
         const struct connection_grave grave = connections.table.graves[place];
         const size_t at = strlen(found);

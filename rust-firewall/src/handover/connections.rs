@@ -12,7 +12,7 @@ use nix::errno::Errno;
 
 use crate::base::siphash::SiphashKey;
 use crate::connection::types::{Connections, SLOT_NONE};
-use crate::connection::{lifetime, table};
+use crate::connection::{follow, lifetime, table};
 use crate::handover;
 use crate::handover::memory::HandoverMemory;
 use crate::handover::record::{self, RecordReading, ORDER};
@@ -27,6 +27,8 @@ const KEY_BYTES: usize = 16;
 const KEY_WORDS: usize = 2;
 /// Size of the numbers after the last record: the key of a hash and four numbers.
 const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
+/// Size of the record of a forgotten connection.
+const GRAVE_BYTES: u64 = 3 * NUMBER_BYTES as u64;
 /// Upper bound for the size of a connection, in bytes.
 const RECORD_BYTES: usize = 20480;
 
@@ -38,9 +40,16 @@ pub struct ConnectionsTaken {
     pub left_out: u64,
 }
 
+/// Returns the number of records of forgotten connections (graves).
+fn count_graves(connections: &Connections, now_ns: u64) -> u64 {
+    let table = &connections.table;
+    let ages = (0..=table.mask).filter_map(|place| table::grave_age(table, place, now_ns));
+    ages.count() as u64
+}
+
 /// Writes the connections, list by list. Connections for which there is no room are recorded as forgotten, if their
 /// servers may continue them.
-/// - room: number of bytes that may be written.
+/// - room: number of bytes that may be written, including those of connections that are recorded as forgotten.
 /// - counts: out: number of written connections, and number of connections that were left out.
 fn write_records(
     memory: &mut HandoverMemory,
@@ -51,6 +60,7 @@ fn write_records(
 ) -> Result<(), Errno> {
     let mut bytes = Vec::with_capacity(RECORD_BYTES);
     let mut left = room;
+    let mut others = u64::from(follow::count(connections));
     let [told, left_out] = counts;
     for list in ORDER {
         let head = connections.table.lists.get(list as usize);
@@ -61,7 +71,8 @@ fn write_records(
             bytes.clear();
             record::append(&mut bytes, connection, &mut connections.pool, now_ns);
             slot = connection.newer;
-            if bytes.len() as u64 > left {
+            others -= 1;
+            if bytes.len() as u64 + others * GRAVE_BYTES > left {
                 *left_out += 1;
                 left = 0; // smaller connections are not written in place of larger ones
                 lifetime::record_removal(connections, this, now_ns);
@@ -99,7 +110,8 @@ fn write_graves(
 }
 
 /// Writes all connections of a stopped worker.
-/// - room: number of bytes that the connections may take.
+/// - room: number of bytes that may be written. The records of forgotten connections are written even if they take
+///   more.
 pub fn write(
     memory: &mut HandoverMemory,
     connections: &mut Connections,
@@ -110,6 +122,9 @@ pub fn write(
     let (mut counts, mut graves) = ([0; 2], 0);
     record::append_number(&mut bytes, FORM, FORM_BYTES);
     handover::memory::append(memory, &bytes)?;
+    let buried = count_graves(connections, now_ns) * GRAVE_BYTES;
+    let others = (FORM_BYTES + END_BYTES) as u64 + buried;
+    let room = room.saturating_sub(others);
     write_records(memory, connections, room, now_ns, &mut counts)?;
     write_graves(memory, connections, now_ns, &mut graves)?;
     let [told, left_out] = counts;
@@ -171,7 +186,7 @@ fn parse_all(
     for _ in 0..told {
         record::decode(reading, connections, now_ns)?;
     }
-    if reading.left.len() as u64 != graves * 3 * NUMBER_BYTES as u64 {
+    if reading.left.len() as u64 != graves * GRAVE_BYTES {
         return Err("count");
     }
     if !parse_graves(reading, connections, mask, graves, now_ns) {

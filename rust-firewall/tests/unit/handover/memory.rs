@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use nix::errno::Errno;
-use rust_firewall::connection::{follow, ConnectionSettings};
+use rust_firewall::connection::{follow, ConnectionSettings, Connections};
 use rust_firewall::engine::compiled::Compiled;
 use rust_firewall::engine::learned;
 use rust_firewall::handover;
@@ -53,18 +53,39 @@ fn judge_rules(hex: &str) -> String {
 }
 
 const NOW_NS: u64 = 1_000_000_000_000;
+/// Approximate number of rooms in which connections are written.
+const ROOMS: usize = 128;
+
+fn empty_connections() -> Connections {
+    follow::make(&ConnectionSettings {
+        connections: 16,
+        hello_bytes: 16384,
+        hello_timeout_ns: 10_000_000_000,
+        undecided_bytes: 8192,
+    })
+}
+
+/// Writes the connections of a memory again, with rooms that are large enough for forgotten connections. Checks that
+/// they keep to each, and that all of them are written if there is room for all.
+fn check_rooms(bytes: &[u8]) {
+    let write = |room: usize| {
+        let mut connections = empty_connections();
+        handover::connections::parse(bytes, &mut connections, NOW_NS).expect("connections");
+        written(&mut connections, room as u64, NOW_NS)
+    };
+    let least = write(0).len();
+    for room in (least..bytes.len()).step_by(1 + bytes.len() / ROOMS) {
+        assert!(write(room).len() <= room, "{room}");
+    }
+    assert_eq!(write(bytes.len()), bytes);
+}
 
 /// Parses the memory of connections, given in hexadecimal. Returns the name of the invalid part; without an invalid
 /// part, returns the counts of connections that were taken and left out, "same" if writing them again gives the same
 /// bytes, and index and tag of each record of a forgotten connection.
 fn judge_connections(hex: &str) -> String {
     let bytes = unhex(hex);
-    let mut connections = follow::make(&ConnectionSettings {
-        connections: 16,
-        hello_bytes: 16384,
-        hello_timeout_ns: 10_000_000_000,
-        undecided_bytes: 8192,
-    });
+    let mut connections = empty_connections();
     match handover::connections::parse(&bytes, &mut connections, NOW_NS) {
         Err(part) => {
             assert!(follow::counts(&connections).now.iter().all(|now| *now == 0));
@@ -73,6 +94,7 @@ fn judge_connections(hex: &str) -> String {
         Ok(followed) => {
             let again = written(&mut connections, u64::MAX, NOW_NS);
             let same = if again == bytes { " same" } else { "" };
+            check_rooms(&again);
             let graves = connections.table.graves.iter().zip(0..);
             let graves = graves.filter(|(grave, _)| grave.second != 0);
             let graves = graves.map(|(grave, place)| format!(" {place}:{:08x}", grave.tag));
