@@ -116,6 +116,8 @@ static struct followed replace(struct connections *connections, uint32_t slot,
     direction_confirm_pending(connection, &segment->input);
     confirm(connection, segment);
     connection->pending = false;
+    connection->client_passed = 0;
+    connection->server_passed = 0;
     connection->closed = false;
     connection->evasion = false;
     connection->denied = 0;

@@ -136,6 +136,8 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
     direction::confirm_pending(connection, &segment.input);
     confirm(connection, segment);
     connection.pending = false;
+    connection.client_passed = 0;
+    connection.server_passed = 0;
     connection.closed = false;
     connection.evasion = false;
     connection.denied = 0;
