@@ -171,8 +171,9 @@ bool opening_hear(struct connection *connection, const struct segment *segment) 
 
     if (!connection->confirmed || offset > seen + AHEAD_MAX)
         return false;
-    if (end > seen && end <= UINT32_MAX)
-        connection->server_end = connection->server_begun + (uint32_t)end;
+    if (end > seen)
+        connection->server_end =
+            connection->server_begun + (uint32_t)(end < UINT32_MAX ? end : UINT32_MAX);
     return true;
 }
 

@@ -198,8 +198,8 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     lifetime::make_unreadable(connections, slot, cause, segment.now_ns)
 }
 
-/// Stores the sequence number after a server's segment, if it ends later than all earlier segments. Returns false if
-/// the segment can't belong to this connection.
+/// Stores the sequence number after a server's segment, if it ends later than all earlier segments; the highest number
+/// if the segment's end is beyond it. Returns false if the segment can't belong to this connection.
 pub fn hear(connection: &mut Connection, segment: &Segment) -> bool {
     if !connection.confirmed {
         return false;

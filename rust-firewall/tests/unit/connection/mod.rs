@@ -5,6 +5,7 @@ mod checksum;
 mod follow;
 mod many;
 mod openers;
+mod opening;
 mod queries;
 mod stream;
 mod table;
