@@ -175,8 +175,10 @@ bool connection_decides(const struct connections *connections, const struct foll
     const struct connection *connection =
         followed->slot < table->used ? &table->slots[followed->slot] : NULL;
 
-    if (followed->kind != FOLLOWED_NAMES || packet->protocol == IPPROTO_UDP)
-        return followed->kind == FOLLOWED_NAMES && connection_udp_decides(packet);
+    if (followed->kind != FOLLOWED_NAMES || packet->fragment)
+        return false;
+    if (packet->protocol == IPPROTO_UDP)
+        return connection_udp_decides(packet);
     return connection && connection->names.state != NAMES_UNREADABLE &&
            connections->is_low == connection->client_low &&
            !connection_is_settled(connections, followed);

@@ -95,7 +95,7 @@ bool connection_is_answer(const struct connections *connections, const struct fo
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP
 /// client whose names are not final, or is a DNS query, or is like a packet of QUIC. TCP packets of
-/// unreadable connections are not among them.
+/// unreadable connections and fragments, whose names are unreadable, are not among them.
 bool connection_decides(const struct connections *connections, const struct followed *followed,
                         const struct packet *packet);
 

@@ -57,6 +57,7 @@ struct play {
     // True if expected is known: the sequence number that the receiver of the last packet expects.
     bool is_expected;
     uint32_t expected;
+    bool decides; // true if names may depend on the bytes of the last packet
     struct connection_input input;
     bool is_upgraded; // true if another firewall takes over before each packet
 };
@@ -424,6 +425,7 @@ static void send_step(struct play *play, bool from_client, char *words,
     play->last = connection_follow(made(play), &packet, &input);
     play->is_expected =
         connection_expected(&play->connections, &play->last, &packet, &play->expected);
+    play->decides = connection_decides(&play->connections, &play->last, &packet);
     free(captured);
     told(play, text);
     while (connection_next(&play->connections)) {
@@ -473,6 +475,9 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
                  connection_is_settled(made(play), &play->last)  ? "both"
                  : connection_is_answer(made(play), &play->last) ? "one"
                                                                  : "no");
+        return true;
+    } else if (strcmp(line, "decides") == 0) {
+        snprintf(text, TEXT_BYTES, "%s", play->decides ? "yes" : "no");
         return true;
     } else if (strncmp(line, "list", 4) == 0) {
         if (play->is_upgraded)

@@ -201,11 +201,14 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
 }
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names
-/// are not final, or is a DNS query, or is like a packet of QUIC. TCP packets of unreadable connections are not among
-/// them.
+/// are not final, or is a DNS query, or is like a packet of QUIC. TCP packets of unreadable connections and fragments,
+/// whose names are unreadable, are not among them.
 pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) -> bool {
-    if followed.kind != FollowedKind::Names || packet.protocol == UDP {
-        return followed.kind == FollowedKind::Names && udp::decides(packet);
+    if followed.kind != FollowedKind::Names || packet.fragment {
+        return false;
+    }
+    if packet.protocol == UDP {
+        return udp::decides(packet);
     }
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {

@@ -310,6 +310,8 @@ struct Play {
     last: Followed,
     /// Sequence number that the receiver of the last packet expects; None if unknown.
     expected: Option<u32>,
+    /// True if names may depend on the bytes of the last packet.
+    decides: bool,
     input: ConnectionInput,
     /// True if another firewall takes over before each packet.
     upgraded: bool,
@@ -331,6 +333,7 @@ impl Play {
                 slot: SLOT_NONE,
             },
             expected: None,
+            decides: false,
             input: ConnectionInput {
                 generation: 1,
                 asks_requests: true,
@@ -428,7 +431,9 @@ impl Play {
             text += ", ";
             text += &told(connections, &followed);
         }
-        self.expected = follow::expected(connections, &followed, &packet);
+        let expected = follow::expected(connections, &followed, &packet);
+        self.decides = follow::decides(connections, &followed, &packet);
+        self.expected = expected;
         self.last = followed;
         text
     }
@@ -503,6 +508,7 @@ fn play_all(upgraded: bool) {
                 expected.map_or("none".to_owned(), |expected| expected.to_string())
             }
             "final" => play.final_text(),
+            "decides" => if play.decides { "yes" } else { "no" }.to_owned(),
             // After an upgrade the connections are in other slots.
             "list" | "list-undecided" if play.upgraded => continue,
             "list" | "list-undecided" => play.list(number(words), key == "list-undecided"),
