@@ -227,9 +227,8 @@ static int compile_range(struct build *build, const struct policy_match *match,
     const policy_value highest = wide ? ~(policy_value)0 : UINT32_MAX;
     const policy_value mask = bits ? match->range.low : match->masked ? match->mask : highest;
     struct policy_range range = fold(match, highest);
-    int result;
+    int result = resolve_range(build, place, policy_field_facts(field)->type, &range);
 
-    result = resolve_range(build, place, policy_field_facts(field)->type, &range);
     if (result < 0)
         return result;
     if (range.low > range.high)
@@ -323,11 +322,7 @@ static int compile_limit(struct build *build, const struct policy_limit *limit,
 
 static int compile_quota(struct build *build, const struct policy_quota *quota,
                          struct compile_op *op) {
-    const struct flow_quota made = {
-        .bytes = quota->bytes,
-        .used = quota->used,
-        .over = quota->over,
-    };
+    const struct flow_quota made = {quota->bytes, quota->used, quota->over};
 
     op->kind = COMPILE_QUOTA;
     op->index = build->out->quota_count;
@@ -389,6 +384,7 @@ static int compile_rule(struct build *build, const struct policy_rule *rule,
         .first = out->op_count,
         .count = rule->count,
         .needs = dependency_needs(build->table->family, rule),
+        .names_at = dependency_names_at(rule),
     };
     int result = ADD(out->rules, out->rule_count, made);
 
@@ -548,6 +544,7 @@ void compile_free(struct compiled *compiled) {
     free(compiled->chains);
     free(compiled->indexes);
     free(compiled->always);
+    free(compiled->readers);
     free(compiled->bases);
     free(compiled->counters);
     free(compiled->logs);

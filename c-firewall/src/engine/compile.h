@@ -14,7 +14,7 @@
 #include "policy/requirement.h"
 
 struct compile_settings {
-    // True if every rule is evaluated, without indexes, as explain needs. Verdicts and counters
+    // True if every rule is evaluated, without indexes, as explain needs. Outcomes and counters
     // stay the same.
     bool linear;
     // Returns the index of a network interface; 0 = there is none with this name. NULL = there are

@@ -111,8 +111,10 @@ struct compile_rule {
     uint32_t first; // index in ops of the rule's first statement
     uint32_t count;
     // Conditions of this rule on a packet (DEPENDENCY_NEEDS_*), checked before the rule's first
-    // statement, and the flag DEPENDENCY_READS_NAMES.
+    // statement.
     uint32_t needs;
+    // Index of the first statement that reads a name; DEPENDENCY_NO_NAMES if none does.
+    uint32_t names_at;
 };
 
 /// Index of a chain by one field: finds the rules that can match a packet with a certain value of
@@ -140,6 +142,9 @@ struct compile_finder {
     uint32_t index_count;
     uint32_t first_always; // position in always of the first rule that is in no index
     uint32_t always_count;
+    // Position in readers of the first rule that may read names although an index skips it.
+    uint32_t first_reader;
+    uint32_t reader_count;
 };
 
 struct compile_chain {
@@ -183,6 +188,10 @@ struct compiled {
     uint32_t always_count;
     // Numbers of the rules that are in no index of a finder, ascending within each finder.
     uint32_t *always;
+    uint32_t reader_count;
+    // Numbers of rules that may read names although an index of a finder skips them, ascending
+    // within each finder; of rules that begin alike, the first.
+    uint32_t *readers;
     struct compile_bases hooks[POLICY_HOOK_COUNT][COMPILE_FAMILIES];
     uint32_t base_count;
     uint32_t *bases; // numbers of the base chains

@@ -98,6 +98,13 @@ static uint32_t reject_needs(const struct policy_reject *reject, const struct sa
     return 0;
 }
 
+uint32_t dependency_names_at(const struct policy_rule *rule) {
+    for (uint32_t i = 0; i < rule->count; i++)
+        if (reads_names(&rule->statements[i]))
+            return i;
+    return DEPENDENCY_NO_NAMES;
+}
+
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule) {
     struct said said = {.ipv4 = family == POLICY_IP, .ipv6 = family == POLICY_IP6};
     uint32_t needs = 0;
@@ -107,8 +114,6 @@ uint32_t dependency_needs(enum policy_family family, const struct policy_rule *r
 
         if (is_extension(statement) && !said.ipv6)
             needs |= DEPENDENCY_NEEDS_IPV6;
-        if (reads_names(statement))
-            needs |= DEPENDENCY_READS_NAMES;
         if (statement->kind == POLICY_REJECT)
             needs |= reject_needs(&statement->reject, &said);
         hear(&said, statement);

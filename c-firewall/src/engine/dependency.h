@@ -12,11 +12,16 @@ enum {
     DEPENDENCY_NEEDS_TCP = 1,
     DEPENDENCY_NEEDS_IPV4 = 2,
     DEPENDENCY_NEEDS_IPV6 = 4,
-    DEPENDENCY_READS_NAMES = 8, // flag that is stored with the conditions: the rule reads names
 };
 
-/// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of the
-/// constants above.
+/// Returned by dependency_names_at for a rule that reads no name.
+#define DEPENDENCY_NO_NAMES UINT32_MAX
+
+/// Returns the index of a rule's first statement that reads a name; DEPENDENCY_NO_NAMES if none
+/// does.
+uint32_t dependency_names_at(const struct policy_rule *rule);
+
+/// Returns the conditions of a rule as a bitwise OR of DEPENDENCY_NEEDS_*.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

@@ -3,7 +3,6 @@
 #ifndef ENGINE_FIELDS_H
 #define ENGINE_FIELDS_H
 
-#include <assert.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,12 +37,6 @@ struct decide_input;
 static inline bool fields_is_present(const struct fields *fields, enum policy_field field) {
     return fields->present & FIELDS_BIT(field);
 }
-
-static_assert(POLICY_FIELDS_OF_NAMES == FIELDS_BIT(POLICY_FIELD_COUNT) - FIELDS_BIT(POLICY_TLS_SNI),
-              "the names are the last fields");
-
-/// Returns true if a field belongs to the names: a field of tls, http or dns.
-static inline bool fields_is_name(enum policy_field field) { return field >= POLICY_TLS_SNI; }
 
 /// Returns the index of a wide field (more than 32 bits) in the array `wide` of struct fields.
 /// Returns FIELDS_WIDE_COUNT for a narrow field.

@@ -13,8 +13,6 @@ static void add_candidates(struct walk *walk, const struct compile_index *index)
 
     if (!fields_is_present(&walk->fields, index->field))
         return;
-    if (fields_is_name(index->field))
-        walk->outcome->read_names = true;
     if (index->slot < FIELDS_WIDE_COUNT)
         list = lookup_find_wide(&candidates->lookup, walk->fields.wide[index->slot]);
     else

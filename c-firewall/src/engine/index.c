@@ -5,7 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/dependency.h"
 #include "engine/hostnames.h"
+#include "engine/matches.h"
+
+// Maximum number of rules with which find_beginnings compares a rule.
+enum { BEGINNINGS_MAX = 128 };
+
+/// Statements of a rule before its first match of a name: they decide whether it reads the names.
+enum beginning {
+    BEGINNING_KNOWN, // the rule reads no names, or an earlier rule begins alike
+    BEGINNING_FIRST, // no earlier rule begins alike
+    // It contains a match of the mark, which rules change, or another statement.
+    BEGINNING_MARKED,
+};
 
 /// Chain whose indexes are being created. Its rules are numbered from 0.
 struct plan {
@@ -13,9 +26,14 @@ struct plan {
     const struct policy_table *table;
     const struct policy_chain *source;
     const struct compile_chain *chain;
-    uint64_t fields; // bits of the fields by which rules may be found
-    bool *taken;     // for each rule, true if it is in an index
-    bool *tested;    // for each rule, true if `ranges` has ranges of the rule
+    uint64_t fields;            // bits of the fields by which rules may be found
+    enum beginning *beginnings; // result of find_beginnings
+    bool *taken;                // for each rule, true if it is in an index
+    bool *reads;                // for each rule, true if it must be in the list of readers
+    bool *tested;               // for each rule, true if `ranges` has ranges of the rule
+    // For each rule in `ranges`, true if it is the first with its beginning, and found by a name or
+    // a field after it.
+    bool *late;
     // For each rule, true if candidates_make left it out, because it has too many intervals.
     bool *left_out;
     uint32_t range_count;
@@ -92,13 +110,22 @@ static int add_match(struct plan *plan, const struct compile_op *op,
     return result;
 }
 
-/// Returns a rule's first match of a field that an index can contain, before the rule's first
+/// Returns the number of statements at the start of a rule among which are the matches by which it
+/// can be found.
+static uint32_t leading_count(const struct plan *plan, uint32_t rule) {
+    const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
+
+    return plan->beginnings[rule] == BEGINNING_MARKED ? compiled->names_at : compiled->count;
+}
+
+/// Returns a rule's first match of a field by which it can be found, before the rule's first
 /// statement that is no match; NULL if there is none.
 static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
                                         enum policy_field field, uint32_t *statement) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
+    const uint32_t count = leading_count(plan, rule);
 
-    for (uint32_t i = 0; i < compiled->count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         const struct compile_op *op = &plan->compiled->ops[compiled->first + i];
         const struct policy_match *match = plan->source->rules[rule].statements[i].match;
 
@@ -119,8 +146,9 @@ static uint64_t leading_fields(const struct plan *plan) {
     for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++) {
         const struct compile_rule *compiled =
             &plan->compiled->rules[plan->chain->first_rule + rule];
+        const uint32_t count = leading_count(plan, rule);
 
-        for (uint32_t i = 0; !plan->taken[rule] && i < compiled->count; i++) {
+        for (uint32_t i = 0; !plan->taken[rule] && i < count; i++) {
             const struct compile_op *op = &plan->compiled->ops[compiled->first + i];
             const struct policy_match *match = plan->source->rules[rule].statements[i].match;
 
@@ -146,9 +174,13 @@ static int64_t collect(struct plan *plan, enum policy_field field) {
         if (!plan->taken[rule])
             op = leading(plan, rule, field, &statement);
         plan->tested[rule] = op != NULL;
+        plan->late[rule] = false;
         plan->left_out[rule] = false;
         if (!op)
             continue;
+        plan->late[rule] =
+            plan->beginnings[rule] == BEGINNING_FIRST &&
+            statement >= plan->compiled->rules[plan->chain->first_rule + rule].names_at;
         if (add_match(plan, op, plan->source->rules[rule].statements[statement].match, rule) < 0)
             return -ENOMEM;
         rules++;
@@ -171,7 +203,7 @@ static int64_t try_field(struct plan *plan, enum policy_field field,
                         plan->left_out) < 0)
         return -ENOMEM;
     for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++)
-        gain -= plan->left_out[rule];
+        gain -= plan->left_out[rule] || plan->late[rule];
     gain -= candidates_cost(candidates);
     if (gain >= COMPILE_INDEX_GAIN_MIN)
         return gain;
@@ -202,8 +234,12 @@ static int take(struct compiled *compiled, struct plan *plan, enum policy_field 
         .slot = fields_wide_slot(field),
         .candidates = *candidates,
     };
-    for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++)
-        plan->taken[rule] |= plan->tested[rule] && !plan->left_out[rule];
+    for (uint32_t rule = 0; rule < plan->chain->rule_count; rule++) {
+        const bool takes = plan->tested[rule] && !plan->left_out[rule];
+
+        plan->taken[rule] |= takes;
+        plan->reads[rule] |= takes && plan->late[rule];
+    }
     return 0;
 }
 
@@ -238,6 +274,75 @@ static int add_index(struct compiled *compiled, struct plan *plan) {
     return take(compiled, plan, best, &candidates) < 0 ? -ENOMEM : 1;
 }
 
+/// Returns true if two rules begin alike: with the same conditions, and the same matches before
+/// their first match of a name. Then both read a packet's names, or neither does. Returns false if
+/// there is another statement before, or a match that reads the mark, because rules between the two
+/// may change it.
+/// - chain: number of the chain `source`.
+static bool begin_alike(const struct compiled *compiled, const struct policy_chain *source,
+                        uint32_t chain, uint32_t a, uint32_t b) {
+    const struct compile_rule *rules = &compiled->rules[compiled->chains[chain].first_rule];
+
+    if (rules[a].needs != rules[b].needs || rules[a].names_at != rules[b].names_at)
+        return false;
+    for (uint32_t i = 0; i < rules[a].names_at; i++) {
+        const struct policy_statement *left = &source->rules[a].statements[i];
+        const struct policy_statement *right = &source->rules[b].statements[i];
+        const uint64_t read = matches_looks_at(compiled, &compiled->ops[rules[a].first + i]);
+
+        if (left->kind != POLICY_MATCH || right->kind != POLICY_MATCH ||
+            (read & FIELDS_BIT(POLICY_META_MARK)) ||
+            !policy_same_match(compiled->hosts.hostnames, left->match, right->match))
+            return false;
+    }
+    return true;
+}
+
+/// Stores the beginnings of a chain's rules.
+/// - beginnings: in: zeroed; out: the beginnings, by the number of the rule.
+static void find_beginnings(const struct compiled *compiled, const struct policy_chain *source,
+                            uint32_t chain, enum beginning *beginnings) {
+    const uint32_t first_rule = compiled->chains[chain].first_rule;
+    uint32_t known[BEGINNINGS_MAX], count = 0;
+
+    for (uint32_t rule = 0; rule < source->count; rule++) {
+        uint32_t i = count;
+
+        if (compiled->rules[first_rule + rule].names_at == DEPENDENCY_NO_NAMES)
+            continue;
+        if (!begin_alike(compiled, source, chain, rule, rule)) {
+            beginnings[rule] = BEGINNING_MARKED;
+            continue;
+        }
+        while (i > 0 && !begin_alike(compiled, source, chain, known[i - 1], rule))
+            i--;
+        if (i > 0)
+            continue;
+        beginnings[rule] = BEGINNING_FIRST;
+        if (count < BEGINNINGS_MAX)
+            known[count++] = rule;
+    }
+}
+
+/// Creates the list of rules that may read names although they are skipped. Returns 0 or -ENOMEM.
+static int add_readers(struct compiled *compiled, const struct compile_chain *chain,
+                       const bool *reads, struct compile_finder *finder) {
+    finder->first_reader = compiled->reader_count;
+    for (uint32_t rule = 0; rule < chain->rule_count; rule++) {
+        uint32_t *readers;
+
+        if (!reads[rule])
+            continue;
+        readers = compiled_grow(compiled->readers, compiled->reader_count, sizeof *readers);
+        if (!readers)
+            return -ENOMEM;
+        compiled->readers = readers;
+        readers[compiled->reader_count++] = chain->first_rule + rule;
+    }
+    finder->reader_count = compiled->reader_count - finder->first_reader;
+    return 0;
+}
+
 /// Creates the list of rules that are in no index.
 /// - taken: NULL = no rule is in an index.
 static int add_always(struct compiled *compiled, const struct compile_chain *chain,
@@ -267,11 +372,14 @@ static int make_finder(struct compiled *compiled, struct plan *plan, uint64_t fi
 
     plan->fields = fields;
     memset(plan->taken, 0, plan->chain->rule_count * sizeof *plan->taken);
+    memset(plan->reads, 0, plan->chain->rule_count * sizeof *plan->reads);
     finder->first_index = compiled->index_count;
     for (int i = 0; result == 1 && i < COMPILE_INDEXES_MAX; i++)
         result = add_index(compiled, plan);
     finder->index_count = compiled->index_count - finder->first_index;
-    return result < 0 ? result : add_always(compiled, plan->chain, plan->taken, finder);
+    if (result >= 0)
+        result = add_always(compiled, plan->chain, plan->taken, finder);
+    return result < 0 ? result : add_readers(compiled, plan->chain, plan->reads, finder);
 }
 
 /// Returns the bits of the fields that a finder's indexes use.
@@ -296,14 +404,22 @@ int index_chain(struct compiled *compiled, const struct policy_table *table,
         .table = table,
         .source = chain,
         .chain = out,
+        .beginnings = calloc(chain->count + 1ULL, sizeof *plan.beginnings),
         .taken = calloc(chain->count + 1ULL, sizeof *plan.taken),
+        .reads = calloc(chain->count + 1ULL, sizeof *plan.reads),
         .tested = calloc(chain->count + 1ULL, sizeof *plan.tested),
+        .late = calloc(chain->count + 1ULL, sizeof *plan.late),
         .left_out = calloc(chain->count + 1ULL, sizeof *plan.left_out),
     };
-    int result = plan.taken && plan.tested && plan.left_out ? 0 : -ENOMEM;
+    int result =
+        plan.beginnings && plan.taken && plan.reads && plan.tested && plan.late && plan.left_out
+            ? 0
+            : -ENOMEM;
 
-    if (result == 0)
+    if (result == 0) {
+        find_beginnings(compiled, chain, number, plan.beginnings);
         result = make_finder(compiled, &plan, UINT64_MAX, whole);
+    }
     *unnamed = *whole;
     if (result == 0 && (found_by(compiled, whole) & POLICY_FIELDS_OF_NAMES))
         result = make_finder(compiled, &plan, ~POLICY_FIELDS_OF_NAMES, unnamed);
@@ -313,8 +429,11 @@ int index_chain(struct compiled *compiled, const struct policy_table *table,
     *none = *cut;
     if (result == 0 && cut->index_count > 0)
         result = make_finder(compiled, &plan, 0, none);
+    free(plan.beginnings);
     free(plan.taken);
+    free(plan.reads);
     free(plan.tested);
+    free(plan.late);
     free(plan.left_out);
     free(plan.ranges);
     return result;

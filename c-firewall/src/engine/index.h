@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Indexes of a chain's rules by the values of fields, where an index saves evaluating many rules.
-// Verdicts and effects stay the same: a rule is skipped only if one of its matches, before its
-// first effect, does not hold, whatever else the rule reads. Only fields within the captured bytes
-// are used.
+// The outcome stays the same: a rule is skipped only if one of its matches, before its first
+// effect, does not hold, whatever else the rule reads. Of the skipped rules, those are listed that
+// may read names, so that the outcome says whether names were read (compile_finder.first_reader).
+// Only fields within the captured bytes are used.
 #ifndef ENGINE_INDEX_H
 #define ENGINE_INDEX_H
 

@@ -93,7 +93,9 @@ struct decide_outcome {
     // True if --undecided or --fail decided, and a rule reads a name that is not known yet, or is
     // unreadable.
     bool undecided;
-    bool read_names;    // true if a rule read a known name, or tested whether a name exists
+    // True if the names are known, and a rule read one of them, present or not; the same with
+    // indexes as without.
+    bool read_names;
     uint32_t log_count; // number of log statements that were executed
     // Numbers of the executed log statements, but only of the first DECIDE_LOGS_MAX. compile_log_at
     // returns a number's position.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/walk.h"
 
-#include "engine/dependency.h"
 #include "engine/fields.h"
 #include "engine/frame.h"
 #include "engine/matches.h"
@@ -50,19 +49,6 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
     return why;
 }
 
-/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
-/// - statement: last evaluated statement.
-__attribute__((cold, noinline)) static void
-note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statement) {
-    const struct compile_op *ops = statement_ops(walk, rule);
-
-    if (!walk->input->names || walk->input->names->state != NAMES_KNOWN)
-        return;
-    for (uint32_t i = 0; i <= statement && i < rule->count; i++)
-        if (matches_looks_at(walk->compiled, &ops[i]) & POLICY_FIELDS_OF_NAMES)
-            walk->outcome->read_names = true;
-}
-
 /// Evaluates a rule. Returns its target: POLICY_CONTINUE if it does not hold or has no target;
 /// POLICY_DROP if the result is unknown, with outcome->undecidable or outcome->undecided set.
 static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
@@ -78,12 +64,42 @@ static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     }
     if (why == DECIDE_BEYOND || why == DECIDE_UNKNOWN)
         why = look_on(walk, walked, &i, why, &target);
-    if ((walked->needs & DEPENDENCY_READS_NAMES) && !walk->outcome->read_names)
-        note_names(walk, walked, i);
+    if (i >= walked->names_at && walk->has_names)
+        walk->outcome->read_names = true;
     if (walk->recorder)
         statement_record(walk, rule, i, why, &target,
                          why == DECIDE_BEYOND || why == DECIDE_UNKNOWN);
     return target;
+}
+
+static bool may_hold(enum decide_why why) { return why == DECIDE_HELD || why == DECIDE_BEYOND; }
+
+/// Returns true if neither a rule's conditions nor its matches before its first match of a name
+/// fail.
+__attribute__((cold, noinline)) static bool reaches_names(struct walk *walk,
+                                                          const struct compile_rule *rule) {
+    const struct compile_op *ops = statement_ops(walk, rule);
+    struct set_target target = {.verdict = POLICY_CONTINUE};
+    bool reaches = may_hold(statement_meets(walk, rule->needs));
+
+    for (uint32_t i = 0; reaches && i < rule->names_at; i++)
+        reaches = may_hold(statement_walk(walk, &ops[i], &target));
+    return reaches;
+}
+
+/// Sets outcome.read_names if a rule that was skipped would have read the names.
+/// - end: rule up to which the current chain was evaluated, or FRAME_NO_RULE.
+__attribute__((noinline)) static void note_readers(struct walk *walk, uint32_t end) {
+    const struct compile_chain *chain = &walk->compiled->chains[walk->frame.chain];
+    const struct compile_finder *finder = &chain->finders[walk->reach];
+
+    for (uint32_t i = 0; i < finder->reader_count && !walk->outcome->read_names; i++) {
+        const uint32_t reader = walk->compiled->readers[finder->first_reader + i];
+        const struct compile_rule *rule = &walk->compiled->rules[reader];
+
+        if (reader < end)
+            walk->outcome->read_names = rule->names_at == 0 || reaches_names(walk, rule);
+    }
 }
 
 /// Evaluates a base chain with all chains that it leads to. Returns POLICY_ACCEPT or POLICY_DROP.
@@ -100,6 +116,8 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
         // The most frequent case comes first: a comparison costs less than a jump table.
         if (target.verdict == POLICY_CONTINUE)
             continue;
+        if (walk->has_names && !walk->outcome->read_names)
+            note_readers(walk, rule);
         switch (target.verdict) {
         case POLICY_ACCEPT:
         case POLICY_DROP:
@@ -144,6 +162,7 @@ void walk_policy(const struct decide_settings *settings, const struct compiled *
     walk.input = input;
     walk.recorder = recorder;
     walk.outcome = outcome;
+    walk.has_names = input->names && input->names->state == NAMES_KNOWN;
     fields_read(&walk.fields, compiled->wanted, nfproto, input);
     walk.reach = reach_of(walk.fields.beyond, walk.fields.unknown);
     for (uint32_t i = 0; i < bases.count; i++)

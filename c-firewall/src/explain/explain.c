@@ -119,7 +119,8 @@ static bool same_place(struct compile_place a, struct compile_place b) {
 static bool agree(const struct explain *explain, const struct decide_outcome *a,
                   const struct decide_outcome *b) {
     if (a->verdict != b->verdict || a->by != b->by || a->mark_set != b->mark_set ||
-        a->mark != b->mark || a->undecidable != b->undecidable || a->undecided != b->undecided)
+        a->mark != b->mark || a->undecidable != b->undecidable || a->undecided != b->undecided ||
+        a->read_names != b->read_names)
         return false;
     if (a->verdict == VERDICT_REJECT &&
         (a->reject.kind != b->reject.kind || a->reject.code != b->reject.code))

@@ -220,6 +220,13 @@ static bool equal_table(const struct both *both, const struct policy_table *a,
     return true;
 }
 
+bool policy_same_match(const struct hostnames *hostnames, const struct policy_match *a,
+                       const struct policy_match *b) {
+    const struct both both = {hostnames, hostnames};
+
+    return equal_match(&both, a, b);
+}
+
 bool policy_equal(const struct policy *a, const struct policy *b) {
     const struct both both = {a->hostnames, b->hostnames};
 

@@ -293,6 +293,11 @@ const char *policy_family_name(enum policy_family family);
 /// Fills in the types of a key's fields.
 void policy_key_types(const struct policy_key *key, enum policy_type types[POLICY_KEY_FIELDS_MAX]);
 
+/// Returns true if two matches of one table are equal.
+/// - hostnames: host names of the policy.
+bool policy_same_match(const struct hostnames *hostnames, const struct policy_match *a,
+                       const struct policy_match *b);
+
 /// Returns true if two policies are equal. Ignores places, and the list of the policy's files.
 bool policy_equal(const struct policy *a, const struct policy *b);
 

@@ -17,8 +17,11 @@ enum {
     ROUNDS = 200,
     PATTERNS_MAX = 12,
     TEXT_BYTES = 64,
-    POLICY_BYTES = 4096,
-    WORDS = 8, // maximum number of words of a packet in the vectors
+    POLICY_BYTES = 8192,
+    RULES = 20,   // number of random rules of a chain
+    PACKETS = 50, // number of packets that a random policy decides
+    HOSTS = 30,   // number of host names in random rules
+    WORDS = 8,    // maximum number of words of a packet in the vectors
 };
 
 /// IPv4 packet with a TCP segment from port 40000 to port 443.
@@ -356,6 +359,109 @@ static void packets_are_decided_as_in_the_vectors(void **state) {
     assert_true(count >= 120);
 }
 
+/// Appends random rules, most of which begin like another rule and test one field of names, so that
+/// an index finds them. Returns the end of the text.
+/// - target: verdict of some rules.
+static char *put_random_rules(struct random *random, const char *target, char *text) {
+    static const char *const all[] = {
+        "",
+        "tcp dport 443 ",
+        "tcp dport 80 ",
+        "tcp dport { 80, 443 } ",
+        "meta mark 1 ",
+        "ip daddr != 10.0.0.3 ",
+        "counter ",
+    };
+    static const char *const fields[] = {"tls sni", "http host", "dns name"};
+    const char *ends[] = {"accept",
+                          "drop",
+                          "reject",
+                          "meta mark set 1",
+                          target,
+                          "counter",
+                          "tcp sport 40000 limit rate over 1/day burst 1 packets drop"};
+    const uint32_t count = sizeof all / sizeof *all;
+    const char *begins[2] = {all[random_below(random, count)], all[random_below(random, count)]};
+    const char *field = fields[random_below(random, 3)];
+
+    for (int i = 0; i < RULES; i++) {
+        const uint32_t number = random_below(random, HOSTS);
+        const uint32_t name = random_below(random, 16), behind = random_below(random, 4);
+
+        text += sprintf(text, "%s", begins[random_below(random, 2)]);
+        if (name == 0)
+            text += sprintf(text, "tls sni exists ");
+        else if (name == 1)
+            text += sprintf(text, "dns name missing ");
+        else if (name == 2)
+            text += sprintf(text, "tcp dport %u ", number);
+        else
+            text += sprintf(text, "%s \"a%u.example\" ", field, number);
+        if (behind == 0)
+            text += sprintf(text, "tcp dport %u ", number);
+        else if (behind == 1)
+            text += sprintf(text, "ip saddr 10.0.0.%u ", number);
+        text += sprintf(text, "%s\n", ends[random_below(random, sizeof ends / sizeof *ends)]);
+    }
+    return text;
+}
+
+static struct names random_names(struct random *random) {
+    static const char *const states[] = {"known",     "known",      "known",
+                                         "undecided", "unreadable", "none"};
+    static const char *const protocols[] = {"tls", "quic", "http", "dns", "other"};
+    const char *state = states[random_below(random, sizeof states / sizeof *states)];
+    const char *protocol = protocols[random_below(random, sizeof protocols / sizeof *protocols)];
+    char host[TEXT_BYTES] = "-", line[2 * TEXT_BYTES];
+
+    if (random_below(random, 4) > 0)
+        snprintf(host, sizeof host, "a%u.example", random_below(random, 2 * HOSTS));
+    snprintf(line, sizeof line, "%s %s %s - - - - 1", state, protocol, host);
+    return names_of(line);
+}
+
+static void assert_same(const struct decide_outcome *a, const struct decide_outcome *b,
+                        const char *text) {
+    const bool is_same = a->verdict == b->verdict && a->by == b->by && a->rule == b->rule &&
+                         a->chain == b->chain && a->mark_set == b->mark_set && a->mark == b->mark &&
+                         a->undecidable == b->undecidable && a->undecided == b->undecided &&
+                         a->read_names == b->read_names;
+
+    if (!is_same)
+        fail_msg("%s", text);
+}
+
+static void an_index_by_names_changes_no_outcome(void **state) {
+    struct random random = {3};
+    uint32_t found_by_names = 0;
+
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++) {
+        char rules[POLICY_BYTES], text[POLICY_BYTES], *at;
+        struct engine linear, indexed;
+
+        at = put_random_rules(&random, "jump x", rules);
+        at += sprintf(at, "}\nchain x {\n");
+        put_random_rules(&random, "return", at);
+        policy_text(rules, text);
+        linear = engine_make(text, true);
+        indexed = engine_make(text, false);
+        for (uint32_t j = 0; j < indexed.compiled->index_count; j++)
+            found_by_names += indexed.compiled->indexes[j].field >= POLICY_TLS_SNI;
+        for (int j = 0; j < PACKETS; j++) {
+            const struct names names = random_names(&random);
+            const size_t captured = random_below(&random, 4) == 0 ? 20 : sizeof packet_bytes;
+            const struct decide_outcome one = ask(&linear, &names, &settings, captured);
+            const struct decide_outcome other = ask(&indexed, &names, &settings, captured);
+
+            assert_same(&one, &other, text);
+        }
+        engine_free(&linear);
+        engine_free(&indexed);
+    }
+    assert_true(found_by_names > ROUNDS / 4);
+}
+
 static void the_stricter_holds_if_bytes_are_missing_too(void **state) {
     static const struct {
         enum names_state state;
@@ -433,6 +539,7 @@ int main(void) {
         cmocka_unit_test(names_have_as_many_labels_as_fit),
         cmocka_unit_test(what_lies_inside_is_kept),
         cmocka_unit_test(packets_are_decided_as_in_the_vectors),
+        cmocka_unit_test(an_index_by_names_changes_no_outcome),
         cmocka_unit_test(the_stricter_holds_if_bytes_are_missing_too),
         cmocka_unit_test(thirty_two_protocols_are_the_most),
     };

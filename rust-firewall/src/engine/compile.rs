@@ -27,7 +27,7 @@ use crate::policy::{
 const NANOSECONDS: u64 = 1_000_000_000;
 
 pub struct CompileSettings<'a> {
-    /// True if every rule is evaluated, without indexes, as explain needs. Verdicts and counters stay the same.
+    /// True if every rule is evaluated, without indexes, as explain needs. Outcomes and counters stay the same.
     pub linear: bool,
     /// Returns the index of a network interface; 0 = there is none with this name.
     pub interface_index: &'a dyn Fn(&str) -> u32,
@@ -371,6 +371,7 @@ fn compile_rule(build: &mut Build, rule: &Rule, place: CompilePlace) -> Result<(
         first: build.out.ops.len() as u32,
         count: rule.statements.len() as u32,
         needs: dependency::needs(build.table.family, rule),
+        names_at: dependency::names_at(rule),
     };
     build.out.rules.push(made);
     for (number, statement) in (0..).zip(&rule.statements) {

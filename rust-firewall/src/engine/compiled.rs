@@ -182,9 +182,10 @@ pub struct CompileRule {
     /// Index in ops of the rule's first statement.
     pub first: u32,
     pub count: u32,
-    /// Conditions of this rule on a packet (`dependency::NEEDS_TCP` etc.), checked before the rule's first statement,
-    /// and the flag `dependency::READS_NAMES`.
+    /// Conditions of this rule on a packet (`dependency::NEEDS_TCP` etc.), checked before the rule's first statement.
     pub needs: u32,
+    /// Index of the first statement that reads a name; `dependency::NO_NAMES` if none does.
+    pub names_at: u32,
 }
 
 /// Index of a chain by one field: finds the rules that can match a packet with a certain value of this field.
@@ -222,6 +223,9 @@ pub struct CompileFinder {
     /// Position in `always` of the first rule that is in no index.
     pub first_always: u32,
     pub always_count: u32,
+    /// Position in `readers` of the first rule that may read names although an index skips it.
+    pub first_reader: u32,
+    pub reader_count: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -264,6 +268,9 @@ pub struct Compiled {
     pub(crate) indexes: Vec<CompileIndex>,
     /// Numbers of the rules that are in no index of a finder, ascending within each finder.
     pub(crate) always: Vec<u32>,
+    /// Numbers of rules that may read names although an index of a finder skips them, ascending within each finder; of
+    /// rules that begin alike, the first.
+    pub(crate) readers: Vec<u32>,
     /// Numbers of the base chains for a hook and a family, in the order of their evaluation.
     pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],
     pub(crate) counters: Vec<CompileCounter>,

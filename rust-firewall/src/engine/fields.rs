@@ -92,16 +92,6 @@ pub fn is_present(fields: &Fields, field: Field) -> bool {
     fields.present & bit(field) != 0
 }
 
-const _: () = assert!(
-    FIELDS_OF_NAMES == (1 << FIELD_COUNT) - bit(Field::TlsSni),
-    "the names are the last fields"
-);
-
-/// Returns true if a field belongs to the names: a field of tls, http or dns.
-pub fn is_name(field: Field) -> bool {
-    field as u64 >= Field::TlsSni as u64
-}
-
 /// Returns the value of a narrow field that is present.
 pub fn narrow(fields: &Fields, field: Field) -> u32 {
     fields.narrow.get(field as usize).map_or(0, |&value| value)

@@ -68,6 +68,8 @@ pub struct Walk<'a, R> {
     pub recorder: &'a mut R,
     pub outcome: &'a mut DecideOutcome,
     pub fields: Fields,
+    /// True if the packet's names are known.
+    pub has_names: bool,
     /// Current chain.
     pub frame: Frame<'a>,
     pub reach: CompileReach,
@@ -91,9 +93,6 @@ fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
     let lookup = &index.candidates.lookup;
     if !fields::is_present(&walk.fields, index.field) {
         return;
-    }
-    if fields::is_name(index.field) {
-        walk.outcome.read_names = true;
     }
     let list = match index.slot {
         Some(slot) => lookup::find_wide(lookup, fields::wide(&walk.fields, slot)),

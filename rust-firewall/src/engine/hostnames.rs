@@ -17,7 +17,7 @@ const PROTOCOLS_MAX: usize = 32;
 /// Host names and ALPN protocols of a compiled policy.
 #[derive(Clone, Debug, Default)]
 pub struct HostNumbers {
-    hostnames: Arc<Hostnames>,
+    pub(crate) hostnames: Arc<Hostnames>,
     /// ALPN protocols as values of `Type::Alpn`; the n-th has bit n.
     protocols: Vec<u128>,
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Indexes of a chain's rules by the values of fields, where an index saves evaluating many rules. Verdicts and effects
-//! stay the same: a rule is skipped only if one of its matches, before its first effect, does not hold, whatever else
-//! the rule reads. Only fields within the captured bytes are used.
+//! Indexes of a chain's rules by the values of fields, where an index saves evaluating many rules. The outcome stays
+//! the same: a rule is skipped only if one of its matches, before its first effect, does not hold, whatever else the
+//! rule reads. Of the skipped rules, those are listed that may read names, so that the outcome says whether names were
+//! read (`CompileFinder::first_reader`). Only fields within the captured bytes are used.
 
 use crate::engine::candidates::{self, Candidates};
 use crate::engine::compiled::{
     CompileChain, CompileFinder, CompileIndex, CompileOp, Compiled, INDEXES_MAX, INDEX_GAIN_MIN,
     REACH_COUNT,
 };
+use crate::engine::dependency::NO_NAMES;
 use crate::engine::fields;
 use crate::engine::hostnames;
 use crate::engine::lookup::{self, LookupRange};
@@ -15,6 +17,20 @@ use crate::policy::{
     self, Chain, Elements, Field, Match, Op, Range, Right, StatementKind, Table, Type,
     FIELDS_OF_NAMES,
 };
+
+/// Maximum number of rules with which `find_beginnings` compares a rule.
+const BEGINNINGS_MAX: usize = 128;
+
+/// Statements of a rule before its first match of a name: they decide whether it reads the names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Beginning {
+    /// The rule reads no names, or an earlier rule begins alike.
+    Known,
+    /// No earlier rule begins alike.
+    First,
+    /// It contains a match of the mark, which rules change, or another statement.
+    Marked,
+}
 
 /// Chain whose indexes are being created. Its rules are numbered from 0.
 struct Plan<'a> {
@@ -24,10 +40,16 @@ struct Plan<'a> {
     chain: &'a CompileChain,
     /// Bits of the fields by which rules may be found.
     fields: u64,
+    /// Result of `find_beginnings`.
+    beginnings: &'a [Beginning],
     /// For each rule, true if it is in an index.
     taken: Vec<bool>,
+    /// For each rule, true if it must be in the list of readers.
+    reads: Vec<bool>,
     /// For each rule, true if `ranges` has ranges of the rule.
     tested: Vec<bool>,
+    /// For each rule in `ranges`, true if it is the first with its beginning, and found by a name or a field after it.
+    late: Vec<bool>,
     /// For each rule, true if `candidates::make` left it out, because it has too many intervals.
     left_out: Vec<bool>,
     /// Ranges of the current field.
@@ -105,11 +127,20 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     }
 }
 
-/// Returns the matches at the start of a rule, before its first statement that is no match.
+/// Returns the number of statements at the start of a rule among which are the matches by which it can be found.
+fn leading_count(plan: &Plan, rule: usize) -> u32 {
+    let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
+    match plan.beginnings[rule] {
+        Beginning::Marked => compiled.names_at,
+        _ => compiled.count,
+    }
+}
+
+/// Returns the matches by which a rule can be found, before its first statement that is no match.
 fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a CompileOp, &'a Match)> {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     let first = compiled.first as usize;
-    let ops = &plan.compiled.ops[first..first + compiled.count as usize];
+    let ops = &plan.compiled.ops[first..first + leading_count(plan, rule) as usize];
     let statements = &plan.source.rules[rule].statements;
     ops.iter()
         .zip(statements)
@@ -136,13 +167,17 @@ fn collect(plan: &mut Plan, field: Field) -> i64 {
     plan.ranges.clear();
     for rule in 0..plan.taken.len() {
         let first = leading(plan, rule)
+            .zip(0..)
             .filter(|_| !plan.taken[rule])
-            .find(|(op, matched)| {
+            .find(|((op, matched), _)| {
                 matched.key.fields[0] == field && is_indexable(plan, op, matched)
             });
         plan.tested[rule] = first.is_some();
+        plan.late[rule] = false;
         plan.left_out[rule] = false;
-        if let Some((op, matched)) = first {
+        if let Some(((op, matched), statement)) = first {
+            let names_at = plan.compiled.rules[plan.chain.first_rule as usize + rule].names_at;
+            plan.late[rule] = plan.beginnings[rule] == Beginning::First && statement >= names_at;
             add_match(plan, op, matched, rule as u32);
             rules += 1;
         }
@@ -163,8 +198,9 @@ fn try_field(plan: &mut Plan, field: Field) -> Option<(i64, Candidates)> {
         return None;
     }
     let candidates = candidates::make(bits, &plan.ranges, &mut plan.left_out);
-    let left_out = plan.left_out.iter().filter(|&&left_out| left_out).count();
-    let gain = rules - left_out as i64 - i64::from(candidates::cost(&candidates));
+    let costs = plan.left_out.iter().zip(&plan.late);
+    let evaluated = costs.filter(|(&left_out, &late)| left_out || late).count();
+    let gain = rules - evaluated as i64 - i64::from(candidates::cost(&candidates));
     (gain >= INDEX_GAIN_MIN).then_some((gain, candidates))
 }
 
@@ -176,7 +212,9 @@ fn take(plan: &mut Plan, field: Field, mut candidates: Candidates) -> CompileInd
         *id += plan.chain.first_rule;
     }
     for rule in 0..plan.taken.len() {
-        plan.taken[rule] |= plan.tested[rule] && !plan.left_out[rule];
+        let takes = plan.tested[rule] && !plan.left_out[rule];
+        plan.taken[rule] |= takes;
+        plan.reads[rule] |= takes && plan.late[rule];
     }
     CompileIndex {
         field,
@@ -213,6 +251,65 @@ fn add_index(plan: &mut Plan) -> Option<CompileIndex> {
     Some(take(plan, best, candidates))
 }
 
+/// Returns true if two rules begin alike: with the same conditions, and the same matches before their first match of a
+/// name. Then both read a packet's names, or neither does. Returns false if there is another statement before, or a
+/// match that reads the mark, because rules between the two may change it.
+/// - chain: number of the chain `source`.
+fn begin_alike(compiled: &Compiled, source: &Chain, chain: usize, a: usize, b: usize) -> bool {
+    let first_rule = compiled.chains[chain].first_rule as usize;
+    let (left, right) = (
+        &compiled.rules[first_rule + a],
+        &compiled.rules[first_rule + b],
+    );
+    if (left.needs, left.names_at) != (right.needs, right.names_at) {
+        return false;
+    }
+    let before = source.rules[a]
+        .statements
+        .iter()
+        .take(left.names_at as usize);
+    let mut pairs = before.zip(&source.rules[b].statements);
+    pairs.all(|(a, b)| match (&a.kind, &b.kind) {
+        (StatementKind::Match(a), StatementKind::Match(b)) => {
+            !a.key.fields.contains(&Field::MetaMark)
+                && policy::same_match(&compiled.hosts.hostnames, a, b)
+        }
+        _ => false,
+    })
+}
+
+/// Returns the beginnings of a chain's rules.
+fn find_beginnings(compiled: &Compiled, source: &Chain, chain: usize) -> Vec<Beginning> {
+    let first_rule = compiled.chains[chain].first_rule as usize;
+    let mut known = Vec::new();
+    let beginning = |rule: usize| {
+        if compiled.rules[first_rule + rule].names_at == NO_NAMES {
+            return Beginning::Known;
+        }
+        if !begin_alike(compiled, source, chain, rule, rule) {
+            return Beginning::Marked;
+        }
+        let mut latest = known.iter().rev();
+        if latest.any(|&other| begin_alike(compiled, source, chain, other, rule)) {
+            return Beginning::Known;
+        }
+        if known.len() < BEGINNINGS_MAX {
+            known.push(rule);
+        }
+        Beginning::First
+    };
+    (0..source.rules.len()).map(beginning).collect()
+}
+
+/// Creates the list of rules that may read names although they are skipped.
+fn add_readers(compiled: &mut Compiled, number: usize, reads: &[bool], finder: &mut CompileFinder) {
+    let first_rule = compiled.chains[number].first_rule;
+    finder.first_reader = compiled.readers.len() as u32;
+    let readers = (first_rule..).zip(reads).filter(|(_, &reads)| reads);
+    compiled.readers.extend(readers.map(|(rule, _)| rule));
+    finder.reader_count = compiled.readers.len() as u32 - finder.first_reader;
+}
+
 /// Creates the list of rules that are in no index.
 /// - taken: empty = no rule is in an index.
 fn add_always(compiled: &mut Compiled, number: usize, taken: &[bool], finder: &mut CompileFinder) {
@@ -228,12 +325,14 @@ fn add_always(compiled: &mut Compiled, number: usize, taken: &[bool], finder: &m
 
 /// Creates a finder (indexes, and a list of the rules that are in no index) whose indexes use only some fields.
 /// - fields: bits of these fields.
+/// - beginnings: result of `find_beginnings`.
 fn make_finder(
     compiled: &mut Compiled,
     table: &Table,
     source: &Chain,
     number: usize,
     fields: u64,
+    beginnings: &[Beginning],
 ) -> CompileFinder {
     let mut finder = CompileFinder {
         first_index: compiled.indexes.len() as u32,
@@ -246,8 +345,11 @@ fn make_finder(
         source,
         chain: &compiled.chains[number],
         fields,
+        beginnings,
         taken: vec![false; source.rules.len()],
+        reads: vec![false; source.rules.len()],
         tested: vec![false; source.rules.len()],
+        late: vec![false; source.rules.len()],
         left_out: vec![false; source.rules.len()],
         ranges: Vec::new(),
     };
@@ -257,10 +359,11 @@ fn make_finder(
             None => break,
         }
     }
-    let taken = plan.taken;
+    let (taken, reads) = (plan.taken, plan.reads);
     finder.index_count = indexes.len() as u32;
     compiled.indexes.append(&mut indexes);
     add_always(compiled, number, &taken, &mut finder);
+    add_readers(compiled, number, &reads, &mut finder);
     finder
 }
 
@@ -276,19 +379,23 @@ fn found_by(compiled: &Compiled, finder: &CompileFinder) -> u64 {
 /// Creates the finders of a chain: indexes, and lists of the rules that are in no index.
 /// - table, chain: source of compiled.chains[number].
 pub fn chain(compiled: &mut Compiled, table: &Table, chain: &Chain, number: usize) {
-    let whole = make_finder(compiled, table, chain, number, u64::MAX);
+    let beginnings = find_beginnings(compiled, chain, number);
+    let make = |compiled: &mut Compiled, fields| {
+        make_finder(compiled, table, chain, number, fields, &beginnings)
+    };
+    let whole = make(compiled, u64::MAX);
     let unnamed = match found_by(compiled, &whole) & FIELDS_OF_NAMES {
         0 => whole,
-        _ => make_finder(compiled, table, chain, number, !FIELDS_OF_NAMES),
+        _ => make(compiled, !FIELDS_OF_NAMES),
     };
     let near = !(fields::BEHIND_IP | FIELDS_OF_NAMES);
     let cut = match found_by(compiled, &unnamed) & !near {
         0 => unnamed,
-        _ => make_finder(compiled, table, chain, number, near),
+        _ => make(compiled, near),
     };
     let none = match cut.index_count {
         0 => cut,
-        _ => make_finder(compiled, table, chain, number, 0),
+        _ => make(compiled, 0),
     };
     compiled.chains[number].finders = [whole, unnamed, cut, none];
 }

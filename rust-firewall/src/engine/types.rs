@@ -117,7 +117,7 @@ pub struct DecideOutcome {
     pub undecidable: bool,
     /// True if --undecided or --fail decided, and a rule reads a name that is not known yet, or is unreadable.
     pub undecided: bool,
-    /// True if a rule read a known name, or tested whether a name exists.
+    /// True if the names are known, and a rule read one of them, present or not; the same with indexes as without.
     pub read_names: bool,
     /// Number of log statements that were executed.
     pub log_count: u32,

@@ -5,7 +5,6 @@
 use arrayvec::ArrayVec;
 
 use crate::engine::compiled::{CompileReach, CompileRule};
-use crate::engine::dependency::READS_NAMES;
 use crate::engine::fields::{self, Fields};
 use crate::engine::flow::DecidePolicy;
 use crate::engine::frame::{self, Frame, Walk, NO_FORK};
@@ -16,7 +15,15 @@ use crate::engine::types::{DecideInput, DecideOutcome, DecideRecorder, DecideSet
 use crate::engine::ways;
 use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
-use crate::policy::{Verdict as RuleVerdict, FIELDS_OF_NAMES};
+use crate::policy::Verdict as RuleVerdict;
+
+const NOWHERE: SetTarget = SetTarget {
+    verdict: RuleVerdict::Continue,
+    chain: 0,
+};
+
+/// Greater than the number of each rule.
+const NO_RULE: u32 = u32::MAX;
 
 /// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up to its first
 /// statement with an effect. If another match or a map of names fails, the rule does not hold, whatever the unknown
@@ -66,20 +73,6 @@ fn look_on<R>(
     why
 }
 
-/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
-/// - statement: last evaluated statement.
-#[cold]
-#[inline(never)]
-fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
-    let compiled = walk.policy.compiled;
-    let mut walked = statement::ops(walk, rule)
-        .iter()
-        .take(statement as usize + 1);
-    let state = walk.input.names.map(|names| names.state);
-    walk.outcome.read_names = state == Some(NamesState::Known)
-        && walked.any(|op| matches::looks_at(compiled, op) & FIELDS_OF_NAMES != 0);
-}
-
 /// Evaluates a rule. Returns its target: `Continue` if it does not hold or has no target; `Drop` if the result is
 /// unknown, with outcome.undecidable or outcome.undecided set.
 #[inline]
@@ -110,14 +103,50 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
     if matches!(why, DecideWhy::Beyond | DecideWhy::Unknown) {
         why = look_on(walk, walked, &mut statement, why, &mut target);
     }
-    if walked.needs & READS_NAMES != 0 && !walk.outcome.read_names {
-        note_names(walk, walked, statement);
+    if statement >= walked.names_at && walk.has_names {
+        walk.outcome.read_names = true;
     }
     if R::LISTENS {
         let may = matches!(why, DecideWhy::Beyond | DecideWhy::Unknown);
         statement::record(walk, rule, statement, why, &target, may);
     }
     target
+}
+
+fn may_hold(why: DecideWhy) -> bool {
+    matches!(why, DecideWhy::Held | DecideWhy::Beyond)
+}
+
+/// Returns true if neither a rule's conditions nor its matches before its first match of a name fail.
+#[cold]
+#[inline(never)]
+fn reaches_names<R>(walk: &mut Walk<R>, rule: &CompileRule) -> bool {
+    let ops = statement::ops(walk, rule).iter();
+    let mut before = ops.take(rule.names_at as usize);
+    let mut target = NOWHERE;
+    may_hold(statement::meets(walk, rule.needs))
+        && before.all(|op| may_hold(statement::walk(walk, op, &mut target)))
+}
+
+/// Sets outcome.read_names if a rule that was skipped would have read the names.
+/// - end: rule up to which the current chain was evaluated, or NO_RULE.
+#[inline(never)]
+fn note_readers<R>(walk: &mut Walk<R>, end: u32) {
+    let compiled = walk.policy.compiled;
+    let chain = compiled.chains.get(walk.frame.chain as usize);
+    let Some(finder) = chain.and_then(|chain| chain.finders.get(walk.reach as usize)) else {
+        return;
+    };
+    let first = finder.first_reader as usize;
+    let readers = compiled
+        .readers
+        .get(first..first + finder.reader_count as usize);
+    let passed = readers
+        .unwrap_or_default()
+        .iter()
+        .take_while(|&&reader| reader < end);
+    let mut rules = passed.filter_map(|&reader| compiled.rules.get(reader as usize));
+    walk.outcome.read_names = rules.any(|rule| rule.names_at == 0 || reaches_names(walk, rule));
 }
 
 /// Evaluates a base chain with all chains that it leads to. Returns `Accept` or `Drop`.
@@ -128,6 +157,9 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> RuleVerdict {
     frame::enter_newly(walk, base);
     loop {
         let Some(rule) = frame::next_rule(&mut walk.frame) else {
+            if walk.has_names && !walk.outcome.read_names {
+                note_readers(walk, NO_RULE);
+            }
             if frame::leave(walk) {
                 continue;
             }
@@ -137,6 +169,9 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> RuleVerdict {
         // The most frequent case comes first: a comparison costs less than a jump table.
         if target.verdict == RuleVerdict::Continue {
             continue;
+        }
+        if walk.has_names && !walk.outcome.read_names {
+            note_readers(walk, rule);
         }
         match target.verdict {
             RuleVerdict::Accept | RuleVerdict::Drop => {
@@ -188,12 +223,14 @@ pub fn policy<R: DecideRecorder>(
     recorder: &mut R,
     outcome: &mut DecideOutcome,
 ) {
+    let state = input.names.map(|names| names.state);
     let mut walk = Walk {
         policy: *policy,
         input,
         recorder,
         outcome,
         fields: Fields::from(input),
+        has_names: state == Some(NamesState::Known),
         frame: Frame {
             chain: 0,
             lists: ArrayVec::new(),

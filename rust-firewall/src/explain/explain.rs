@@ -128,6 +128,7 @@ fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
         a.mark,
         a.undecidable,
         a.undecided,
+        a.read_names,
         a.reject,
     ) == (
         b.verdict,
@@ -136,6 +137,7 @@ fn agree(explain: &Explain, a: &DecideOutcome, b: &DecideOutcome) -> bool {
         b.mark,
         b.undecidable,
         b.undecided,
+        b.read_names,
         b.reject,
     );
     same && match a.by {

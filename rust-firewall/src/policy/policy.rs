@@ -509,6 +509,12 @@ fn equal_table(both: &Both, a: &Table, b: &Table) -> bool {
         && equal_all(&a.chains, &b.chains, |a, b| equal_chain(both, a, b))
 }
 
+/// Returns true if two matches of one table are equal.
+/// - hostnames: host names of the policy.
+pub fn same_match(hostnames: &Hostnames, a: &Match, b: &Match) -> bool {
+    equal_match(&Both(hostnames, hostnames), a, b)
+}
+
 /// Returns true if two policies are equal. Ignores places, and the list of the policy's files.
 pub fn equal(a: &Policy, b: &Policy) -> bool {
     let both = Both(&a.hostnames, &b.hostnames);

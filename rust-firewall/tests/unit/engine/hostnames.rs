@@ -18,6 +18,12 @@ use rust_firewall::policy::hostname::{self, Hostnames};
 
 const LABELS: [&str; 4] = ["a", "b", "c", "dd"];
 const ROUNDS: u32 = 200;
+/// Number of random rules of a chain.
+const RULES: u32 = 20;
+/// Number of packets that a random policy decides.
+const PACKETS: u32 = 50;
+/// Number of host names in random rules.
+const HOSTS: u32 = 30;
 
 /// IPv4 packet with a TCP segment from port 40000 to port 443.
 const PACKET: [u8; 40] = [
@@ -268,6 +274,85 @@ fn packets_are_decided_as_in_the_vectors() {
         }
     }
     assert!(count >= 120, "only {count} vectors");
+}
+
+/// Returns random rules, most of which begin like another rule and test one field of names, so that an index finds
+/// them.
+/// - target: verdict of some rules.
+fn random_rules(random: &mut Random, target: &str) -> String {
+    let all = [
+        "",
+        "tcp dport 443 ",
+        "tcp dport 80 ",
+        "tcp dport { 80, 443 } ",
+        "meta mark 1 ",
+        "ip daddr != 10.0.0.3 ",
+        "counter ",
+    ];
+    let begins = [0; 2].map(|_| all[random.below(all.len() as u32) as usize]);
+    let field = ["tls sni", "http host", "dns name"][random.below(3) as usize];
+    let mut text = String::new();
+    for _ in 0..RULES {
+        let number = random.below(HOSTS);
+        let begin = begins[random.below(2) as usize];
+        let name = match random.below(16) {
+            0 => "tls sni exists".to_owned(),
+            1 => "dns name missing".to_owned(),
+            2 => format!("tcp dport {number}"),
+            _ => format!("{field} \"a{number}.example\""),
+        };
+        let behind = match random.below(4) {
+            0 => format!("tcp dport {number}"),
+            1 => format!("ip saddr 10.0.0.{number}"),
+            _ => String::new(),
+        };
+        let end = match random.below(7) {
+            0 => "accept",
+            1 => "drop",
+            2 => "reject",
+            3 => "meta mark set 1",
+            4 => "tcp sport 40000 limit rate over 1/day burst 1 packets drop",
+            5 => target,
+            _ => "counter",
+        };
+        text += &format!("{begin}{name} {behind} {end}\n");
+    }
+    text
+}
+
+fn random_names(random: &mut Random) -> Names {
+    let states = ["known", "known", "known", "undecided", "unreadable", "none"];
+    let protocols = ["tls", "quic", "http", "dns", "other"];
+    let state = states[random.below(states.len() as u32) as usize];
+    let protocol = protocols[random.below(protocols.len() as u32) as usize];
+    let host = match random.below(4) {
+        0 => "-".to_owned(),
+        _ => format!("a{}.example", random.below(2 * HOSTS)),
+    };
+    names_of(&[state, protocol, &host, "-", "-", "-", "-", "1"])
+}
+
+#[test]
+fn an_index_by_names_changes_no_outcome() {
+    let mut random = Random(3);
+    for _ in 0..ROUNDS {
+        let rules = random_rules(&mut random, "jump x");
+        let others = random_rules(&mut random, "return");
+        let text = policy_text(&format!("{rules}}}\nchain x {{\n{others}"));
+        let engines = [true, false].map(|linear| engine(&text, linear));
+        for _ in 0..PACKETS {
+            let names = random_names(&mut random);
+            let captured = if random.below(4) == 0 {
+                20
+            } else {
+                PACKET.len()
+            };
+            let outcomes = engines
+                .each_ref()
+                .map(|engine| ask(engine, &names, &SETTINGS, &PACKET[..captured]));
+            assert_eq!(outcomes[0], outcomes[1], "{names:?}\n{text}");
+        }
+    }
 }
 
 #[test]
