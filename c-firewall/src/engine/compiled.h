@@ -111,7 +111,7 @@ struct compile_rule {
     uint32_t first; // index in ops of the rule's first statement
     uint32_t count;
     // Conditions of this rule on a packet (DEPENDENCY_NEEDS_*), checked before the rule's first
-    // statement.
+    // statement, and the flag DEPENDENCY_READS_NAMES.
     uint32_t needs;
     // Index of the first statement that reads a name; DEPENDENCY_NO_NAMES if none does.
     uint32_t names_at;

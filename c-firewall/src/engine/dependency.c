@@ -114,6 +114,8 @@ uint32_t dependency_needs(enum policy_family family, const struct policy_rule *r
 
         if (is_extension(statement) && !said.ipv6)
             needs |= DEPENDENCY_NEEDS_IPV6;
+        if (reads_names(statement))
+            needs |= DEPENDENCY_READS_NAMES;
         if (statement->kind == POLICY_REJECT)
             needs |= reject_needs(&statement->reject, &said);
         hear(&said, statement);

@@ -12,6 +12,7 @@ enum {
     DEPENDENCY_NEEDS_TCP = 1,
     DEPENDENCY_NEEDS_IPV4 = 2,
     DEPENDENCY_NEEDS_IPV6 = 4,
+    DEPENDENCY_READS_NAMES = 8, // flag that is stored with the conditions: the rule reads names
 };
 
 /// Returned by dependency_names_at for a rule that reads no name.
@@ -21,7 +22,8 @@ enum {
 /// does.
 uint32_t dependency_names_at(const struct policy_rule *rule);
 
-/// Returns the conditions of a rule as a bitwise OR of DEPENDENCY_NEEDS_*.
+/// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of
+/// DEPENDENCY_NEEDS_* and DEPENDENCY_READS_NAMES.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

@@ -38,6 +38,11 @@ static inline bool fields_is_present(const struct fields *fields, enum policy_fi
     return fields->present & FIELDS_BIT(field);
 }
 
+/// Returns true if the packet's names are known. Then `tls ech` has a value, whatever the protocol.
+static inline bool fields_has_names(const struct fields *fields) {
+    return fields_is_present(fields, POLICY_TLS_ECH);
+}
+
 /// Returns the index of a wide field (more than 32 bits) in the array `wide` of struct fields.
 /// Returns FIELDS_WIDE_COUNT for a narrow field.
 uint32_t fields_wide_slot(enum policy_field field);

@@ -65,7 +65,6 @@ struct walk {
     const struct decide_recorder *recorder; // recorder; NULL = none
     struct decide_outcome *outcome;
     struct fields fields;
-    bool has_names;     // true if the packet's names are known
     struct frame frame; // current chain
     enum compile_reach reach;
     uint32_t way;   // number of jumps and gotos on the way to the current chain

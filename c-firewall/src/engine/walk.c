@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "engine/walk.h"
 
+#include "engine/dependency.h"
 #include "engine/fields.h"
 #include "engine/frame.h"
 #include "engine/matches.h"
@@ -49,6 +50,13 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
     return why;
 }
 
+/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
+/// - statement: last evaluated statement.
+__attribute__((cold, noinline)) static void
+note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statement) {
+    walk->outcome->read_names = fields_has_names(&walk->fields) && statement >= rule->names_at;
+}
+
 /// Evaluates a rule. Returns its target: POLICY_CONTINUE if it does not hold or has no target;
 /// POLICY_DROP if the result is unknown, with outcome->undecidable or outcome->undecided set.
 static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
@@ -64,8 +72,8 @@ static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
     }
     if (why == DECIDE_BEYOND || why == DECIDE_UNKNOWN)
         why = look_on(walk, walked, &i, why, &target);
-    if (i >= walked->names_at && walk->has_names)
-        walk->outcome->read_names = true;
+    if ((walked->needs & DEPENDENCY_READS_NAMES) && !walk->outcome->read_names)
+        note_names(walk, walked, i);
     if (walk->recorder)
         statement_record(walk, rule, i, why, &target,
                          why == DECIDE_BEYOND || why == DECIDE_UNKNOWN);
@@ -116,7 +124,7 @@ static inline enum policy_verdict walk_base(struct walk *walk, uint32_t base) {
         // The most frequent case comes first: a comparison costs less than a jump table.
         if (target.verdict == POLICY_CONTINUE)
             continue;
-        if (walk->has_names && !walk->outcome->read_names)
+        if (fields_has_names(&walk->fields) && !walk->outcome->read_names)
             note_readers(walk, rule);
         switch (target.verdict) {
         case POLICY_ACCEPT:
@@ -162,7 +170,6 @@ void walk_policy(const struct decide_settings *settings, const struct compiled *
     walk.input = input;
     walk.recorder = recorder;
     walk.outcome = outcome;
-    walk.has_names = input->names && input->names->state == NAMES_KNOWN;
     fields_read(&walk.fields, compiled->wanted, nfproto, input);
     walk.reach = reach_of(walk.fields.beyond, walk.fields.unknown);
     for (uint32_t i = 0; i < bases.count; i++)

@@ -182,7 +182,8 @@ pub struct CompileRule {
     /// Index in ops of the rule's first statement.
     pub first: u32,
     pub count: u32,
-    /// Conditions of this rule on a packet (`dependency::NEEDS_TCP` etc.), checked before the rule's first statement.
+    /// Conditions of this rule on a packet (`dependency::NEEDS_TCP` etc.), checked before the rule's first statement,
+    /// and the flag `dependency::READS_NAMES`.
     pub needs: u32,
     /// Index of the first statement that reads a name; `dependency::NO_NAMES` if none does.
     pub names_at: u32,

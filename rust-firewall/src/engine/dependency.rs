@@ -14,6 +14,8 @@ const TCP: u8 = libc::IPPROTO_TCP as u8;
 pub const NEEDS_TCP: u32 = 1;
 pub const NEEDS_IPV4: u32 = 2;
 pub const NEEDS_IPV6: u32 = 4;
+/// Flag that is stored with the conditions: the rule reads names.
+pub const READS_NAMES: u32 = 8;
 /// Returned by `names_at` for a rule that reads no name.
 pub const NO_NAMES: u32 = u32::MAX;
 
@@ -119,7 +121,7 @@ pub fn names_at(rule: &Rule) -> u32 {
     at.map_or(NO_NAMES, |at| at as u32)
 }
 
-/// Returns the conditions of a rule as a bitwise OR of NEEDS_*.
+/// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of NEEDS_* and READS_NAMES.
 pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {
         ipv4: family == Family::Ip,
@@ -130,6 +132,9 @@ pub fn needs(family: Family, rule: &Rule) -> u32 {
     for statement in &rule.statements {
         if is_extension(statement) && !said.ipv6 {
             needs |= NEEDS_IPV6;
+        }
+        if reads_names(statement) {
+            needs |= READS_NAMES;
         }
         if let StatementKind::Reject(reject) = &statement.kind {
             needs |= reject_needs(reject.kind, &said);

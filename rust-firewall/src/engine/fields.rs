@@ -92,6 +92,11 @@ pub fn is_present(fields: &Fields, field: Field) -> bool {
     fields.present & bit(field) != 0
 }
 
+/// Returns true if the packet's names are known. Then `tls ech` has a value, whatever the protocol.
+pub fn has_names(fields: &Fields) -> bool {
+    is_present(fields, Field::TlsEch)
+}
+
 /// Returns the value of a narrow field that is present.
 pub fn narrow(fields: &Fields, field: Field) -> u32 {
     fields.narrow.get(field as usize).map_or(0, |&value| value)

@@ -68,8 +68,6 @@ pub struct Walk<'a, R> {
     pub recorder: &'a mut R,
     pub outcome: &'a mut DecideOutcome,
     pub fields: Fields,
-    /// True if the packet's names are known.
-    pub has_names: bool,
     /// Current chain.
     pub frame: Frame<'a>,
     pub reach: CompileReach,

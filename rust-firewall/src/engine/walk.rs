@@ -5,6 +5,7 @@
 use arrayvec::ArrayVec;
 
 use crate::engine::compiled::{CompileReach, CompileRule};
+use crate::engine::dependency::READS_NAMES;
 use crate::engine::fields::{self, Fields};
 use crate::engine::flow::DecidePolicy;
 use crate::engine::frame::{self, Frame, Walk, NO_FORK};
@@ -13,7 +14,6 @@ use crate::engine::set::SetTarget;
 use crate::engine::statement;
 use crate::engine::types::{DecideInput, DecideOutcome, DecideRecorder, DecideSettings, DecideWhy};
 use crate::engine::ways;
-use crate::names::NamesState;
 use crate::packet::verdict::Verdict;
 use crate::policy::Verdict as RuleVerdict;
 
@@ -73,6 +73,14 @@ fn look_on<R>(
     why
 }
 
+/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
+/// - statement: last evaluated statement.
+#[cold]
+#[inline(never)]
+fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
+    walk.outcome.read_names = fields::has_names(&walk.fields) && statement >= rule.names_at;
+}
+
 /// Evaluates a rule. Returns its target: `Continue` if it does not hold or has no target; `Drop` if the result is
 /// unknown, with outcome.undecidable or outcome.undecided set.
 #[inline]
@@ -103,8 +111,8 @@ fn walk_rule<R: DecideRecorder>(walk: &mut Walk<R>, rule: u32) -> SetTarget {
     if matches!(why, DecideWhy::Beyond | DecideWhy::Unknown) {
         why = look_on(walk, walked, &mut statement, why, &mut target);
     }
-    if statement >= walked.names_at && walk.has_names {
-        walk.outcome.read_names = true;
+    if walked.needs & READS_NAMES != 0 && !walk.outcome.read_names {
+        note_names(walk, walked, statement);
     }
     if R::LISTENS {
         let may = matches!(why, DecideWhy::Beyond | DecideWhy::Unknown);
@@ -157,7 +165,7 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> RuleVerdict {
     frame::enter_newly(walk, base);
     loop {
         let Some(rule) = frame::next_rule(&mut walk.frame) else {
-            if walk.has_names && !walk.outcome.read_names {
+            if fields::has_names(&walk.fields) && !walk.outcome.read_names {
                 note_readers(walk, NO_RULE);
             }
             if frame::leave(walk) {
@@ -170,7 +178,7 @@ fn walk_base<R: DecideRecorder>(walk: &mut Walk<R>, base: u32) -> RuleVerdict {
         if target.verdict == RuleVerdict::Continue {
             continue;
         }
-        if walk.has_names && !walk.outcome.read_names {
+        if fields::has_names(&walk.fields) && !walk.outcome.read_names {
             note_readers(walk, rule);
         }
         match target.verdict {
@@ -223,14 +231,12 @@ pub fn policy<R: DecideRecorder>(
     recorder: &mut R,
     outcome: &mut DecideOutcome,
 ) {
-    let state = input.names.map(|names| names.state);
     let mut walk = Walk {
         policy: *policy,
         input,
         recorder,
         outcome,
         fields: Fields::from(input),
-        has_names: state == Some(NamesState::Known),
         frame: Frame {
             chain: 0,
             lists: ArrayVec::new(),
