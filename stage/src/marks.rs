@@ -181,7 +181,9 @@ const ENDS: [&str; 15] = [
 /// Returns the tokens that describe the use of a mark, from the token after `mark` to the next match or statement.
 fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
     let mut at = start;
-    while at < end && !(ENDS.contains(&tokens.get(at)) && at > start + 1) {
+    let is_end =
+        |at: usize| ENDS.contains(&tokens.get(at)) && at > start + 1 && tokens.get(at - 1) != ".";
+    while at < end && !is_end(at) {
         at = match tokens.get(at) {
             "{" => tokens.behind_braces(at),
             _ => at + 1,
@@ -196,6 +198,14 @@ fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
     let words = tree::flat(tokens, tree, said);
     let names = tree::named_sets(tokens, &words);
     let of_name = |name: &str| {
+        let is_changed = |rule: &tree::Rule| {
+            let mut places = rule.tokens.clone();
+            places
+                .any(|at| tokens.get(at) == name && ["add", "update"].contains(&tokens.get(at - 1)))
+        };
+        if tree.rules.iter().any(is_changed) {
+            return u32::MAX;
+        }
         let sets = tree.sets.iter().filter(|set| set.name == name[1..]);
         let texts = sets.map(|set| bits_of(&tree::expand(tokens, tree, &set.inner)));
         texts.fold(0, |all, bits| all | bits)
@@ -228,7 +238,7 @@ fn changed(ops: &[&str]) -> Option<u32> {
         bits |= match pair[0] {
             "&" | "and" => !value?,
             "|" | "^" | "or" | "xor" => value?,
-            word if SHIFTS.contains(&word) => return None,
+            word if SHIFTS.contains(&word) || ["map", "."].contains(&word) => return None,
             _ => break,
         };
     }
@@ -266,7 +276,7 @@ fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Us
             .and_then(|rest| number(rest.split(' ').next()?));
         return Ok(Some(Use {
             at,
-            bits: mask.unwrap_or(0),
+            bits: mask.unwrap_or(u32::MAX),
         }));
     }
     let bits = taken_of_connection(tokens, &text, at)?;
@@ -355,6 +365,15 @@ mod tests {
             ("meta mark set numgen inc mod 3 offset 0xff", 0x1ff),
             ("meta mark set meta mark << 8", u32::MAX),
             ("meta mark set meta cpu", u32::MAX),
+            ("meta priority set ct mark map { 1 : 1 }", u32::MAX),
+            (
+                "meta mark . ip daddr . tcp dport { 0x80000000 . 10.0.0.1 . 22 } drop",
+                0x8000_0016,
+            ),
+            (
+                "add @a { ip saddr : 0x1 } meta mark set ip saddr map @a",
+                u32::MAX,
+            ),
             ("meta mark set socket mark", u32::MAX),
             ("meta mark set vip accept", u32::MAX),
             ("meta mark set meta mark | 0x1", 0x1),
@@ -378,6 +397,8 @@ mod tests {
             "ct mark set meta mark",
             "meta mark set (ct mark) | 0x1",
             "ct mark set ct mark << 8",
+            "ct mark set ct mark map { 0 : 0x5 }",
+            "ct mark set ct mark & 0xff map { 1 : 0x5 }",
             "ct mark set ct mark & 0xff rshift 8",
             "ct mark set ct mark & (0xff)",
             "ct mark set ct mark | meta mark",

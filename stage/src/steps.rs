@@ -155,7 +155,7 @@ impl Reader<'_> {
             chains.position(|chain| chain.table == self.table && chain.name == name)
         };
         Some(match words {
-            ["accept" | "queue", ..] => Some(Lead::Accept),
+            ["accept", ..] => Some(Lead::Accept),
             ["drop" | "reject", ..] => Some(Lead::Drop),
             ["return"] => Some(Lead::Return),
             ["continue"] => None,
@@ -195,7 +195,10 @@ impl Reader<'_> {
             for element in own.split(|word| *word == ",").filter(|one| !one.is_empty()) {
                 let colon = element.iter().position(|word| *word == ":")?;
                 let (key, value) = (&element[..colon], &element[colon + 1..]);
-                if key.iter().any(|word| OF_ELEMENTS.contains(word)) {
+                if key
+                    .iter()
+                    .any(|word| *word == "*" || OF_ELEMENTS.contains(word))
+                {
                     return None;
                 }
                 let value = value.iter().map(|word| (*word).to_owned()).collect();
@@ -376,7 +379,7 @@ impl Reader<'_> {
         let kind = (at..self.end).find(|at| is_kind(tokens.get(*at)));
         match kind.map(|kind| (kind, tokens.get(kind))) {
             _ if EFFECTS.contains(&word) => Some(self.effect(at)),
-            Some((kind, "set")) => self.set(at, kind),
+            Some((kind, "set")) if word != "tproxy" => self.set(at, kind),
             Some((kind, _)) if self.verdict_map(&(at..kind)).is_some() => None,
             _ => {
                 self.give_up();

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::token::{Kind, Tokens};
 
-/// Hook of a base chain, with its type, priority and policy.
+/// Hook of a base chain, with its type and priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
     /// `filter`, `nat` or `route`.
@@ -15,8 +15,6 @@ pub struct Base {
     pub hook: String,
     /// None: the priority is neither a decimal number nor a known name (`filter`).
     pub priority: Option<i32>,
-    /// True if the chain's policy is drop.
-    pub drops: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -25,6 +23,8 @@ pub struct Chain {
     pub table: usize,
     pub name: String,
     pub base: Option<Base>,
+    /// True if the chain's policy is drop.
+    pub drops: bool,
 }
 
 /// Rule: the tokens of its statements.
@@ -76,6 +76,8 @@ pub struct Tree {
     /// Table and first token of each command that inserts between, replaces or removes earlier rules or elements of the
     /// table. The tree doesn't follow these commands: it has all rules and elements, in the order of the text.
     pub changes: Vec<(usize, usize)>,
+    /// First tokens of commands that are not understood.
+    pub unknown: Vec<usize>,
 }
 
 /// Returns the name in `Tree::chains` of a chain between braces. No other chain has this name.
@@ -131,6 +133,19 @@ const DECLARES: [&str; 3] = ["add", "create", "insert"];
 const CHANGES: [&str; 5] = ["delete", "destroy", "flush", "rename", "replace"];
 /// Parts that this parser reads.
 const PARTS: [&str; 6] = ["table", "chain", "rule", "set", "map", "element"];
+/// Beginnings of other commands, which have no rules, marks or names.
+const OTHERS: [&str; 10] = [
+    "flowtable",
+    "counter",
+    "quota",
+    "limit",
+    "ct",
+    "secmark",
+    "synproxy",
+    "undefine",
+    "list",
+    "reset",
+];
 
 impl Reader<'_> {
     /// Returns the table of a command, and the token after its name. None: the table is not known yet, and the command
@@ -166,6 +181,7 @@ impl Reader<'_> {
                 table,
                 name: name.to_owned(),
                 base: None,
+                drops: false,
             });
             self.tree.chains.len() - 1
         })
@@ -196,7 +212,6 @@ impl Reader<'_> {
                     .resolved(priority_at + 1..statement.end)
                     .replace('"', ""),
             ),
-            drops: false,
         };
         self.tree.chains[chain].base = Some(base);
     }
@@ -210,10 +225,8 @@ impl Reader<'_> {
                 _ if at == end => {}
                 "type" => self.head(chain, at..end),
                 "policy" => {
-                    let drops = self.resolved(at + 1..end) == "drop";
-                    if let Some(base) = &mut self.tree.chains[chain].base {
-                        base.drops = drops;
-                    }
+                    let policy = self.resolved(at + 1..end).replace('"', "");
+                    self.tree.chains[chain].drops = policy != "accept";
                 }
                 "comment" | "flags" | "device" | "devices" => {}
                 "define" | "redefine" => self.define(at, end),
@@ -309,6 +322,9 @@ impl Reader<'_> {
             }
             _ => {}
         }
+        if !PARTS.contains(&what) && !OTHERS.contains(&what) {
+            self.tree.unknown.push(start);
+        }
         let declares = !is_change && PARTS.contains(&what);
         let Some((table, at)) = self.table(at + 1, declares) else {
             return;
@@ -339,6 +355,7 @@ impl Reader<'_> {
                 self.rule(chain, at + 1 + 2 * usize::from(has_position)..end);
             }
             ("set" | "map" | "element", Some(open)) => self.set(table, at, start, open),
+            ("set" | "map" | "element", None) => self.tree.unknown.push(start),
             _ => {}
         }
     }
@@ -428,6 +445,23 @@ mod tests {
     const TEXT: &str = "define p = -10\nflush ruleset\ntable inet f {\n set a { type ipv4_addr; }\n chain in {\n  \
         type filter hook input priority filter - 3; policy drop;\n  tcp dport { 22,\n 23 } accept\n  jump x; drop\n }\n \
         chain x { type filter hook forward priority $p; }\n}\nadd rule inet f x counter\nadd element inet f a { 10.0.0.1 }\n";
+
+    /// nft accepts the policy before the type, as a definition, and in another block of the chain.
+    #[test]
+    fn the_policy_of_a_chain_counts_in_each_spelling() {
+        let head = "type filter hook input priority 0;";
+        for (body, drops) in [
+            (format!("{head} policy drop;"), true),
+            (format!("policy drop; {head}"), true),
+            (format!("{head} policy $p;"), true),
+            (format!("{head} policy drop; }} chain c {{ {head}"), true),
+            (format!("{head} policy accept;"), false),
+            (head.to_owned(), false),
+        ] {
+            let text = format!("define p = \"drop\"\ntable inet f {{ chain c {{ {body} }} }}\n");
+            assert_eq!(read(&token::tokens(&text)).chains[0].drops, drops, "{body}");
+        }
+    }
 
     #[test]
     fn parts_are_found() {

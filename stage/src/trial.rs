@@ -114,8 +114,8 @@ impl<'a> Trials<'a> {
 
     /// Returns true if a base chain accepts at its end. None: it is no base chain.
     fn policy(&self, chain: usize) -> Option<bool> {
-        let base = self.ways.tree.chains[chain].base.as_ref();
-        base.map(|base| !base.drops)
+        let chain = &self.ways.tree.chains[chain];
+        chain.base.as_ref().map(|_| !chain.drops)
     }
 
     /// Returns true if a chain's rules, and the rules to which they lead, may accept a packet.
@@ -400,7 +400,10 @@ mod tests {
             "jump no",
             "counter",
             "reject",
+            "queue num 5",
+            "tproxy to :50080 meta mark set 1 accept",
             "tcp dport vmap { 80 : drop }",
+            "tcp dport vmap { 22 : accept, 80 : drop, * : accept }",
         ] {
             let made = of(&format!("{NAME} {verdict}"));
             assert!(!made.contains("0x00000000 :"), "{made}");
