@@ -28,6 +28,7 @@ mod reject;
 mod replace;
 mod source;
 mod steps;
+mod strict;
 mod token;
 mod tree;
 mod trial;
@@ -268,6 +269,7 @@ fn split_tokens(source: &Source, tokens: &Tokens, options: &Options) -> Result<S
             "load it with nft -f",
         ));
     }
+    strict::refuse(tokens, &tree)?;
     warning::refuse(tokens, &tree, &names)?;
     let sets = class::declarations(source, tokens, &tree, &names);
     let classes = class::find(tokens, &names, &sets)?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::token;
+use crate::token::{self, Kind};
 
 /// Maximum depth of included files, as in nft.
 const DEPTH_MAX: usize = 16;
@@ -98,11 +98,12 @@ fn read(path: &Path) -> io::Result<String> {
     text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// Returns the file that a line includes, if it is an include.
+/// Returns the file that a line includes, if it is an include alone. Other includes are refused (see strict.rs).
 fn included(line: &str) -> Option<String> {
     let tokens = token::tokens(line);
     let name = tokens.get(1).strip_prefix('"')?.strip_suffix('"')?;
-    (tokens.get(0) == "include").then(|| name.to_owned())
+    let is_alone = (2..tokens.list.len()).all(|at| tokens.kind(at) == Kind::End);
+    (tokens.get(0) == "include" && is_alone).then(|| name.to_owned())
 }
 
 fn is_pattern(path: &Path) -> bool {
@@ -129,7 +130,20 @@ fn matching(path: &Path, check: Check) -> io::Result<Vec<PathBuf>> {
     }
     check_folders(path, check)?;
     let pattern = path.to_string_lossy();
-    let found = glob::glob(&pattern).map_err(|error| io::Error::other(error.to_string()))?;
+    // glob(3), which nft calls, reads these differently.
+    if ["[^", "[[", "**", "\\"]
+        .iter()
+        .any(|part| pattern.contains(part))
+    {
+        let text = format!("{pattern}: write the pattern with *, ? and [a-z] only");
+        return Err(io::Error::other(text));
+    }
+    let options = glob::MatchOptions {
+        require_literal_leading_dot: true,
+        ..glob::MatchOptions::new()
+    };
+    let found = glob::glob_with(&pattern, options);
+    let found = found.map_err(|error| io::Error::other(error.to_string()))?;
     Ok(found.flatten().collect())
 }
 
