@@ -414,7 +414,9 @@ fn end_guard(scene: &mut Scene) -> anyhow::Result<()> {
     for guard in proc::children(firewall.pid) {
         proc::signal(guard, libc::SIGKILL);
     }
-    Ok(())
+    until("the firewall sees the guard's end", PATIENCE, || {
+        Ok(proc::children(firewall.pid).is_empty())
+    })
 }
 
 fn crash_is_closed(scene: &mut Scene) -> anyhow::Result<()> {
