@@ -33,16 +33,18 @@ pub fn kill_in(place: &Place, arguments: &[&str], call: &str, nth: u32) -> anyho
 fn killed_at_every_step() -> anyhow::Result<()> {
     let (place, _) = Place::applied()?;
     let other = place.folder.write("other.nft", OTHER_POLICY)?;
-    kill_everywhere(&place, &other, &|place| place.rules())
+    kill_everywhere(&place, &other, &|place| place.rules(), &|_| Ok(()))
 }
 
 /// Kills fwctl at every step of an apply. Checks that each time the previous state is restored.
 /// - other: path of the policy to apply.
-/// - look: returns the state to compare.
+/// - look: returns the state to compare, at once, also while the other policy is loaded.
+/// - check: checks the effect of the restored state; it may wait for packets.
 pub fn kill_everywhere(
     place: &Place,
     other: &str,
     look: &dyn Fn(&Place) -> anyhow::Result<String>,
+    check: &dyn Fn(&Place) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let before = look(place)?;
     for call in STEPS {
@@ -65,6 +67,7 @@ pub fn kill_everywhere(
                 now == before,
                 "killed in {call} {nth}: {now}\ninstead of\n{before}"
             );
+            check(place).with_context(|| format!("killed in {call} {nth}"))?;
             ensure!(place.state()?["applied"] == 1, "{}", place.state()?);
             if !is_killed {
                 break;
