@@ -79,6 +79,7 @@ impl Source {
         self.files.push(path.to_owned());
         for (number, line) in text.lines().enumerate() {
             let Some(wanted) = included(line) else {
+                check_line(line, path, number)?;
                 self.add(line, file, number);
                 continue;
             };
@@ -98,7 +99,19 @@ fn read(path: &Path) -> io::Result<String> {
     text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// Returns the file that a line includes, if it is an include alone. Other includes are refused (see strict.rs).
+/// Fails if a line includes a file beside other commands: nft would read that file unchecked, and this crate not at all.
+fn check_line(line: &str, path: &Path, number: usize) -> io::Result<()> {
+    let tokens = token::tokens(line);
+    let is_include = |at| tokens.kind(at) == Kind::Word && tokens.get(at) == "include";
+    if !(0..tokens.list.len()).any(is_include) {
+        return Ok(());
+    }
+    let place = format!("{}:{}", path.display(), number + 1);
+    let text = format!("{place}: an include beside another command: write it on a line of its own");
+    Err(io::Error::other(text))
+}
+
+/// Returns the file that a line includes, if the line has nothing else.
 fn included(line: &str) -> Option<String> {
     let tokens = token::tokens(line);
     let name = tokens.get(1).strip_prefix('"')?.strip_suffix('"')?;
@@ -197,6 +210,22 @@ mod tests {
             .ends_with("in b\nin c\n"));
         fs::write(&path, "include \"gone.nft\"\n").unwrap();
         assert!(file(path.to_str().unwrap()).is_err());
+        for line in [
+            "include \"b.nft\"; accept",
+            "accept; include \"b.nft\"",
+            "include \\\n\"b.nft\"",
+        ] {
+            fs::write(&path, line).unwrap();
+            let error = file(path.to_str().unwrap()).unwrap_err().to_string();
+            assert!(error.contains("a.nft:1: an include beside"), "{error}");
+        }
+        fs::write(
+            &path,
+            "include \"b.nft\"; # why\naccept comment \"include\"\n",
+        )
+        .unwrap();
+        let source = file(path.to_str().unwrap()).unwrap();
+        assert_eq!(source.text, "in b\naccept comment \"include\"\n");
         fs::remove_dir_all(&folder).unwrap();
     }
 }

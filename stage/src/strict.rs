@@ -73,20 +73,14 @@ fn is_number(word: &str) -> bool {
 fn of_word(word: &str) -> Option<Why> {
     const BLANKS: &str = "write blanks between its parts";
     let begins = word.bytes().next().unwrap_or(b' ');
-    let has_name = word.len() == 1 || word.bytes().skip(1).any(|byte| b"@$".contains(&byte));
-    if word == "include" {
-        return Some((
-            "an include that is not alone on its line",
-            "write each include on a line of its own",
-        ));
-    }
     if word.contains('\\') {
         return Some((
             "a word that ends with a backslash",
             "write a blank before the backslash",
         ));
     }
-    if (b"@$".contains(&begins) || word.contains(['@', '$'])) && has_name {
+    let is_joined_name = word.bytes().skip(1).any(|byte| b"@$".contains(&byte));
+    if is_joined_name || ["@", "$"].contains(&word) {
         return Some(("a name after @ or $ that is not a word of its own", BLANKS));
     }
     if word.contains(':') && !is_address(word) {
@@ -144,13 +138,17 @@ fn refuse_flows(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
         let Some(flow) = rule.tokens.clone().find(is_flow) else {
             continue;
         };
-        let behind = flow + 3;
-        if behind < rule.tokens.end && !["counter", "comment"].contains(&tokens.get(behind)) {
+        let is_effect = |at: &usize| {
+            let word = tokens.get(*at);
+            let is_count = ["counter", "packets", "bytes", "comment"].contains(&word);
+            tokens.kind(*at) == Kind::Word && !is_count && !is_port(word)
+        };
+        if let Some(effect) = (flow + 3..rule.tokens.end).find(is_effect) {
             let why = (
                 "a statement after `flow add`: it would have effect for tested connections only",
                 "write it as a rule of its own",
             );
-            return fail(tokens, behind, why);
+            return fail(tokens, effect, why);
         }
     }
     Ok(())
@@ -228,7 +226,6 @@ mod tests {
             "$",
             "x\\",
             "1flow",
-            "include",
             "aa:bb:cc:dd:ee:ff:0x80",
             "$a-$b",
         ] {
@@ -271,6 +268,7 @@ mod tests {
             "ip daddr set 10.0.0.5",
             "@th,16,16 set 443",
             "flow add @ft drop",
+            "flow add @ft counter drop",
             "ip saddr 10.0.0.1 \\\n # why\n accept",
         ] {
             assert!(refusal(&chain(rule)).is_some(), "{rule}");
@@ -278,7 +276,7 @@ mod tests {
         for rule in [
             "add @s { ip saddr }",
             "ip dscp set 1",
-            "flow add @ft counter",
+            "flow add @ft counter packets 0 bytes 0 comment \"why\"",
             "drop # why",
         ] {
             assert_eq!(refusal(&chain(rule)), None, "{rule}");

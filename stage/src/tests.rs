@@ -381,6 +381,30 @@ fn what_is_refused_has_place_and_cure() {
     }
 }
 
+/// In nft `*` of a map is every packet, a queue is another program's verdict, and a proxy changes the destination.
+#[test]
+fn what_is_not_known_to_accept_is_not_accepted() {
+    for verdict in [
+        "queue num 5",
+        "tproxy to :50080 meta mark set 1 accept",
+        "tcp dport vmap { 22 : accept, 80 : drop, * : accept }",
+    ] {
+        let policy = format!(
+            "table inet f {{\n\tchain y {{\n\t\t{verdict}\n\t\tdrop\n\t}}\n\tchain c {{\n\t\t\
+             type filter hook input priority 0; policy drop;\n\t\ttls sni \"a.example\" jump y\n\t}}\n}}\n"
+        );
+        let made = split(&text("p.nft", &policy).unwrap(), &Options::default()).unwrap();
+        let trial = made.kernel.split("chain stage-trial").skip(1);
+        let accepts = |chain: &str| {
+            let rules = chain.lines().take_while(|line| line.trim() != "}");
+            rules
+                .filter(|rule| rule.trim_end().ends_with("} accept") || rule.trim() == "accept")
+                .count()
+        };
+        assert_eq!(trial.map(accepts).sum::<usize>(), 0, "{}", made.kernel);
+    }
+}
+
 /// A trial copies the rules of a chain in the order of the text.
 #[test]
 fn commands_that_change_earlier_rules_are_refused() {

@@ -400,10 +400,7 @@ mod tests {
             "jump no",
             "counter",
             "reject",
-            "queue num 5",
-            "tproxy to :50080 meta mark set 1 accept",
             "tcp dport vmap { 80 : drop }",
-            "tcp dport vmap { 22 : accept, 80 : drop, * : accept }",
         ] {
             let made = of(&format!("{NAME} {verdict}"));
             assert!(!made.contains("0x00000000 :"), "{made}");
