@@ -13,8 +13,9 @@ machine_arguments() {
     else
         machine+=(-cpu max -accel "tcg,thread=multi" -smp "$cpus")
     fi
-    # A kernel error ends the machine; it does not continue partially.
-    kernel_line="console=ttyS0 panic=-1 oops=panic"
+    # A kernel error ends the machine; it does not continue partially. On a busy host the kernel's test of the timer
+    # may miss the timer's interrupts, and panic (check_timer).
+    kernel_line="console=ttyS0 panic=-1 oops=panic no_timer_check"
     # While identify_cpu() detects the processor's features again, KASAN does not know of five-level page tables, and
     # reports accesses by interrupts repeatedly.
     [ "$flavour" != debug ] || kernel_line+=" no5lvl"
