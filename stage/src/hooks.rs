@@ -4,7 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::matches::Match;
+use crate::changes::Changes;
+use crate::matches::{Layer, Match};
 use crate::names::{NameRule, Names};
 use crate::reach::{Way, Ways};
 use crate::{Options, Queue, Refusal};
@@ -15,6 +16,8 @@ const CONNTRACK: i32 = -200;
 pub const MANGLE: i32 = -150;
 /// Number of priorities by which the chain that queues packets comes before the policy.
 pub const NAMES_BEFORE: i32 = 3;
+/// Number of priorities by which the chain that stores classes comes before the policy.
+const KEEP_BEFORE: i32 = 2;
 /// Match of packets that may belong to connections with names. If an IPv6 packet has an authentication header (AH), the
 /// kernel's rules see only that header, and the names can't be read.
 pub const TRANSPORT: &str = "meta l4proto { tcp, udp, ah }";
@@ -24,6 +27,12 @@ pub const DNS: &str = "meta l4proto { tcp, udp } th dport 53";
 const DNS_SERVER: &str = "tcp sport 53";
 /// Match of packets whose ports the kernel's rules can't see.
 pub const AUTHENTICATED: &str = "meta l4proto ah";
+/// Matches of the packets that rules of DNS read.
+const OF_DNS: [&str; 3] = [DNS, DNS_SERVER, AUTHENTICATED];
+/// Match of a connection's first packet, and of all packets of a connection that NAT translates. The first packet's
+/// connection is not confirmed, and NAT has not chosen its addresses yet. Packets without a connection are not
+/// translated, and have no status.
+pub const TRANSLATED: &str = "ct status & (snat | dnat | confirmed) != confirmed";
 
 /// Hook in which a table's packets are queued: lines of matches that select these packets, and the lowest priority of
 /// the base chains that lead to the rules of these lines.
@@ -50,13 +59,31 @@ pub type Hooks = BTreeMap<&'static str, Hook>;
 /// Hooks of each table with names, by its index in `Tree::tables`.
 pub type Tables = BTreeMap<usize, Hooks>;
 
+/// Returns the priorities of the chains of a hook that queue packets, and that store the firewall's answers.
+/// - first: lowest priority of the base chains that lead to rules with names.
+pub fn priorities(first: i32, queue: Queue) -> (i32, i32) {
+    match queue {
+        Queue::Nft => (first - NAMES_BEFORE, first - KEEP_BEFORE),
+        Queue::Iptables => (MANGLE - 1, MANGLE + 1),
+    }
+}
+
 /// Packets of a hook that one rule with names sends to the queue.
 struct Share {
     table: usize,
     hook: &'static str,
     /// Priority of the base chain that leads to the rule.
     priority: i32,
-    lines: Vec<String>,
+    /// True for the packets of the opposite direction.
+    is_answer: bool,
+    way: Way,
+}
+
+/// Joins matches into a line, each once.
+fn joined(mut words: Vec<String>) -> String {
+    let mut seen = BTreeSet::new();
+    words.retain(|word| seen.insert(word.clone()));
+    words.join(" ")
 }
 
 /// Search for the hooks in which the packets of a policy are queued.
@@ -78,30 +105,55 @@ fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
 }
 
 impl Finder<'_> {
-    /// Returns the lines of matches that select the packets of a way (a path from a base chain to the rule).
-    /// - is_answer: true for the packets of the opposite direction.
-    fn lines(&self, way: &Way, rule: &NameRule, hook: &str, is_answer: bool) -> Vec<String> {
-        let ports: &[&str] = match (rule.is_of_dns(), Self::is_udp(way)) {
+    /// Returns the lines of matches that select the packets of a share.
+    /// - hook: the share's hook in the kernel's text.
+    fn lines(&self, share: &Share, rule: &NameRule, hook: &Hook) -> BTreeSet<String> {
+        let ports: &[&str] = match (rule.is_of_dns(), Self::is_udp(&share.way)) {
             (false, _) => &[""],
-            (true, true) if is_answer => &[],
+            (true, true) if share.is_answer => &[],
             (true, true) => &[DNS],
-            (true, false) => &[DNS, DNS_SERVER, AUTHENTICATED],
+            (true, false) => &OF_DNS,
         };
-        let line = |ports: &&str| self.line(way, rule, (hook, is_answer), ports);
-        ports.iter().map(line).collect()
+        let line = |ports: &&str| self.line(share, rule, ports);
+        let mut lines: BTreeSet<String> = ports.iter().map(line).collect();
+        let first = hook.priority.unwrap_or(share.priority);
+        let (queues, _) = priorities(first, self.options.queue);
+        let changes = Changes::between(share.hook, queues..=share.priority);
+        let mut matches = share.way.matches.iter();
+        if !share.is_answer && matches.any(|found| changes.concern(found)) {
+            lines.extend(self.translated(share, rule, &changes));
+        }
+        lines
     }
 
-    /// Returns a line of matches that selects the packets of a way.
-    /// - is_answer: true for the packets of the opposite direction.
+    /// Returns the lines that select the packets of a share whose addresses or ports NAT may change before the rule.
+    fn translated(&self, share: &Share, rule: &NameRule, changes: &Changes) -> Vec<String> {
+        let has = |layer| share.way.matches.iter().any(|found| found.layer == layer);
+        let protocols: &[&str] = match rule.is_of_dns() {
+            true => &OF_DNS,
+            false if has(Layer::Tcp) => &["meta l4proto tcp"],
+            false if has(Layer::Udp) => &["meta l4proto udp"],
+            false => &[TRANSPORT],
+        };
+        let is_kept = |found: &&Match| !(found.is_of_transport() || changes.concern(found));
+        let kept = share.way.matches.iter().filter(is_kept);
+        let words: Vec<String> = kept.map(|found| self.text(found, false)).collect();
+        let line = |protocol: &&str| {
+            let end = [*protocol, TRANSLATED].map(str::to_owned);
+            joined([&words[..], &end].concat())
+        };
+        protocols.iter().map(line).collect()
+    }
+
+    fn text(&self, found: &Match, is_answer: bool) -> String {
+        found.text(self.ways.tokens, self.ways.tree, is_answer)
+    }
+
+    /// Returns a line of matches that selects the packets of a share.
     /// - ports: match of ports, for rules of DNS.
-    fn line(
-        &self,
-        way: &Way,
-        rule: &NameRule,
-        (hook, is_answer): (&str, bool),
-        ports: &str,
-    ) -> String {
-        let (tokens, tree) = (self.ways.tokens, self.ways.tree);
+    fn line(&self, share: &Share, rule: &NameRule, ports: &str) -> String {
+        let (way, is_answer) = (&share.way, share.is_answer);
+        let hook = self.ways.base(way.base).hook.as_str();
         // Addresses are translated between this hook and the hook of the answers, and the interfaces of answers are
         // unknown.
         let is_kept = |found: &&Match| {
@@ -116,7 +168,7 @@ impl Finder<'_> {
         let kept = way.matches.iter().filter(is_kept).filter(is_said);
         let mut words: Vec<String> = kept
             .clone()
-            .map(|found| found.text(tokens, tree, is_answer))
+            .map(|found| self.text(found, is_answer))
             .collect();
         let is_protocol = is_transport || kept.into_iter().any(Match::is_protocol);
         match is_dns {
@@ -124,9 +176,7 @@ impl Finder<'_> {
             false if !is_protocol => words.push(TRANSPORT.to_owned()),
             false => {}
         }
-        let mut seen = BTreeSet::new();
-        words.retain(|word| seen.insert(word.clone()));
-        words.join(" ")
+        joined(words)
     }
 
     /// Returns true if a way matches a field of UDP, so that all its packets are UDP packets.
@@ -190,12 +240,12 @@ impl Finder<'_> {
             };
             let table = self.ways.tree.chains[way.base].table;
             let mut add = |hook, is_answer| {
-                let lines = self.lines(&way, rule, hook, is_answer);
                 shares.push(Share {
                     table,
                     hook,
                     priority,
-                    lines,
+                    is_answer,
+                    way: way.clone(),
                 });
             };
             add(own, false);
@@ -208,15 +258,21 @@ impl Finder<'_> {
 
     /// Returns the hooks of each table, by the table's index.
     fn hooks(&self, names: &Names) -> Result<Tables, Refusal> {
-        let mut tables = Tables::new();
+        let (mut tables, mut all) = (Tables::new(), Vec::new());
         for rule in &names.rules {
             for share in self.shares(rule)? {
                 let hooks: &mut Hooks = tables.entry(share.table).or_default();
                 let hook: &mut Hook = hooks.entry(share.hook).or_default();
                 let first = hook.priority.unwrap_or(share.priority);
                 hook.priority = Some(first.min(share.priority));
-                hook.lines.extend(share.lines);
+                all.push((rule, share));
             }
+        }
+        for (rule, share) in &all {
+            let hooks = tables.entry(share.table).or_default();
+            let hook = hooks.entry(share.hook).or_default();
+            let lines = self.lines(share, rule, hook);
+            hook.lines.extend(lines);
         }
         self.check_tables(&tables)?;
         Ok(tables)
@@ -256,11 +312,12 @@ pub fn of_rule(
     rule: &NameRule,
     options: &Options,
 ) -> BTreeSet<(&'static str, String)> {
-    let shares = Finder { ways, options }.shares(rule).unwrap_or_default();
+    let finder = Finder { ways, options };
+    let shares = finder.shares(rule).unwrap_or_default();
     let lines = |share: Share| {
         let hook = &tables[&share.table][share.hook];
         let line = move |line: String| (share.hook, hook.written(&line).to_owned());
-        share.lines.into_iter().map(line)
+        finder.lines(&share, rule, hook).into_iter().map(line)
     };
     shares.into_iter().flat_map(lines).collect()
 }

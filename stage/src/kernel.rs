@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use crate::class::Classes;
-use crate::hooks::{self, Hook, Tables, AUTHENTICATED, DNS, MANGLE, NAMES_BEFORE, TRANSPORT};
+use crate::hooks::{self, Hook, Tables, AUTHENTICATED, DNS, TRANSPORT};
 use crate::learn::Learns;
 use crate::marks::Layout;
 use crate::names::{NameRule, Names};
@@ -16,9 +16,6 @@ use crate::replace::{bytes, Edit};
 use crate::tree::Rule;
 use crate::trial::Trials;
 use crate::{Options, Queue};
-
-/// Number of priorities by which the chain that stores classes comes before the policy.
-const KEEP_BEFORE: i32 = 2;
 
 /// Match of packets that never have names, whatever a rule matches. One kind is neighbour discovery, which conntrack
 /// does not track.
@@ -334,10 +331,7 @@ impl Kernel<'_> {
             let mut chains = self.trial_rules(number);
             for (name, hook) in hooks {
                 let priority = hook.priority.unwrap_or_default();
-                let (names, keep) = match self.options.queue {
-                    Queue::Nft => (priority - NAMES_BEFORE, priority - KEEP_BEFORE),
-                    Queue::Iptables => (MANGLE - 1, MANGLE + 1),
-                };
+                let (names, keep) = hooks::priorities(priority, self.options.queue);
                 self.names(&mut chains, &table.family, (name, hook), names);
                 self.keep(&mut chains, name, keep, generation);
             }

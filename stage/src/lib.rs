@@ -7,6 +7,7 @@
 //! change a name to the firewall.
 
 mod boxes;
+mod changes;
 mod class;
 mod daemon;
 mod depth;

@@ -327,7 +327,7 @@ fn real_ends(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Time after which a handshake counts as refused.
-const REFUSED: Duration = Duration::from_millis(1_500);
+pub const REFUSED: Duration = Duration::from_millis(1_500);
 /// Maximum length in bytes of a QUIC datagram before path MTU discovery (RFC 9000, section 14.2).
 const DATAGRAM_BYTES: usize = 1_200;
 

@@ -33,6 +33,7 @@ mod learn;
 mod names_kept;
 mod quic;
 mod reject;
+mod translated;
 mod trouble;
 
 const ROWS: &[Row] = &[
@@ -55,6 +56,7 @@ pub fn cases() -> Vec<Case> {
         hooks::ROWS,
         hunt::ROWS,
         reject::ROWS,
+        translated::ROWS,
         trouble::ROWS,
         learn::ROWS,
     ]
