@@ -24,6 +24,8 @@ pub const SIZE: u32 = 65_536;
 /// 1.8.9.
 const BEFORE_SECURITY: i32 = 49;
 const BEHIND_SECURITY: i32 = 151;
+/// Highest priority of a chain after which two more chains can come.
+const PRIORITY_MAX: i32 = i32::MAX - 2;
 /// Matches of DNS messages: conntrack direction and port, for queries and for answers. Only the end that opened a
 /// connection asks. Otherwise, if a client sent a packet from port 53 to a local server, the server's reply would count
 /// as a query.
@@ -167,6 +169,12 @@ fn find_hooks(
             );
             return refuse(reason, "use chains of a priority below 49");
         }
+        if priority > PRIORITY_MAX {
+            let reason = format!(
+                "a set that learns from DNS, and a chain of priority {priority}, after which no chain can read DNS"
+            );
+            return refuse(reason, "use chains of a lower priority");
+        }
         for hook in last_hooks(&base.hook) {
             let highest = hooks.entry(*hook).or_insert(0);
             if *hook == base.hook {
@@ -234,7 +242,7 @@ impl Learns {
     /// - highest: highest priority of the policy's chains in the hook.
     fn priorities(highest: i32, queue: Queue) -> (i32, i32) {
         match queue {
-            Queue::Nft => (highest.saturating_add(1), highest.saturating_add(2)),
+            Queue::Nft => (highest + 1, highest + 2),
             Queue::Iptables => (BEFORE_SECURITY, BEHIND_SECURITY),
         }
     }
@@ -416,6 +424,7 @@ mod tests {
             );
         }
         refused(SETS, "postrouting priority 0");
+        refused(SETS, "forward priority 2147483646");
         let none = "table inet f {\n\tset cdn { type ipv4_addr; learn dns \"a.example\"; }\n}\n";
         assert!(split(&text("p.nft", none).unwrap(), &Options::default()).is_err());
     }

@@ -127,6 +127,47 @@ impl Ways<'_> {
         target.table == from.table && self.called(rule).contains(&target.name)
     }
 
+    /// Returns true if a rule looks up a named map of verdicts, which may get elements at run time. Chains of type nat
+    /// don't count: there a packet has no name.
+    /// - is_empty: true for maps without elements in the policy only.
+    fn looks_up(&self, rule: &Rule, is_empty: bool) -> bool {
+        let base = self.tree.chains[rule.chain].base.as_ref();
+        if base.is_some_and(|base| base.kind == "nat") {
+            return false;
+        }
+        let words = self.flat(&rule.tokens);
+        let word = |at: usize| self.tokens.get(at);
+        let mut maps = words
+            .windows(2)
+            .filter(|pair| word(pair[0]) == "vmap" && word(pair[1]).starts_with('@'));
+        let has_elements = |name: &str| {
+            let lists = |set: &Set| {
+                set.inner
+                    .clone()
+                    .any(|at| self.tokens.get(at) == "elements")
+            };
+            let mut sets = self.tree.sets.iter().filter(|set| set.name == name);
+            sets.any(|set| set.is_element || lists(set))
+        };
+        maps.any(|pair| !is_empty || !has_elements(&word(pair[1])[1..]))
+    }
+
+    /// Returns the rules that may lead to a chain: by a jump, by an element of a map, or by a map of verdicts that has
+    /// no elements in the policy. If there are none, any named map of verdicts may lead to it.
+    fn callers(&self, chain: usize) -> Vec<&Rule> {
+        let table_of = |chain: usize| self.tree.chains[chain].table;
+        let is_own = |rule: &&Rule| table_of(rule.chain) == table_of(chain);
+        let own: Vec<&Rule> = self.tree.rules.iter().filter(is_own).collect();
+        let find = |leads: &dyn Fn(&Rule) -> bool| -> Vec<&Rule> {
+            own.iter().copied().filter(|rule| leads(rule)).collect()
+        };
+        let direct = find(&|rule| self.calls(rule, chain) || self.looks_up(rule, true));
+        match direct.is_empty() {
+            true => find(&|rule| self.looks_up(rule, false)),
+            false => direct,
+        }
+    }
+
     /// Returns the beginning of a rule with names, up to the first test of the class that replaces its matches of
     /// names.
     pub fn before_test(&self, named: &NameRule) -> Rule {
@@ -182,8 +223,7 @@ impl<'a> Search<'a> {
             if ways.tree.chains[called].base.is_some() {
                 continue;
             }
-            let rules = ways.tree.rules.iter();
-            for rule in rules.filter(|rule| ways.calls(rule, called)) {
+            for rule in ways.callers(called) {
                 calls.push((rule, called));
                 if !chains.contains(&rule.chain) {
                     chains.push(rule.chain);
@@ -363,6 +403,24 @@ mod tests {
             ways_to(text, "ip daddr"),
             ["input: tcp dport 1", "output: "]
         );
+    }
+
+    /// A map of verdicts may get elements at run time, which lead to a chain.
+    #[test]
+    fn a_map_may_lead_to_a_chain() {
+        let chains = |map: &str| {
+            format!(
+                "table inet f {{\n map m {{ type inet_service : verdict; {map} }}\n \
+                 chain i {{ type filter hook input priority 0;\n ip saddr 10.0.0.1 tcp dport vmap @m\n jump y\n }}\n \
+                 chain x {{\n udp dport 443 tls sni exists drop\n }}\n chain y {{ }}\n}}\n"
+            )
+        };
+        let want = ["input: ip daddr 10.0.0.1 udp sport 443"];
+        assert_eq!(ways_to(&chains(""), "udp"), want);
+        assert_eq!(ways_to(&chains("elements = { 1 : jump y }"), "udp"), want);
+        let jump = |map| ways_to(&chains(map).replace("jump y\n", "jump x\n"), "udp");
+        assert_eq!(jump(""), [want[0], "input: udp sport 443"]);
+        assert_eq!(jump("elements = { 1 : jump y }"), ["input: udp sport 443"]);
     }
 
     #[test]

@@ -65,6 +65,23 @@ fn untracked(source: &Source, tokens: &Tokens, tree: &Tree) -> Vec<Warning> {
     places(tokens, tree, "notrack").map(warn).collect()
 }
 
+/// Returns a warning for each rule with names to which no chain with a hook leads.
+fn unreached(source: &Source, ways: &Ways, names: &Names) -> Vec<Warning> {
+    let (tokens, tree) = (ways.tokens, ways.tree);
+    let is_unreached = |named: &&NameRule| ways.to(&ways.before_test(named)).is_empty();
+    let warn = |named: &NameRule| {
+        let rule = &tree.rules[named.rule];
+        let chain = &tree.chains[rule.chain].name;
+        Warning {
+            text: format!(
+                "no packet reaches this rule: no chain with a hook leads to {chain}: packets are not queued for its names"
+            ),
+            place: source.place(tokens.start(rule.tokens.start)),
+        }
+    };
+    names.rules.iter().filter(is_unreached).map(warn).collect()
+}
+
 /// Returns true if a rule accepts all packets of established connections, without other matches.
 fn accepts_established(tokens: &Tokens, rule: &Rule) -> bool {
     let words: Vec<&str> = rule.tokens.clone().map(|at| tokens.get(at)).collect();
@@ -86,10 +103,11 @@ fn accepts_established(tokens: &Tokens, rule: &Rule) -> bool {
 }
 
 /// Finds rules with names after a rule that accepts established connections: over TCP they never see a name. Also finds
-/// rules that exempt packets from connection tracking.
+/// rules that exempt packets from connection tracking, and rules with names that no packet reaches.
 pub fn find(source: &Source, ways: &Ways, names: &Names) -> Vec<Warning> {
     let (tokens, tree) = (ways.tokens, ways.tree);
     let mut warnings = untracked(source, tokens, tree);
+    warnings.extend(unreached(source, ways, names));
     for named in &names.rules {
         // The rule itself, and the rules that lead to its chain.
         let mut places = vec![named.rule];
