@@ -128,13 +128,29 @@ fn up_to(highest: u32) -> u32 {
     ones(u32::BITS - highest.leading_zeros())
 }
 
+/// Returns true if a value of a map from which a mark is set is a name (/etc/iproute2/rt_marks) or a field, not a number.
+/// - text: the map's elements, or its declaration.
+fn has_name(text: &str) -> bool {
+    let elements = match text.split_once("elements") {
+        Some((_, elements)) => elements,
+        None if text.starts_with("type") => "",
+        None => text,
+    };
+    let is_name = |value: &str| {
+        let word = value.split(' ').next().unwrap_or_default();
+        let is_word = word.starts_with(|letter: char| letter.is_ascii_alphabetic());
+        is_word && !ENDS.contains(&word)
+    };
+    elements.split(" : ").skip(1).any(is_name)
+}
+
 /// Returns the bits that are set in any number in a text. A prefix or range (`0x10/16`, `1-3`) sets all bits up to its
 /// highest bit, and so does a remainder (`numgen inc mod 3 offset 8`). A shift sets all bits.
 fn bits_of(text: &str) -> u32 {
     let text = text.replace('"', "");
     let text = text.replace(" - ", "-").replace(" / ", "/");
     let words: Vec<&str> = text.split([' ', ',', '{', '}', '(', ')']).collect();
-    if words.iter().any(|word| SHIFTS.contains(word)) {
+    if shifts(&words) {
         return u32::MAX;
     }
     let mut bits = 0;
@@ -156,21 +172,32 @@ fn bits_of(text: &str) -> u32 {
 }
 
 /// Returns true if a statement sets a packet's mark to a value of unknown bits: neither a number, nor a mark, nor a
-/// result of a map or of `mod`.
+/// result of a map of numbers or of `mod`.
 /// - text: use of the mark, as text.
 fn sets_unknown(text: &str) -> bool {
     let words: Vec<&str> = text.split(' ').collect();
     match words.as_slice() {
-        ["set", "mark", ..] | ["set", "ct" | "meta", "mark", ..] => false,
+        ["set", "mark", ops @ ..] | ["set", "ct" | "meta", "mark", ops @ ..] => {
+            let pairs = ops.chunks_exact(2);
+            let mut changes = pairs.take_while(|pair| CHANGES.contains(&pair[0]));
+            changes.any(|pair| number(pair[1]).is_none())
+        }
         ["set", value, ..] => {
-            number(value).is_none() && !words.iter().any(|word| ["map", "mod"].contains(word))
+            let known = words.iter().any(|word| ["map", "mod"].contains(word));
+            number(value).is_none() && !known || has_name(text)
         }
         _ => false,
     }
 }
 
+/// Operators that change a mark by a value.
+const CHANGES: [&str; 6] = ["&", "|", "^", "and", "or", "xor"];
 /// Operators whose result has other bits than their operands.
 const SHIFTS: [&str; 4] = ["<<", ">>", "lshift", "rshift"];
+
+fn shifts(words: &[&str]) -> bool {
+    words.iter().any(|word| SHIFTS.contains(word))
+}
 
 /// Words that end the use of a mark, because they begin another match or statement.
 const ENDS: [&str; 15] = [
@@ -207,7 +234,12 @@ fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
             return u32::MAX;
         }
         let sets = tree.sets.iter().filter(|set| set.name == name[1..]);
-        let texts = sets.map(|set| bits_of(&tree::expand(tokens, tree, &set.inner)));
+        let is_set = tokens.get(said.start) == "set";
+        let bits = |text: String| match is_set && has_name(&text) {
+            true => u32::MAX,
+            false => bits_of(&text),
+        };
+        let texts = sets.map(|set| bits(tree::expand(tokens, tree, &set.inner)));
         texts.fold(0, |all, bits| all | bits)
     };
     names.map(of_name).fold(0, |all, bits| all | bits)
@@ -225,6 +257,7 @@ fn taken_of_connection(tokens: &Tokens, text: &str, at: usize) -> Result<u32, Re
     match words.as_slice() {
         ["set", "ct", "mark", ops @ ..] => changed(ops).map_or_else(replaces, Ok),
         ["set", ..] => replaces(),
+        ["&" | "and", ..] if shifts(&words) => Ok(u32::MAX),
         ["&" | "and", mask, ..] => Ok(number(mask).unwrap_or(u32::MAX)),
         _ => whole("a rule that compares the whole mark of connections"),
     }
@@ -271,9 +304,9 @@ fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Us
         if tokens.get(at.saturating_sub(4)) == "ct" {
             return Ok(None);
         }
-        let mask = text
-            .strip_prefix("& ")
-            .and_then(|rest| number(rest.split(' ').next()?));
+        let words: Vec<&str> = text.split(' ').collect();
+        let masked = text.strip_prefix("& ").filter(|_| !shifts(&words));
+        let mask = masked.and_then(|rest| number(rest.split(' ').next()?));
         return Ok(Some(Use {
             at,
             bits: mask.unwrap_or(u32::MAX),
@@ -330,6 +363,7 @@ mod tests {
         let text = format!(
             "define m = 0x400\ndefine s = @a\ntable inet f {{\n \
              map a {{ type ipv4_addr : mark; elements = {{ 10.0.0.1 : 0x7000 }}; }}\n \
+             map b {{ typeof tcp dport : meta mark; elements = {{ 22 : vip }}; }}\n \
              chain c {{\n {rule}\n }}\n}}\n"
         );
         let tokens = token::tokens(&text);
@@ -376,6 +410,12 @@ mod tests {
             ),
             ("meta mark set socket mark", u32::MAX),
             ("meta mark set vip accept", u32::MAX),
+            ("meta mark set meta mark | vip accept", u32::MAX),
+            ("meta mark set tcp dport map { 22 : vip }", u32::MAX),
+            ("meta mark set tcp dport map @b", u32::MAX),
+            ("counter name meta mark map { 0x10 : ssh }", 0x10),
+            ("ct mark & 0x1 << 31 == 0x80000000 accept", u32::MAX),
+            ("meta mark set ct mark & 0x1 lshift 31", u32::MAX),
             ("meta mark set meta mark | 0x1", 0x1),
             ("meta mark set mark and 0xf or 0x10", 0x1f),
             ("meta mark set jhash ip saddr mod 4", 0x7),

@@ -81,8 +81,8 @@ pub struct Match {
 }
 
 /// Words that can follow a field and are no values.
-const NO_VALUES: [&str; 8] = [
-    "set", "map", "vmap", "and", "or", "xor", "exists", "missing",
+const NO_VALUES: [&str; 10] = [
+    "set", "map", "vmap", "and", "or", "xor", "lshift", "rshift", "exists", "missing",
 ];
 const OPERATORS: [&str; 12] = [
     "==", "!=", "<", ">", "<=", ">=", "eq", "ne", "lt", "gt", "le", "ge",
@@ -381,6 +381,7 @@ mod tests {
             "meta mark set 1",
             "meta mark & 0xff == 1",
             "meta mark",
+            "tcp dport 1 lshift 8",
             "tcp flags syn",
         ] {
             assert_eq!(ends(text), None, "{text}");

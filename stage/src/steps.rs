@@ -51,6 +51,8 @@ const EFFECTS: [&str; 10] = [
 ];
 /// Statements that hold for some packets only, whatever the packets contain.
 const BOUNDS: [&str; 2] = ["limit", "quota"];
+/// Statements within `add @s { … }` that hold for some packets only.
+const OF_SETS: [&str; 3] = ["limit", "quota", "count"];
 /// Words in an element of a map that don't belong to its key.
 const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
@@ -375,6 +377,11 @@ impl Reader<'_> {
             self.step.may = true;
             return Some(self.behind(at));
         }
+        let open = at + 2;
+        if ["add", "update"].contains(&word) && tokens.get(open) == "{" {
+            let mut inner = open..tokens.behind_braces(open);
+            self.step.may |= inner.any(|at| OF_SETS.contains(&tokens.get(at)));
+        }
         let is_kind = |word: &str| ["set", "vmap"].contains(&word);
         let kind = (at..self.end).find(|at| is_kind(tokens.get(*at)));
         match kind.map(|kind| (kind, tokens.get(kind))) {
@@ -536,5 +543,30 @@ pub fn read_whole(
     match named {
         Some(named) if named.is_of_no_dns() => vec![read(true, &NOT_OF_DNS), read(false, &OF_DNS)],
         _ => vec![read(false, &[])],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{token, tree};
+
+    #[test]
+    fn a_limit_in_an_element_may_hold() {
+        for (rule, may) in [
+            ("add @s { ip saddr ct count over 10 } drop", true),
+            ("update @s { ip saddr limit rate over 1/second } drop", true),
+            ("add @s { ip saddr timeout 1m } drop", false),
+        ] {
+            let text = format!("table inet f {{\n chain c {{\n {rule}\n }}\n}}\n");
+            let tokens = token::tokens(&text);
+            let tree = tree::read(&tokens);
+            let ways = Ways {
+                tokens: &tokens,
+                tree: &tree,
+            };
+            let steps = read_whole(&ways, 0, None, &BTreeSet::new());
+            assert_eq!(steps[0].may, may, "{rule}");
+        }
     }
 }

@@ -3,8 +3,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use crate::matches;
 use crate::token::{Kind, Tokens};
-use crate::tree::Tree;
+use crate::tree::{self, Tree};
 use crate::Refusal;
 
 const UNITS: [&str; 5] = ["second", "minute", "hour", "day", "week"];
@@ -13,22 +14,35 @@ const ENDS: [&str; 4] = ["saddr", "daddr", "sport", "dport"];
 const OPERATORS: [&str; 10] = [
     "|", "^", "&", "<<", ">>", "or", "xor", "and", "lshift", "rshift",
 ];
+/// Words after the word `mark`, besides those that begin the next statement.
+const MARK_OPERATORS: [&str; 15] = [
+    "eq", "ne", "lt", "gt", "le", "ge", "and", "or", "xor", "lshift", "rshift", "map", "vmap",
+    "exists", "missing",
+];
+/// Words of nft's language before a field.
+const FIELDS: [&str; 8] = [
+    "meta", "ct", "socket", "fib", "original", "reply", "status", "type",
+];
 /// Beginning of the names of the chains that this crate adds to a policy.
 const OWN: &str = "stage-";
 
 /// Reason and cure of a refusal.
 type Why = (&'static str, &'static str);
 
+fn is_count(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 fn is_port(text: &str) -> bool {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    text.split('-').all(is_number)
+    text.split('-')
+        .all(|text| text.parse::<u16>().is_ok() && is_count(text))
 }
 
 /// Returns true for an IPv6 address, prefix or range, a MAC address, or an address with a port.
 fn is_address(word: &str) -> bool {
     let is_ipv6 = |text: &str| {
         let (address, length) = text.split_once('/').unwrap_or((text, "0"));
-        address.parse::<Ipv6Addr>().is_ok() && is_port(length)
+        address.parse::<Ipv6Addr>().is_ok() && is_count(length)
     };
     let is_byte = |text: &str| u8::from_str_radix(text, 16).is_ok() && text.len() <= 2;
     let is_mac = word.split(':').count() == 6 && word.split(':').all(is_byte);
@@ -61,7 +75,7 @@ fn is_number(word: &str) -> bool {
     };
     let rate = word
         .split_once('/')
-        .is_some_and(|(count, unit)| is_port(count) && UNITS.contains(&unit));
+        .is_some_and(|(count, unit)| is_count(count) && UNITS.contains(&unit));
     let is_plain = word
         .bytes()
         .all(|byte| byte.is_ascii_digit() || b".-/".contains(&byte));
@@ -86,15 +100,45 @@ fn of_word(word: &str) -> Option<Why> {
     if word.contains(':') && !is_address(word) {
         return Some(("a colon within a word", "write blanks around the colon"));
     }
+    if word.as_bytes()[..word.len().saturating_sub(1)].contains(&b'*') {
+        return Some(("a word after `*` without a blank between them", BLANKS));
+    }
     let is_joined = begins.is_ascii_digit() && !word.contains(':') && !is_number(word);
     is_joined.then_some(("a number and a word without a blank between them", BLANKS))
 }
 
 /// Returns the reason why a statement that begins at a token is refused.
-fn of_statement(tokens: &Tokens, at: usize) -> Option<Why> {
+fn of_statement(tokens: &Tokens, tree: &Tree, at: usize) -> Option<Why> {
     let word = tokens.get(at);
     let before = |count: usize| at.checked_sub(count).map_or("", |at| tokens.get(at));
     let next = tokens.get(at + 1);
+    let is_signed = ["priority", "="].contains(&before(1)) || before(2) == "priority";
+    if word.starts_with('/') || word.starts_with('-') && !is_signed {
+        return Some((
+            "a range or prefix with a blank at one side of its sign",
+            "write no blank, or one at each side",
+        ));
+    }
+    if ["name", "prefix"].contains(&before(1)) && FIELDS.contains(&word) {
+        return Some((
+            "the name of an object or log that is a word of the language",
+            "choose another name, or write the prefix in quotes",
+        ));
+    }
+    let is_word = word.starts_with(|letter: char| letter.is_ascii_alphabetic());
+    if before(1) == "mark"
+        && is_word
+        && !MARK_OPERATORS.contains(&word)
+        && !matches::begins_next(tokens, at)
+    {
+        return Some(("the name of a mark", "write its number"));
+    }
+    if word.starts_with('$') && !tree.defines.contains_key(&word[1..]) {
+        return Some((
+            "a name without a definition, or with one inside a set, map or object",
+            "define it before the table",
+        ));
+    }
     if word == "set" && VERBS.contains(&next) {
         return Some(("`set add` and `set update`", "write `add @s { … }`"));
     }
@@ -140,8 +184,8 @@ fn refuse_flows(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
         };
         let is_effect = |at: &usize| {
             let word = tokens.get(*at);
-            let is_count = ["counter", "packets", "bytes", "comment"].contains(&word);
-            tokens.kind(*at) == Kind::Word && !is_count && !is_port(word)
+            let is_counter = ["counter", "packets", "bytes", "comment"].contains(&word);
+            tokens.kind(*at) == Kind::Word && !is_counter && !is_count(word)
         };
         if let Some(effect) = (flow + 3..rule.tokens.end).find(is_effect) {
             let why = (
@@ -167,7 +211,7 @@ pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
         if tokens.kind(at) != Kind::Word {
             continue;
         }
-        let why = of_word(tokens.get(at)).or_else(|| of_statement(tokens, at));
+        let why = of_word(tokens.get(at)).or_else(|| of_statement(tokens, tree, at));
         if let Some(why) = why {
             return fail(tokens, at, why);
         }
@@ -195,6 +239,33 @@ pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
                 "write its value as one number",
             );
             return fail(tokens, value.start, why);
+        }
+    }
+    for at in 0..tokens.list.len() {
+        let is_defined = |at: &usize| {
+            let name = tokens.get(*at).strip_prefix('$');
+            name.is_some_and(|name| tree.defines.contains_key(name))
+        };
+        if is_defined(&at)
+            && tree::flat(tokens, tree, &(at..at + 1))
+                .iter()
+                .any(is_defined)
+        {
+            let why = (
+                "definitions in one another, more than 16",
+                "write the value itself",
+            );
+            return fail(tokens, at, why);
+        }
+    }
+    for set in tree.sets.iter().filter(|set| !set.is_element) {
+        let mut lists = set.inner.clone().filter(|at| tokens.get(*at) == "elements");
+        if let Some(second) = lists.nth(1) {
+            let why = (
+                "a second list of elements in a set, which replaces the first",
+                "write one list",
+            );
+            return fail(tokens, second, why);
         }
     }
     refuse_flows(tokens, tree)
@@ -228,6 +299,9 @@ mod tests {
             "1flow",
             "aa:bb:cc:dd:ee:ff:0x80",
             "$a-$b",
+            "eth*jump",
+            "*.x",
+            "[::1]:2147483648",
         ] {
             assert!(of_word(word).is_some(), "{word}");
         }
@@ -253,10 +327,19 @@ mod tests {
             "@th",
             "jump",
             "eth0",
+            "eth*",
             "*",
         ] {
             assert_eq!(of_word(word), None, "{word}");
         }
+    }
+
+    /// Returns definitions of which each contains the one before it, and a rule with the last one.
+    fn nested(count: usize) -> String {
+        let define = |number: usize| format!("define d{number} = $d{}\n", number - 1);
+        let rest: String = (1..count).map(define).collect();
+        let last = count - 1;
+        format!("define d0 = 1\n{rest}add rule inet f c tcp dport $d{last} drop")
     }
 
     #[test]
@@ -270,6 +353,13 @@ mod tests {
             "flow add @ft drop",
             "flow add @ft counter drop",
             "ip saddr 10.0.0.1 \\\n # why\n accept",
+            "tcp dport 440 -450 drop",
+            "ip saddr 10.0.0.0 /8 drop",
+            "tcp dport http -https drop",
+            "counter name status drop",
+            "meta mark vip drop",
+            "log prefix original accept",
+            "jump $c",
         ] {
             assert!(refusal(&chain(rule)).is_some(), "{rule}");
         }
@@ -278,6 +368,10 @@ mod tests {
             "ip dscp set 1",
             "flow add @ft counter packets 0 bytes 0 comment \"why\"",
             "drop # why",
+            "tcp dport 440 - 450 ip saddr 10.0.0.0 / 8 drop",
+            "counter name status1 drop",
+            "meta mark set socket mark counter accept",
+            "meta mark vmap { 1 : drop }",
         ] {
             assert_eq!(refusal(&chain(rule)), None, "{rule}");
         }
@@ -287,6 +381,8 @@ mod tests {
             "add inet f c drop",
             "add element inet f s $e",
             "define m = syn | ack",
+            "set inet f s { type mark; elements = { 1 } elements = { 2 } }",
+            &nested(17),
             "chain inet f stage-ask",
         ] {
             assert!(
@@ -297,6 +393,9 @@ mod tests {
         for command in [
             "add rule inet f c drop",
             "define m = { 1, 2 }",
+            "define m = -1",
+            "chain inet f d { type filter hook input priority filter -10; }",
+            &nested(16),
             "add counter inet f n",
             "add flowtable inet f g { hook ingress priority 0; devices = { lo }; }",
         ] {

@@ -430,6 +430,9 @@ fn commands_that_change_earlier_rules_are_refused() {
         let refusal = made("", command).unwrap_err();
         assert_eq!(refusal.place.line, 16, "{command}: {refusal}");
     }
+    let before =
+        "table inet f { chain i { type filter hook input priority 0; }\n}\ndelete chain inet f i";
+    assert_eq!(made(before, "").unwrap_err().place.line, 3);
     for (first, last) in [
         ("", "add rule inet f x drop"),
         ("", "insert rule inet g x drop"),

@@ -331,6 +331,10 @@ impl Reader<'_> {
         };
         self.tree.tables[table].commands.push(start..end);
         let has_position = ["index", "position", "handle"].contains(&self.tokens.get(at + 1));
+        let has_chains = self.tree.chains.iter().any(|chain| chain.table == table);
+        if is_change && what == "chain" && verb != "flush" && has_chains {
+            self.tree.changes.push((table, start));
+        }
         if is_change || verb == "insert" || what == "rule" && has_position {
             self.change(table, start);
         }
