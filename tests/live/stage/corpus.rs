@@ -100,7 +100,7 @@ const REASONS: [&str; 10] = [
 /// Minimum percentage of the policies that must be split.
 const SPLIT_MIN: usize = 75;
 
-fn policies() -> anyhow::Result<Vec<PathBuf>> {
+pub fn policies() -> anyhow::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for folder in FOLDERS {
         for entry in fs::read_dir(root().join(folder))? {
@@ -113,7 +113,11 @@ fn policies() -> anyhow::Result<Vec<PathBuf>> {
 }
 
 /// Returns the message with which nft refuses a text; None if nft accepts it.
-fn refusal_of_nft(place: &Namespace, folder: &Path, text: &[u8]) -> anyhow::Result<Option<String>> {
+pub fn refusal_of_nft(
+    place: &Namespace,
+    folder: &Path,
+    text: &[u8],
+) -> anyhow::Result<Option<String>> {
     let mut nft = place.command("nft");
     nft.args(["-c", "-f", "-"]).current_dir(folder);
     nft.stdin(Stdio::piped()).stdout(Stdio::null());
@@ -166,7 +170,7 @@ impl Found {
 }
 
 /// Returns the router's policy, with a flowtable if the kernel supports flowtables. Fails unless nft accepts it.
-fn router(place: &Namespace) -> anyhow::Result<String> {
+pub fn router(place: &Namespace) -> anyhow::Result<String> {
     let fast = "table inet router {\n\tflowtable fast { hook ingress priority filter; devices = { lo }; }\n}\n";
     let has_flowtables = refusal_of_nft(place, root(), fast.as_bytes())?.is_none();
     let lines = ROUTER

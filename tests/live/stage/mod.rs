@@ -33,6 +33,7 @@ mod learn;
 mod names_kept;
 mod quic;
 mod reject;
+mod spellings;
 mod translated;
 mod trouble;
 
@@ -63,9 +64,10 @@ pub fn cases() -> Vec<Case> {
     .concat();
     let calibration = Case::new("evasion-output-nobody-looks-on", hooks::nobody);
     let corpus = Case::new("policies-with-names-split", corpus::all_split);
+    let spellings = Case::new("policies-in-other-spellings", spellings::all_queued);
     for_each_twin(&rows)
         .into_iter()
-        .chain([calibration, corpus])
+        .chain([calibration, corpus, spellings])
         .collect()
 }
 
