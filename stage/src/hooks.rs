@@ -234,7 +234,11 @@ impl Finder<'_> {
     fn shares(&self, rule: &NameRule) -> Result<Vec<Share>, Refusal> {
         let mut shares = Vec::new();
         for way in self.ways.to(&self.ways.before_test(rule)) {
-            let priority = self.check(rule, &way)?;
+            let priority = match self.check(rule, &way) {
+                // The names of packets that such a way leads here are never known.
+                Err(_) if !way.is_certain => continue,
+                checked => checked?,
+            };
             let Some((own, others)) = mirrored(&self.ways.base(way.base).hook) else {
                 continue;
             };

@@ -129,13 +129,14 @@ fn up_to(highest: u32) -> u32 {
 }
 
 /// Returns true if a value of a map from which a mark is set is a name (/etc/iproute2/rt_marks) or a field, not a number.
-/// - text: the map's elements, or its declaration.
+/// - text: the use of the mark with the map's elements, or the map's declaration.
 fn has_name(text: &str) -> bool {
-    let elements = match text.split_once("elements") {
-        Some((_, elements)) => elements,
-        None if text.starts_with("type") => "",
-        None => text,
-    };
+    let mut lists = text
+        .split_once("elements")
+        .or_else(|| text.split_once(" map {"))
+        .into_iter();
+    let elements = lists.next().map_or("", |(_, elements)| elements);
+    let elements = elements.split('}').next().unwrap_or_default();
     let is_name = |value: &str| {
         let word = value.split(' ').next().unwrap_or_default();
         let is_word = word.starts_with(|letter: char| letter.is_ascii_alphabetic());
@@ -180,7 +181,7 @@ fn sets_unknown(text: &str) -> bool {
         ["set", "mark", ops @ ..] | ["set", "ct" | "meta", "mark", ops @ ..] => {
             let pairs = ops.chunks_exact(2);
             let mut changes = pairs.take_while(|pair| CHANGES.contains(&pair[0]));
-            changes.any(|pair| number(pair[1]).is_none())
+            changes.any(|pair| number(pair[1]).is_none()) || has_name(text)
         }
         ["set", value, ..] => {
             let known = words.iter().any(|word| ["map", "mod"].contains(word));
@@ -289,7 +290,8 @@ fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Us
     if before != "ct" {
         // When the policy's rules run, a packet's mark contains no bits of classes, but a connection mark does.
         let rest = text.strip_prefix("set ct mark").map(str::trim_start);
-        if rest.is_some_and(|rest| !rest.starts_with('&')) {
+        let is_masked = |rest: &str| rest.starts_with('&') || rest.starts_with("and ");
+        if rest.is_some_and(|rest| !is_masked(rest)) {
             let cure = "restore some bits: `meta mark set ct mark & 0xff`";
             let reason = "a rule that copies the whole mark of connections";
             return Err(Refusal::at(tokens, at, reason, cure));
@@ -305,7 +307,10 @@ fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Us
             return Ok(None);
         }
         let words: Vec<&str> = text.split(' ').collect();
-        let masked = text.strip_prefix("& ").filter(|_| !shifts(&words));
+        let masked = text
+            .strip_prefix("& ")
+            .or_else(|| text.strip_prefix("and "));
+        let masked = masked.filter(|_| !shifts(&words));
         let mask = masked.and_then(|rest| number(rest.split(' ').next()?));
         return Ok(Some(Use {
             at,
@@ -413,6 +418,12 @@ mod tests {
             ("meta mark set meta mark | vip accept", u32::MAX),
             ("meta mark set tcp dport map { 22 : vip }", u32::MAX),
             ("meta mark set tcp dport map @b", u32::MAX),
+            ("meta mark set meta mark map { 1 : vip }", u32::MAX),
+            (
+                "meta mark set 0x10 ip dscp set tcp dport map { 22 : cs4 }",
+                0x10,
+            ),
+            ("meta mark set ct mark and 0xff", 0xff),
             ("counter name meta mark map { 0x10 : ssh }", 0x10),
             ("ct mark & 0x1 << 31 == 0x80000000 accept", u32::MAX),
             ("meta mark set ct mark & 0x1 lshift 31", u32::MAX),

@@ -25,6 +25,8 @@ pub struct Way {
     /// Index of the base chain in `Tree::chains`.
     pub base: usize,
     pub matches: Vec<Match>,
+    /// False if the way needs an element that a map of verdicts may get at run time.
+    pub is_certain: bool,
 }
 
 /// Tokens and parts of a policy, in which ways are searched.
@@ -127,14 +129,10 @@ impl Ways<'_> {
         target.table == from.table && self.called(rule).contains(&target.name)
     }
 
-    /// Returns true if a rule looks up a named map of verdicts, which may get elements at run time. Chains of type nat
-    /// don't count: there a packet has no name.
+    /// Returns true if a rule looks up a named map of verdicts, which may get elements at run time.
     /// - is_empty: true for maps without elements in the policy only.
     fn looks_up(&self, rule: &Rule, is_empty: bool) -> bool {
-        let base = self.tree.chains[rule.chain].base.as_ref();
-        if base.is_some_and(|base| base.kind == "nat") {
-            return false;
-        }
+        let table = self.tree.chains[rule.chain].table;
         let words = self.flat(&rule.tokens);
         let word = |at: usize| self.tokens.get(at);
         let mut maps = words
@@ -146,24 +144,33 @@ impl Ways<'_> {
                     .clone()
                     .any(|at| self.tokens.get(at) == "elements")
             };
-            let mut sets = self.tree.sets.iter().filter(|set| set.name == name);
+            let own = |set: &&Set| set.table == table && set.name == name;
+            let mut sets = self.tree.sets.iter().filter(own);
             sets.any(|set| set.is_element || lists(set))
         };
         maps.any(|pair| !is_empty || !has_elements(&word(pair[1])[1..]))
     }
 
-    /// Returns the rules that may lead to a chain: by a jump, by an element of a map, or by a map of verdicts that has
-    /// no elements in the policy. If there are none, any named map of verdicts may lead to it.
+    /// Returns the rules that lead to a chain: by a jump, or by an element of a map.
+    fn certain_callers(&self, chain: usize) -> Vec<&Rule> {
+        let rules = self.tree.rules.iter();
+        rules.filter(|rule| self.calls(rule, chain)).collect()
+    }
+
+    /// Returns the rules that may lead to a chain: also by a map of verdicts that has no elements in the policy. If there
+    /// are none, any named map of verdicts may lead to it.
     fn callers(&self, chain: usize) -> Vec<&Rule> {
         let table_of = |chain: usize| self.tree.chains[chain].table;
-        let is_own = |rule: &&Rule| table_of(rule.chain) == table_of(chain);
-        let own: Vec<&Rule> = self.tree.rules.iter().filter(is_own).collect();
-        let find = |leads: &dyn Fn(&Rule) -> bool| -> Vec<&Rule> {
-            own.iter().copied().filter(|rule| leads(rule)).collect()
+        let may = |rule: &Rule, is_empty| {
+            table_of(rule.chain) == table_of(chain) && self.looks_up(rule, is_empty)
         };
-        let direct = find(&|rule| self.calls(rule, chain) || self.looks_up(rule, true));
+        let find = |is_empty| {
+            let rules = self.tree.rules.iter();
+            rules.filter(move |rule| self.calls(rule, chain) || may(rule, is_empty))
+        };
+        let direct: Vec<&Rule> = find(true).collect();
         match direct.is_empty() {
-            true => find(&|rule| self.looks_up(rule, false)),
+            true => find(false).collect(),
             false => direct,
         }
     }
@@ -182,14 +189,20 @@ impl Ways<'_> {
     /// to it.
     pub fn to(&self, rule: &Rule) -> Vec<Way> {
         let own = self.own(rule);
-        let search = Search::new(self, rule.chain);
+        let search = Search::new(self, rule.chain, Ways::callers);
+        let certain = Search::new(self, rule.chain, Ways::certain_callers).bases();
         let way = |base: usize, jumps: Vec<Match>| {
             let all = [jumps, own.clone()].concat();
             let matches = match excludes(self.tokens, &all) {
                 true => own.clone(),
                 false => all,
             };
-            Way { base, matches }
+            let is_certain = certain.contains(&base);
+            Way {
+                base,
+                matches,
+                is_certain,
+            }
         };
         let mut ways = Vec::new();
         for base in search.bases() {
@@ -215,7 +228,11 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(ways: &'a Ways<'a>, target: usize) -> Search<'a> {
+    fn new(
+        ways: &'a Ways<'a>,
+        target: usize,
+        callers: fn(&'a Ways<'a>, usize) -> Vec<&'a Rule>,
+    ) -> Search<'a> {
         let (mut chains, mut calls) = (vec![target], Vec::new());
         let mut looked = 0;
         while let Some(&called) = chains.get(looked) {
@@ -223,7 +240,7 @@ impl<'a> Search<'a> {
             if ways.tree.chains[called].base.is_some() {
                 continue;
             }
-            for rule in ways.callers(called) {
+            for rule in callers(ways, called) {
                 calls.push((rule, called));
                 if !chains.contains(&rule.chain) {
                     chains.push(rule.chain);
@@ -420,7 +437,31 @@ mod tests {
         assert_eq!(ways_to(&chains("elements = { 1 : jump y }"), "udp"), want);
         let jump = |map| ways_to(&chains(map).replace("jump y\n", "jump x\n"), "udp");
         assert_eq!(jump(""), [want[0], "input: udp sport 443"]);
+        let other = "}\ntable ip n {\n map m { type inet_service : ipv4_addr; elements = { 1 : 10.0.0.2 }; }\n}\ntable inet f {";
+        let text = chains("").replace("jump y\n", "jump x\n");
+        let text = text.replace("table inet f {", &format!("table inet f {{\n{other}"));
+        assert_eq!(ways_to(&text, "udp"), jump(""));
         assert_eq!(jump("elements = { 1 : jump y }"), ["input: udp sport 443"]);
+    }
+
+    /// In the hooks of such a way, names may be unknown: the policy is split, and other ways count.
+    #[test]
+    fn a_map_does_not_refuse_a_policy() {
+        let policy = |raw: &str| {
+            format!(
+                "table inet f {{\n map m {{ type ipv4_addr : verdict; }}\n \
+                 chain r {{ type filter hook prerouting priority -300;\n {raw}\n }}\n \
+                 chain i {{ type filter hook input priority 0;\n jump x\n }}\n \
+                 chain x {{\n tls sni exists drop\n }}\n}}\n"
+            )
+        };
+        let split = |raw| {
+            crate::split(
+                &crate::text("p", &policy(raw)).unwrap(),
+                &crate::Options::default(),
+            )
+        };
+        assert!(split("ip saddr vmap @m").is_ok() && split("jump x").is_err());
     }
 
     #[test]

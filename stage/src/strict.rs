@@ -14,15 +14,10 @@ const ENDS: [&str; 4] = ["saddr", "daddr", "sport", "dport"];
 const OPERATORS: [&str; 10] = [
     "|", "^", "&", "<<", ">>", "or", "xor", "and", "lshift", "rshift",
 ];
-/// Words after the word `mark`, besides those that begin the next statement.
-const MARK_OPERATORS: [&str; 15] = [
-    "eq", "ne", "lt", "gt", "le", "ge", "and", "or", "xor", "lshift", "rshift", "map", "vmap",
-    "exists", "missing",
-];
-/// Words of nft's language before a field.
-const FIELDS: [&str; 8] = [
-    "meta", "ct", "socket", "fib", "original", "reply", "status", "type",
-];
+/// Words after the word `mark` that are no values.
+const NO_MARKS: [&str; 4] = ["type", "mod", "timeout", "expires"];
+/// Words that stand before a field, and that may be names.
+const FIELDS: [&str; 3] = ["original", "reply", "status"];
 /// Beginning of the names of the chains that this crate adds to a policy.
 const OWN: &str = "stage-";
 
@@ -56,7 +51,10 @@ fn is_address(word: &str) -> bool {
         };
         is_host && is_port(port)
     });
-    is_mac || with_port || word.split('-').all(is_ipv6)
+    let in_brackets = word
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    is_mac || with_port || in_brackets.is_some_and(is_ipv6) || word.split('-').all(is_ipv6)
 }
 
 /// Returns true for a duration such as `1d2h3m4s` or `10ms`.
@@ -79,7 +77,11 @@ fn is_number(word: &str) -> bool {
     let is_plain = word
         .bytes()
         .all(|byte| byte.is_ascii_digit() || b".-/".contains(&byte));
-    is_plain || rate || is_duration(word) || hexadecimal.is_some_and(is_hexadecimal)
+    is_plain
+        || rate
+        || ["8021q", "8021ad"].contains(&word)
+        || is_duration(word)
+        || hexadecimal.is_some_and(is_hexadecimal)
 }
 
 /// Returns the reason why a word is refused. nft needs no blanks between tokens: it reads `443jump` as two tokens, and
@@ -103,8 +105,35 @@ fn of_word(word: &str) -> Option<Why> {
     if word.as_bytes()[..word.len().saturating_sub(1)].contains(&b'*') {
         return Some(("a word after `*` without a blank between them", BLANKS));
     }
+    if begins.is_ascii_digit() && word.ends_with(['-', '/']) {
+        return Some((
+            "a range or prefix with a blank at one side of its sign",
+            "write no blank, or one at each side",
+        ));
+    }
     let is_joined = begins.is_ascii_digit() && !word.contains(':') && !is_number(word);
     is_joined.then_some(("a number and a word without a blank between them", BLANKS))
+}
+
+/// Returns true if a mark is compared with a mark's name (/etc/iproute2/rt_marks).
+/// - at: token `mark`.
+fn names_mark(tokens: &Tokens, tree: &Tree, at: usize) -> bool {
+    let is_name = |at: &usize| {
+        let word = tokens.get(*at);
+        let is_word = word.starts_with(|letter: char| letter.is_ascii_alphabetic());
+        tokens.kind(*at) == Kind::Word && is_word && !matches::is_operator(word)
+    };
+    let has_name = |range| tree::flat(tokens, tree, &range).iter().any(is_name);
+    let mut place = at + 1;
+    while OPERATORS.contains(&tokens.get(place)) {
+        if has_name(place + 1..place + 2) {
+            return true;
+        }
+        place += 2;
+    }
+    let is_other = NO_MARKS.contains(&tokens.get(place)) || matches::begins_next(tokens, place);
+    let end = matches::right_end(tokens, place, tokens.list.len());
+    !is_other && end.is_some_and(|end| has_name(place..end))
 }
 
 /// Returns the reason why a statement that begins at a token is refused.
@@ -125,12 +154,7 @@ fn of_statement(tokens: &Tokens, tree: &Tree, at: usize) -> Option<Why> {
             "choose another name, or write the prefix in quotes",
         ));
     }
-    let is_word = word.starts_with(|letter: char| letter.is_ascii_alphabetic());
-    if before(1) == "mark"
-        && is_word
-        && !MARK_OPERATORS.contains(&word)
-        && !matches::begins_next(tokens, at)
-    {
+    if word == "mark" && names_mark(tokens, tree, at) {
         return Some(("the name of a mark", "write its number"));
     }
     if word.starts_with('$') && !tree.defines.contains_key(&word[1..]) {
@@ -211,7 +235,11 @@ pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
         if tokens.kind(at) != Kind::Word {
             continue;
         }
-        let why = of_word(tokens.get(at)).or_else(|| of_statement(tokens, tree, at));
+        // `meta priority set 1:10`: the handle of a class of traffic control.
+        let is_handle = at > 1 && tokens.get(at - 1) == "set" && tokens.get(at - 2) == "priority";
+        let why = of_word(tokens.get(at))
+            .filter(|_| !is_handle)
+            .or_else(|| of_statement(tokens, tree, at));
         if let Some(why) = why {
             return fail(tokens, at, why);
         }
@@ -344,7 +372,9 @@ mod tests {
 
     #[test]
     fn statements_and_commands_that_are_not_followed_are_refused() {
-        let chain = |rule: &str| format!("table inet f {{\n chain c {{\n {rule}\n }}\n}}\n");
+        let chain = |rule: &str| {
+            format!("define m = vip\ntable inet f {{\n chain c {{\n {rule}\n }}\n}}\n")
+        };
         for rule in [
             "set add ip saddr @s",
             "add $s { ip saddr }",
@@ -358,6 +388,12 @@ mod tests {
             "tcp dport http -https drop",
             "counter name status drop",
             "meta mark vip drop",
+            "meta mark != vip drop",
+            "meta mark { 1, vip } drop",
+            "mark & vip == vip drop",
+            "meta mark $m drop",
+            "tcp dport 80- 90 drop",
+            "ip saddr 10.0.0.0/ 8 drop",
             "log prefix original accept",
             "jump $c",
         ] {
@@ -372,6 +408,15 @@ mod tests {
             "counter name status1 drop",
             "meta mark set socket mark counter accept",
             "meta mark vmap { 1 : drop }",
+            "meta mark & 0xff eq 1-3 ip saddr @s drop",
+            "fib daddr . mark type vmap { local : drop }",
+            "queue to jhash oif . meta mark mod 32",
+            "update @s { ip saddr . meta mark timeout 1h }",
+            "meta mark set tcp dport map { 22 : 0x1 }",
+            "counter name meta iifname map { lo : a }",
+            "meta priority set 1:10",
+            "dnat to [2001:db8::1]",
+            "meta protocol 8021q drop",
         ] {
             assert_eq!(refusal(&chain(rule)), None, "{rule}");
         }

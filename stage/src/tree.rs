@@ -294,12 +294,17 @@ impl Reader<'_> {
         }
     }
 
-    /// Records a command that the tree doesn't follow, if rules or sets of its table precede it.
+    /// Records a command that the tree doesn't follow, if rules or sets of its table precede it, or chains that it may
+    /// remove.
     fn change(&mut self, table: usize, start: usize) {
         let tree = &mut self.tree;
         let mut tables = tree.rules.iter().map(|rule| tree.chains[rule.chain].table);
         let has_rules = tables.any(|own| own == table);
-        if has_rules || tree.sets.iter().any(|set| set.table == table) {
+        let has_chains = tree.chains.iter().any(|chain| chain.table == table);
+        let words = (self.tokens.get(start), self.tokens.get(start + 1));
+        let keeps_chains = words == ("flush", "chain") || words == ("flush", "table");
+        let is_changed = has_rules || has_chains && !keeps_chains;
+        if is_changed || tree.sets.iter().any(|set| set.table == table) {
             tree.changes.push((table, start));
         }
     }
@@ -331,10 +336,6 @@ impl Reader<'_> {
         };
         self.tree.tables[table].commands.push(start..end);
         let has_position = ["index", "position", "handle"].contains(&self.tokens.get(at + 1));
-        let has_chains = self.tree.chains.iter().any(|chain| chain.table == table);
-        if is_change && what == "chain" && verb != "flush" && has_chains {
-            self.tree.changes.push((table, start));
-        }
         if is_change || verb == "insert" || what == "rule" && has_position {
             self.change(table, start);
         }
