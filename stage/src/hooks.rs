@@ -233,10 +233,13 @@ impl Finder<'_> {
     /// Returns the packets that a rule sends to the queue. Refuses hooks in which names can't be matched.
     fn shares(&self, rule: &NameRule) -> Result<Vec<Share>, Refusal> {
         let mut shares = Vec::new();
-        for way in self.ways.to(&self.ways.before_test(rule)) {
+        let ways = self.ways.to(&self.ways.before_test(rule));
+        let has_other = |way: &Way| way.is_certain || self.check(rule, way).is_ok();
+        let has_other = ways.iter().any(has_other);
+        for way in ways {
             let priority = match self.check(rule, &way) {
-                // The names of packets that such a way leads here are never known.
-                Err(_) if !way.is_certain => continue,
+                // In this hook the packets' names are never known.
+                Err(_) if !way.is_certain && has_other => continue,
                 checked => checked?,
             };
             let Some((own, others)) = mirrored(&self.ways.base(way.base).hook) else {

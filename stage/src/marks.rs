@@ -131,14 +131,14 @@ fn up_to(highest: u32) -> u32 {
 /// Returns true if a value of a map from which a mark is set is a name (/etc/iproute2/rt_marks) or a field, not a number.
 /// - text: the use of the mark with the map's elements, or the map's declaration.
 fn has_name(text: &str) -> bool {
-    let mut lists = text
-        .split_once("elements")
-        .or_else(|| text.split_once(" map {"))
-        .into_iter();
-    let elements = lists.next().map_or("", |(_, elements)| elements);
-    let elements = elements.split('}').next().unwrap_or_default();
+    let elements = match (text.split_once("elements"), text.split_once(" map {")) {
+        (Some((_, elements)), _) => elements,
+        (None, Some((_, elements))) => elements.split('}').next().unwrap_or_default(),
+        _ => "",
+    };
     let is_name = |value: &str| {
-        let word = value.split(' ').next().unwrap_or_default();
+        let word = value.trim_start_matches('"');
+        let word = word.split([' ', '"']).next().unwrap_or_default();
         let is_word = word.starts_with(|letter: char| letter.is_ascii_alphabetic());
         is_word && !ENDS.contains(&word)
     };
@@ -240,7 +240,10 @@ fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
             true => u32::MAX,
             false => bits_of(&text),
         };
-        let texts = sets.map(|set| bits(tree::expand(tokens, tree, &set.inner)));
+        let texts = sets.map(|set| {
+            let start = if set.is_element { "elements " } else { "" };
+            bits(start.to_owned() + &tree::expand(tokens, tree, &set.inner))
+        });
         texts.fold(0, |all, bits| all | bits)
     };
     names.map(of_name).fold(0, |all, bits| all | bits)
@@ -368,8 +371,9 @@ mod tests {
         let text = format!(
             "define m = 0x400\ndefine s = @a\ntable inet f {{\n \
              map a {{ type ipv4_addr : mark; elements = {{ 10.0.0.1 : 0x7000 }}; }}\n \
+             map d {{ type inet_service : mark; }}\n \
              map b {{ typeof tcp dport : meta mark; elements = {{ 22 : vip }}; }}\n \
-             chain c {{\n {rule}\n }}\n}}\n"
+             chain c {{\n {rule}\n }}\n}}\nadd element inet f d {{ 22 : vip }}\n"
         );
         let tokens = token::tokens(&text);
         let uses = uses(&tokens, &tree::read(&tokens))?;
@@ -418,6 +422,8 @@ mod tests {
             ("meta mark set meta mark | vip accept", u32::MAX),
             ("meta mark set tcp dport map { 22 : vip }", u32::MAX),
             ("meta mark set tcp dport map @b", u32::MAX),
+            ("meta mark set tcp dport map @d", u32::MAX),
+            ("meta mark set tcp dport map { 22 : \"vip\" }", u32::MAX),
             ("meta mark set meta mark map { 1 : vip }", u32::MAX),
             (
                 "meta mark set 0x10 ip dscp set tcp dport map { 22 : cs4 }",

@@ -25,7 +25,7 @@ pub struct Way {
     /// Index of the base chain in `Tree::chains`.
     pub base: usize,
     pub matches: Vec<Match>,
-    /// False if the way needs an element that a map of verdicts may get at run time.
+    /// False if the base chain leads to the rule only by elements that maps may get at run time.
     pub is_certain: bool,
 }
 
@@ -446,7 +446,7 @@ mod tests {
 
     /// In the hooks of such a way, names may be unknown: the policy is split, and other ways count.
     #[test]
-    fn a_map_does_not_refuse_a_policy() {
+    fn a_policy_is_not_refused_for_a_map_that_may_lead_on() {
         let policy = |raw: &str| {
             format!(
                 "table inet f {{\n map m {{ type ipv4_addr : verdict; }}\n \
@@ -462,6 +462,9 @@ mod tests {
             )
         };
         assert!(split("ip saddr vmap @m").is_ok() && split("jump x").is_err());
+        let alone = policy("ip saddr vmap @m").replace("jump x", "accept");
+        let alone = crate::text("p", &alone).unwrap();
+        assert!(crate::split(&alone, &crate::Options::default()).is_err());
     }
 
     #[test]

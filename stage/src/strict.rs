@@ -15,7 +15,9 @@ const OPERATORS: [&str; 10] = [
     "|", "^", "&", "<<", ">>", "or", "xor", "and", "lshift", "rshift",
 ];
 /// Words after the word `mark` that are no values.
-const NO_MARKS: [&str; 4] = ["type", "mod", "timeout", "expires"];
+const NO_MARKS: [&str; 5] = ["type", "check", "mod", "timeout", "expires"];
+/// Words in an element besides its key.
+const OF_ELEMENTS: [&str; 4] = ["comment", "timeout", "expires", "counter"];
 /// Words that stand before a field, and that may be names.
 const FIELDS: [&str; 3] = ["original", "reply", "status"];
 /// Beginning of the names of the chains that this crate adds to a policy.
@@ -115,14 +117,27 @@ fn of_word(word: &str) -> Option<Why> {
     is_joined.then_some(("a number and a word without a blank between them", BLANKS))
 }
 
+/// Returns true for the handle of a class of traffic control: `meta priority set 1:10`.
+/// - before: word before it.
+fn is_handle(before: &str, word: &str) -> bool {
+    let is_part = |text: &str| text.len() <= 4 && u16::from_str_radix(text, 16).is_ok();
+    let parts = word.split_once(':');
+    let is_both = parts.is_some_and(|(major, minor)| is_part(major) && is_part(minor));
+    is_both && ["set", "priority"].contains(&before)
+}
+
 /// Returns true if a mark is compared with a mark's name (/etc/iproute2/rt_marks).
 /// - at: token `mark`.
 fn names_mark(tokens: &Tokens, tree: &Tree, at: usize) -> bool {
     let is_name = |at: &usize| {
-        let word = tokens.get(*at);
+        let word = tokens.get(*at).trim_matches('"');
         let is_word = word.starts_with(|letter: char| letter.is_ascii_alphabetic());
-        tokens.kind(*at) == Kind::Word && is_word && !matches::is_operator(word)
+        is_word && !matches::is_operator(word) && !OF_ELEMENTS.contains(&word)
     };
+    // In a key of several fields the words may be values of another field.
+    if at > 1 && tokens.get(at - 2) == "." {
+        return false;
+    }
     let has_name = |range| tree::flat(tokens, tree, &range).iter().any(is_name);
     let mut place = at + 1;
     while OPERATORS.contains(&tokens.get(place)) {
@@ -235,8 +250,7 @@ pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
         if tokens.kind(at) != Kind::Word {
             continue;
         }
-        // `meta priority set 1:10`: the handle of a class of traffic control.
-        let is_handle = at > 1 && tokens.get(at - 1) == "set" && tokens.get(at - 2) == "priority";
+        let is_handle = at > 0 && is_handle(tokens.get(at - 1), tokens.get(at));
         let why = of_word(tokens.get(at))
             .filter(|_| !is_handle)
             .or_else(|| of_statement(tokens, tree, at));
@@ -392,6 +406,9 @@ mod tests {
             "meta mark { 1, vip } drop",
             "mark & vip == vip drop",
             "meta mark $m drop",
+            "meta mark \"vip\" drop",
+            "meta priority set 1jump names",
+            "meta priority set 1:10jump names",
             "tcp dport 80- 90 drop",
             "ip saddr 10.0.0.0/ 8 drop",
             "log prefix original accept",
@@ -415,6 +432,8 @@ mod tests {
             "meta mark set tcp dport map { 22 : 0x1 }",
             "counter name meta iifname map { lo : a }",
             "meta priority set 1:10",
+            "iifname . meta mark { eth0 . 0x1 } drop",
+            "meta mark { 1 timeout 1h } drop",
             "dnat to [2001:db8::1]",
             "meta protocol 8021q drop",
         ] {

@@ -302,8 +302,12 @@ impl Reader<'_> {
         let has_rules = tables.any(|own| own == table);
         let has_chains = tree.chains.iter().any(|chain| chain.table == table);
         let words = (self.tokens.get(start), self.tokens.get(start + 1));
-        let keeps_chains = words == ("flush", "chain") || words == ("flush", "table");
-        let is_changed = has_rules || has_chains && !keeps_chains;
+        let removes_chains = match words {
+            ("flush", "ruleset") => true,
+            (verb, "chain" | "table") => ["delete", "destroy", "rename"].contains(&verb),
+            _ => false,
+        };
+        let is_changed = has_rules || has_chains && removes_chains;
         if is_changed || tree.sets.iter().any(|set| set.table == table) {
             tree.changes.push((table, start));
         }
