@@ -384,11 +384,12 @@ mod tests {
         format!("define d0 = 1\n{rest}add rule inet f c tcp dport $d{last} drop")
     }
 
+    fn chain(rule: &str) -> String {
+        format!("define m = vip\ntable inet f {{\n chain c {{\n {rule}\n }}\n}}\n")
+    }
+
     #[test]
-    fn statements_and_commands_that_are_not_followed_are_refused() {
-        let chain = |rule: &str| {
-            format!("define m = vip\ntable inet f {{\n chain c {{\n {rule}\n }}\n}}\n")
-        };
+    fn statements_that_are_not_followed_are_refused() {
         for rule in [
             "set add ip saddr @s",
             "add $s { ip saddr }",
@@ -439,6 +440,10 @@ mod tests {
         ] {
             assert_eq!(refusal(&chain(rule)), None, "{rule}");
         }
+    }
+
+    #[test]
+    fn commands_that_are_not_followed_are_refused() {
         let table = chain("accept");
         for command in [
             "inet f c tcp dport 443 drop",
