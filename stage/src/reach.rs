@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(jump("elements = { 1 : jump y }"), ["input: udp sport 443"]);
     }
 
-    /// In the hooks of such a way, names may be unknown: the policy is split, and other ways count.
+    /// Names may be unknown in the hook of such a way. The policy is split if another way leads to the rule.
     #[test]
     fn a_policy_is_not_refused_for_a_map_that_may_lead_on() {
         let policy = |raw: &str| {

@@ -53,8 +53,8 @@ const EFFECTS: [&str; 10] = [
 const BOUNDS: [&str; 2] = ["limit", "quota"];
 /// Statements within `add @s { … }` that hold for some packets only.
 const OF_SETS: [&str; 3] = ["limit", "quota", "count"];
-/// Words in an element of a map that don't belong to its key.
-const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
+/// Words in an element of a set or map that don't belong to its key.
+pub const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
 /// Masks of all bits of the fields whose value is a protocol.
 const OF_PROTOCOLS: [(&str, &[&str]); 2] = [

@@ -4,6 +4,7 @@
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use crate::matches;
+use crate::steps::OF_ELEMENTS;
 use crate::token::{Kind, Tokens};
 use crate::tree::{self, Tree};
 use crate::Refusal;
@@ -16,8 +17,6 @@ const OPERATORS: [&str; 10] = [
 ];
 /// Words after the word `mark` that are no values.
 const NO_MARKS: [&str; 5] = ["type", "check", "mod", "timeout", "expires"];
-/// Words in an element besides its key.
-const OF_ELEMENTS: [&str; 4] = ["comment", "timeout", "expires", "counter"];
 /// Words that stand before a field, and that may be names.
 const FIELDS: [&str; 3] = ["original", "reply", "status"];
 /// Beginning of the names of the chains that this crate adds to a policy.

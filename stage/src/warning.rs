@@ -137,3 +137,27 @@ pub fn find(source: &Source, ways: &Ways, names: &Names) -> Vec<Warning> {
     }
     warnings
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{split, text, Options};
+
+    #[test]
+    fn a_rule_that_no_packet_reaches_gets_a_warning() {
+        let warnings = |lead: &str| {
+            let policy = format!(
+                "table inet f {{\n\tchain c {{\n\t\ttype filter hook input priority 0\n\t\t{lead}\n\t\ttls sni exists accept\n\t}}\n\
+                 \tchain x {{\n\t\ttls sni missing drop\n\t}}\n}}\n"
+            );
+            let split = split(&text("p.nft", &policy).unwrap(), &Options::default()).unwrap();
+            split
+                .warnings
+                .iter()
+                .map(ToString::to_string)
+                .collect::<Vec<_>>()
+        };
+        let want = "p.nft:8: no packet reaches this rule: no chain with a hook leads to x: packets are not queued for its names";
+        assert_eq!(warnings("accept"), [want]);
+        assert_eq!(warnings("jump x"), [""; 0]);
+    }
+}

@@ -171,7 +171,7 @@ impl Place {
         Ok(Some(String::from_utf8_lossy(&listed).into_owned()))
     }
 
-    /// Splits a policy with markers in place of names. Returns the lines that queue packets, by their chain; None if the
+    /// Splits a policy with markers in place of names. Returns the lines that queue packets, by table and chain; None if the
     /// policy is refused. Fails if nft refuses the kernel's text.
     fn queued(&self, text: &str) -> anyhow::Result<Option<BTreeMap<String, BTreeSet<String>>>> {
         let options = Options {
@@ -188,11 +188,12 @@ impl Place {
         let listed = self.listed(&split.kernel)?;
         let listed = listed.with_context(|| format!("nft refuses {}", split.kernel))?;
         let mut queued: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        let mut chain = "";
+        let (mut table, mut chain) = ("", "");
         for line in listed.lines().map(str::trim) {
+            table = line.strip_prefix("table ").unwrap_or(table);
             chain = line.strip_prefix("chain ").unwrap_or(chain);
             if line.ends_with("goto stage-ask") {
-                let lines = queued.entry(chain.to_owned()).or_default();
+                let lines = queued.entry(format!("{table} {chain}")).or_default();
                 lines.insert(simplified(line));
             }
         }

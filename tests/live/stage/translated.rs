@@ -54,7 +54,8 @@ fn behind_nat(twin: Twin) -> anyhow::Result<()> {
             |more| names::is_answered(&net.client, &names::dig(name, more), "192.0.2.77");
         let is_resolved = resolved(&[])?;
         ensure!(is_resolved == is_allowed, "dig, {name}: {is_resolved}");
-        // Requests are queued before NAT, answers too: over TCP the firewall sees two connections, and denies both.
+        // Requests and answers are queued before NAT. Over TCP their addresses differ, so the names are unreadable, and
+        // rules that drop by name drop the connection.
         ensure!(!resolved(&["+tcp"])?, "dig over TCP, {name}");
         ensure!(!names::is_fetched(&net, name)?, "TLS, {name}");
     }
