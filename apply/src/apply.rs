@@ -17,22 +17,26 @@ use crate::{
 /// Parameters of an application of a policy (`fwctl apply`).
 pub struct Request {
     pub source: Source,
-    /// Parameters of the firewall, if the policy has names; and settings for the expectations of any policy.
+    /// Parameters of the firewall, if the policy has names; and settings for the expectations of any policy (comments
+    /// with expected verdicts).
     pub wanted: Wanted,
     /// User who applies the policy, for the history.
     pub by: String,
-    /// Seconds until the revert; None confirms at once.
+    /// Seconds until the generation is reverted, unless it is confirmed before; None: it is confirmed at once, without
+    /// a timer.
     pub confirm_seconds: Option<u32>,
 }
 
-/// Applied generation.
+/// Result of `run`: the loaded generation. It is pending, or confirmed if no deadline was requested.
 pub struct Applied {
     pub number: u64,
     /// Warnings about the policy, its lists, and flowtables of other tables.
     pub warnings: Vec<String>,
 }
 
-/// Fails if one of the tables exists and no generation made it.
+/// Fails if the kernel has a table of the policy that is not in `ours`: another program made the table.
+/// - tables: tables of the policy.
+/// - ours: tables of the applied and of the pending generation.
 fn refuse_foreign(tables: &[Table], ours: &[Table], present: &Present) -> Result<()> {
     let mut foreign = tables.iter().filter(|table| !ours.contains(table));
     match foreign.find(|table| present.has(table)) {

@@ -18,8 +18,8 @@ fn tidy(store: &mut Store) -> Result<()> {
     undo::tidy(store, naming.as_ref())
 }
 
-/// Makes the pending generation the applied generation, and removes the previous generation's firewall and rules if
-/// they are no longer needed.
+/// Makes the pending generation the applied generation. Then stops the firewall and removes the iptables rules of the
+/// previous generation, if the applied generation does not need them. Does nothing if no generation is pending.
 pub fn settle(store: &mut Store) -> Result<()> {
     let Some(pending) = store.state.pending.take() else {
         return Ok(());
@@ -32,7 +32,8 @@ pub fn settle(store: &mut Store) -> Result<()> {
     tidy(store)
 }
 
-/// Fails if the pending generation has names and its firewall does not run.
+/// Fails if the pending generation has names, and the firewall does not run with that generation's parameters and
+/// policy.
 fn check_firewall(store: &Store) -> Result<()> {
     let waiting = store.state.waiting();
     let Some((number, naming)) = waiting.and_then(|one| Some((one.number, one.naming.as_ref()?)))
@@ -51,7 +52,8 @@ fn check_firewall(store: &Store) -> Result<()> {
 }
 
 /// Confirms the pending generation. Returns its number. Reverts it and fails if its deadline has passed, or if another
-/// program has replaced the rule set.
+/// program has replaced the rule set. Fails without a revert if no generation is pending, or if the firewall of the
+/// pending generation does not run.
 pub fn run(host: Host) -> Result<u64> {
     let mut store = Store::open(host)?;
     let Some(pending) = store.state.pending.clone() else {

@@ -138,7 +138,7 @@ fn list(socket: &OwnedFd) -> nix::Result<Listing> {
     }
 }
 
-/// Clears bits of a connection's mark. A connection that has ended meanwhile is no error.
+/// Clears the bits of `mask` in a connection's mark. A connection that has ended meanwhile is no error.
 fn clear_one(socket: &OwnedFd, connection: &Connection, mask: u32) -> nix::Result<()> {
     let mut attributes = connection.key.clone();
     for (kind, value) in [(MARK, 0), (MARK_MASK, mask)] {
@@ -166,7 +166,8 @@ pub fn marks() -> Result<Vec<u32>> {
     Ok(listing.connections.iter().map(|one| one.mark).collect())
 }
 
-/// Clears bits of the marks of all connections.
+/// Clears the bits of `mask` in the marks of all connections. Fails if the kernel's table changes during each of LOOKS
+/// listings.
 pub fn clear(mask: u32) -> Result<()> {
     let socket = netlink::open().map_err(fail)?;
     for _ in 0..LOOKS {

@@ -6,8 +6,9 @@ use stage::Source;
 
 use crate::failure::{policy, Result};
 
-/// Evaluates the expectations of a policy. Returns their number if all hold; otherwise fails with the first broken
-/// expectation and the number of further broken expectations.
+/// Evaluates the expectations of a policy: comments with the expected verdict of a packet or connection. Returns the
+/// number of expectations if all hold; otherwise fails with the first broken expectation and the number of further
+/// broken expectations.
 /// - source: policy in which the paths of lists are absolute.
 pub fn check(source: &Source, settings: &Settings) -> Result<usize> {
     let (count, broken) = expect::hold(source, settings);

@@ -9,11 +9,12 @@ use serde::{Deserialize, Serialize};
 use crate::failure::Result;
 use crate::learned::Learned;
 
-/// Part of a generation that concerns the firewall: its start parameters, the marks and the queue rules.
+/// Part of a generation that concerns the firewall: its start parameters, the marks, the iptables rules that queue
+/// packets, and the sets that learn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Naming {
     pub orders: Orders,
-    /// Number of generations after which their values in marks repeat.
+    /// Number of generations after which the values that identify them in marks repeat.
     pub generations: u32,
     /// Mark of settled connections, which are not queued any more: mask and value.
     pub settled: (u32, u32),
@@ -45,10 +46,12 @@ pub enum Twin {
 pub trait Firewall {
     /// Starts the firewall with these parameters and this policy, or changes a running firewall to them. Returns when
     /// the firewall uses them. Idempotent.
+    /// - names: text of the firewall's policy.
     /// - lock: lock of the state folder, held by the started process until fwctl can find this process again.
     fn run(&self, orders: &Orders, names: &str, lock: File) -> Result<()>;
 
     /// Fails unless the firewall runs with these parameters and this policy.
+    /// - names: text of the firewall's policy.
     fn check(&self, orders: &Orders, names: &str) -> Result<()>;
 
     /// Ends the firewall, if it runs.

@@ -25,8 +25,8 @@ fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
     (pending.number == number).then_some(pending.deadline_ms)
 }
 
-/// Waits until the deadline of the pending generation, as an orphan in a session of its own. Returns true if the
-/// generation is still pending then.
+/// Makes this process an orphan in a session of its own, and waits until the deadline of the pending generation.
+/// Returns true at the deadline, or false as soon as the generation is no longer pending.
 fn wait(folder: &Path) -> Result<bool> {
     let fail = |error: nix::Error| {
         system(format_args!(

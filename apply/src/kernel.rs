@@ -10,16 +10,17 @@ use crate::nft;
 use crate::source::Source;
 use crate::state::State;
 
-/// Parameters of the firewall for a policy with names, and settings for the expectations of any policy.
+/// Parameters of the firewall for a policy with names, and settings for the expectations of any policy (comments with
+/// expected verdicts).
 #[derive(Clone, Debug)]
 pub struct Wanted {
     pub twin: Twin,
     /// Options of the firewall, except policy, mask and control socket.
     pub options: Vec<String>,
     /// Options for splitting a policy with names into the kernel's rules and the firewall's policy, derived from
-    /// `options`. Queue type and generation are overwritten here.
+    /// `options`. The queue type and generation in them are ignored: `parts` determines both.
     pub split: Options,
-    /// The firewall's options for the evaluation of expectations.
+    /// Settings for the policy's expectations (comments with expected verdicts), derived from `options`.
     pub expect: expect::Settings,
     /// True to load a policy with names although rules of other tables put connections into flowtables, past the
     /// policy.
@@ -35,7 +36,7 @@ pub struct Parts {
     pub name: String,
     /// The firewall's policy and the data of its start (`Naming`); None: the policy has no names.
     pub naming: Option<(String, Naming)>,
-    /// Warnings for the user: "FILE:LINE: …".
+    /// Warnings from splitting a policy with names, for the user: "FILE:LINE: …".
     pub warnings: Vec<String>,
     /// True if packets of forwarded connections are queued for the firewall. A flowtable takes such connections past the
     /// policy.

@@ -192,7 +192,8 @@ impl Saved {
     }
 }
 
-/// Merges the addresses of a set in the kernel with saved addresses, up to the size of the set.
+/// Returns the addresses that a set has in the kernel, followed by the saved addresses that the set lacks; at most
+/// LEARNED_MAX addresses.
 fn joined(mut present: Vec<Element>, saved: Vec<Element>) -> Vec<Element> {
     let known: std::collections::HashSet<IpAddr> =
         present.iter().map(|element| element.address).collect();

@@ -10,10 +10,10 @@ use rust_firewall::policy::{advice, parse};
 use crate::failure::{policy, Result};
 use crate::source::{digest, Source};
 
-/// Folder of the lists in the state folder; readable by a firewall's user.
+/// Name of the folder with the lists of host names, in the state folder; readable by a firewall's user.
 pub const FOLDER: &str = "lists";
 
-/// File with a list of names: its bytes, and the warnings from parsing it.
+/// File with a list of host names: its bytes, and the warnings from parsing it.
 pub struct List {
     /// Name of the stored file: the digest of the content.
     pub name: String,
@@ -24,7 +24,8 @@ pub struct List {
     pub warnings: Vec<String>,
 }
 
-/// Parses a list like the firewall does. Returns the firewall's warnings; fails if no line of the list can be parsed.
+/// Parses a list of host names like the firewall does. Returns the firewall's warnings. Fails if the list can't be read
+/// or is too large, or if no line can be parsed; an empty list has a warning.
 fn warnings(path: &Path) -> Result<Vec<String>> {
     let text = format!(
         "table inet t {{\n\tset names {{\n\t\ttype hostname\n\t\tfile \"{}\"\n\t}}\n}}\n",
@@ -46,7 +47,8 @@ pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
     read_checked(source, state, &|_| Ok(()))
 }
 
-/// Reads a policy's lists like [`read`]. Calls `check` with the path of each list before it is opened.
+/// Reads a policy's lists like [`read`]. Calls `check` with the path of each list before the list is opened. Fails if
+/// `check` fails.
 pub fn read_checked(
     source: &Source,
     state: &Path,

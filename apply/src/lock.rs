@@ -17,7 +17,7 @@ use crate::failure::{at, system, Result};
 const KILLED: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Lock, held until dropped.
+/// Lock of the state folder, held until dropped.
 pub struct Lock(Flock<File>);
 
 impl Lock {
@@ -31,7 +31,8 @@ impl Lock {
         set.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
     }
 
-    /// Returns another descriptor of the lock, which still holds the lock if this process is killed.
+    /// Returns another descriptor of the lock, for a started program. If this process is killed, the lock is held until
+    /// that program closes the descriptor.
     pub fn share(&self) -> Result<File> {
         let shared = self.0.try_clone();
         shared.map_err(|error| system(format_args!("the lock: {error}: run fwctl again")))
@@ -77,8 +78,8 @@ fn holders(path: &Path) -> Vec<Pid> {
     found
 }
 
-/// Acquires the lock. If another process holds it, kills all other processes that have its file open: a stopped
-/// operation has exceeded its time.
+/// Acquires the lock at the deadline of a generation. While another process holds the lock, kills all other processes
+/// that have its file open: their operation has exceeded its time.
 pub fn seize(path: &Path) -> Result<Lock> {
     let begun = Instant::now();
     let mut file = open(path)?;

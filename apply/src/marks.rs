@@ -13,7 +13,7 @@ use crate::store::Store;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Marks {
     pub mask: u32,
-    /// Number of generations after which their values in marks repeat.
+    /// Number of generations after which the values that identify them in marks repeat.
     pub generations: u32,
     /// First generation whose classes connections may have.
     pub since: u64,
@@ -31,7 +31,8 @@ impl Marks {
     }
 }
 
-/// Returns the layout of a naming's marks: their mask, and the number of generations, on which the fields in it depend.
+/// Returns the layout of a generation's marks: their mask, and the number of generations, which determines the fields
+/// within the mask.
 fn layout(naming: &Naming) -> (u32, u32) {
     (naming.orders.mask, naming.generations)
 }
@@ -59,8 +60,8 @@ fn generation_bits(number: u64, naming: &Naming) -> (u32, u32) {
     (mask, value.unwrap_or(0))
 }
 
-/// Returns true if a mark of one generation may have the bits that identify another generation. Classes and the bit for
-/// settled have any value; bits outside the mask are 0.
+/// Returns true if a mark of generation `one` may have the bits that identify generation `other`. Classes and the bit
+/// for settled have any value; bits outside the mask are 0.
 fn may_pass_for(one: (u64, &Naming), other: (u64, &Naming)) -> bool {
     let (mask, value) = generation_bits(one.0, one.1);
     let (wanted_mask, wanted) = generation_bits(other.0, other.1);
@@ -117,7 +118,7 @@ pub fn go_back(store: &mut Store, undone: &Naming, before: Option<(u64, &Naming)
     store.commit()
 }
 
-/// Clears all classes, when no policy with names remains.
+/// Clears all classes in the marks of connections, when no policy with names remains.
 pub fn end(store: &mut Store) -> Result<()> {
     if let Some(marks) = store.state.marks {
         conntrack::clear(marks.mask)?;
@@ -166,7 +167,8 @@ mod tests {
         assert_eq!(stale(mixed, &own, 11), Some(0xff00));
     }
 
-    /// Namings with bits of marks from 8 on: the same 8 bits with 2 and 3 bits of classes, the next 8 bits.
+    /// Three layouts of marks: bits 8 to 15 with 2 bits of classes; the same bits with 3 bits of classes; bits 16 to 23
+    /// with 2 bits of classes.
     fn layouts() -> [Naming; 3] {
         let of = |mask, generations, settled| Naming {
             settled: (settled, 0),

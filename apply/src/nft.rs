@@ -52,6 +52,7 @@ fn refused(output: &Output, file: &str, cure: &str) -> Failure {
 
 /// Checks with nft and the kernel that a text can be loaded.
 /// - file: name of the text in messages.
+/// - cure: advice at the end of the error message.
 pub fn check(text: &str, file: &str, cure: &str) -> Result<()> {
     let output = run(&["-c", "-f", "-"], text)?;
     match output.status.success() {

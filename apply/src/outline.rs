@@ -21,7 +21,7 @@ pub struct Chain {
     pub name: String,
     /// Hook of a base chain.
     pub hook: Option<String>,
-    /// Policy of a base chain: `accept`, `drop`, or a definition (`$NAME`).
+    /// Policy of a base chain: `accept`, `drop`, or a definition (`$NAME`). None if the text declares none.
     pub policy: Option<String>,
     /// True if it has a comment, flags or devices, which don't change when the chain is declared again.
     pub is_fixed: bool,
@@ -34,7 +34,8 @@ pub struct Outline {
     pub chains: Vec<Chain>,
     /// Named objects besides chains, by kind and name: `set known`, `ct helper ftp`.
     pub objects: Vec<String>,
-    /// True if it has a comment, flags, or objects of an unknown kind.
+    /// True if the table has a comment, flags, or objects of an unknown kind: then it can't be emptied, only removed
+    /// whole.
     pub is_fixed: bool,
 }
 
@@ -48,7 +49,8 @@ impl Outline {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// Adds a chain, or adds the statements of its block to the known chain.
+    /// Adds a chain with the statements of its block. If a chain of that name is known, adds the statements to that
+    /// chain.
     fn add_chain(&mut self, name: &str, block: &str) {
         let name = name.trim_matches('"');
         let found = self.chains.iter().position(|chain| chain.name == name);

@@ -9,7 +9,8 @@ use crate::failure::{system, Result};
 
 const FOLDERS: [&str; 3] = ["/usr/sbin", "/usr/bin", "/usr/local/sbin"];
 
-/// Returns the path of a program.
+/// Returns the path of a program in FOLDERS. Fails if the program is not installed.
+/// - package: Debian package of the program, for messages.
 pub fn path(name: &str, package: &str) -> Result<PathBuf> {
     let mut paths = FOLDERS.iter().map(|folder| Path::new(folder).join(name));
     let found: Option<PathBuf> = paths.find(|path| path.exists());
@@ -20,7 +21,7 @@ pub fn path(name: &str, package: &str) -> Result<PathBuf> {
     })
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end. Returns its output and exit status; an exit status other than 0 is no failure.
 /// - package: Debian package of the program, for messages.
 /// - input: its standard input.
 pub fn run(name: &str, package: &str, arguments: &[&str], input: &str) -> Result<Output> {

@@ -20,9 +20,9 @@ const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
 pub struct QueueRules {
     /// Rules such as "mangle FORWARD -m mark …", each for both tools.
     pub rules: Vec<String>,
-    /// Tables that did not exist before.
+    /// nf_tables tables that did not exist before the rules: iptables created them.
     pub tables: Vec<Table>,
-    /// Chains that did not exist before, with their tables.
+    /// Chains that did not exist before the rules, with their tables.
     pub chains: Vec<(Table, String)>,
 }
 
@@ -39,6 +39,7 @@ fn table(family: &str, rule: &str) -> Table {
 }
 
 /// Runs an iptables command on a rule. Returns true if it succeeded.
+/// - verb: command of iptables: -A, -C, -D or -X.
 fn command(tool: &str, verb: &str, rule: &str) -> Result<bool> {
     let (table, words) = parts(rule);
     let mut arguments = vec!["--wait", "--table", table, verb];
@@ -62,7 +63,8 @@ fn chains(table: &Table) -> Result<Option<Vec<String>>> {
     Ok(text.map(|text| text.lines().filter_map(name).collect()))
 }
 
-/// Records a rule, and the table and chain that it will create.
+/// Records a rule in `made`, and the tables and chains that do not exist yet and that iptables will create for the
+/// rule.
 fn note(made: &mut QueueRules, rule: &str) -> Result<()> {
     for (_, family) in TOOLS {
         let table = table(family, rule);
@@ -142,8 +144,8 @@ pub fn make(store: &mut Store, wanted: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Removes all rules in the state that are not wanted. If none is wanted, also removes the tables and chains that were
-/// created for the rules.
+/// Removes the iptables rules that the state records and that are not in `wanted`. If `wanted` is empty, also removes
+/// the tables and chains that were created for the rules.
 pub fn keep(store: &mut Store, wanted: &[String]) -> Result<()> {
     let made = store.state.rules.clone();
     if made == QueueRules::default() {

@@ -198,7 +198,8 @@ fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     })
 }
 
-/// Parses a policy's text.
+/// Finds the tables that the commands of a policy's text name. Fails if `table_of` refuses a command, or if the text
+/// names no table.
 /// - file: absolute path of the policy.
 pub fn parse(file: PathBuf, text: stage::Source) -> Result<Source> {
     let mut tables = Vec::new();
@@ -221,7 +222,8 @@ pub fn read(path: &Path) -> Result<Source> {
     read_checked(path, &|_| Ok(()))
 }
 
-/// Reads a policy like [`read`]. Calls `check` with the path of each file before it is opened.
+/// Reads a policy like [`read`]. Calls `check` with the path of each file, and of each folder that an `include`
+/// searches, before reading it. Fails if `check` fails.
 pub fn read_checked(path: &Path, check: stage::Check) -> Result<Source> {
     let file = fs::canonicalize(path).map_err(at(path))?;
     let text = stage::checked_file(&file.to_string_lossy(), check);

@@ -32,7 +32,7 @@ pub struct Generation {
     pub by: String,
     /// Time of the application (ms since 1970).
     pub applied_ms: u64,
-    /// Time at which the outcome was set (ms since 1970).
+    /// Time at which the outcome was set (ms since 1970); None while the generation is pending.
     pub settled_ms: Option<u64>,
     /// Absolute path of the policy's file, for messages and for the comparison with the file to load at boot.
     pub file: String,
@@ -105,7 +105,7 @@ impl State {
         self.generation(self.pending.as_ref()?.number)
     }
 
-    /// Returns the latest generation with this text, if it was reverted.
+    /// Returns the latest generation whose text has this digest, if that generation was reverted.
     pub fn reverted(&self, digest: &str) -> Option<&Generation> {
         let mut latest_first = self.generations.iter().rev();
         let latest = latest_first.find(|one| one.digest == digest)?;
@@ -116,7 +116,9 @@ impl State {
         self.generations.last().map_or(1, |last| last.number + 1)
     }
 
-    /// Sets the outcome of a generation, at a date in ms since 1970.
+    /// Sets the outcome of a generation. Does nothing if the history does not contain the generation.
+    /// - why: reason of a revert; None for other outcomes.
+    /// - now_ms: time of the outcome (ms since 1970).
     pub fn settle(&mut self, number: u64, outcome: Outcome, why: Option<String>, now_ms: u64) {
         let mut generations = self.generations.iter_mut();
         if let Some(generation) = generations.find(|one| one.number == number) {

@@ -20,7 +20,8 @@ use crate::state::State;
 
 /// Default folder of the state.
 pub const FOLDER: &str = "/var/lib/twinwall/apply";
-/// File names of a generation's texts.
+/// File names of a generation's texts: the policy, and the nft transactions that load it, undo it, and remove it
+/// (`fwctl unapply`).
 pub const POLICY: &str = "policy.nft";
 pub const KERNEL: &str = "kernel.nft";
 pub const UNDO: &str = "undo.nft";

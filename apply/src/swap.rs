@@ -159,7 +159,7 @@ fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap>
     })
 }
 
-/// Returns a transaction that keeps base chains. None if that is impossible.
+/// Returns a variant of the transaction `text` that keeps base chains. None if that is impossible.
 /// - present: the tables that the transaction removes, if they exist.
 fn plan(text: &str, present: &Present) -> Option<Swap> {
     let removals = removals(text)?;
@@ -168,7 +168,9 @@ fn plan(text: &str, present: &Present) -> Option<Swap> {
 
 /// Checks with nft and the kernel that a transaction can be loaded. For this check the kernel creates and removes base
 /// chains, so a transaction with new base chains is first checked in a new network namespace.
+/// - present: the tables that the transaction removes, if they exist.
 /// - file: name of the transaction in messages.
+/// - cure: advice at the end of the error message.
 pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()> {
     let swap = plan(text, present).filter(|swap| !swap.adds);
     let is_taken = swap.is_some_and(|swap| nft::check(&swap.text, file, cure).is_ok());

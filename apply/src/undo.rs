@@ -17,7 +17,9 @@ pub fn removal(tables: &[Table]) -> String {
     lines.collect()
 }
 
-/// Starts the firewall for a generation, or changes its policy and options to that generation's.
+/// Starts the firewall for a generation, or changes the running firewall's policy and options to that generation's:
+/// when the generation is applied, and in a revert.
+/// - naming: data of the generation's firewall.
 pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
     let names = store.text(number, NAMES)?;
     store
@@ -25,8 +27,8 @@ pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
         .run(&naming.orders, &names, store.share_lock()?)
 }
 
-/// Removes the firewall and iptables rules that a generation doesn't need.
-/// - kept: data of the generation; None: neither is needed.
+/// Stops the firewall if a generation doesn't need it, and removes the iptables rules that the generation doesn't need.
+/// - kept: data of the generation's firewall; None: the generation needs neither firewall nor rules.
 pub fn tidy(store: &mut Store, kept: Option<&Naming>) -> Result<()> {
     if kept.is_none() {
         store.firewall().stop()?;
@@ -49,6 +51,7 @@ fn firewall_of_applied(store: &mut Store) -> Result<()> {
 }
 
 /// Restores the kernel's rules from before a generation, with the addresses that their sets have learned.
+/// - undone: data of the reverted generation's firewall; None: that generation has no names.
 fn restore(store: &Store, number: u64, undone: Option<&Naming>) -> Result<()> {
     let saved = store.text(number, LEARNED).unwrap_or_default();
     let sets = Sets {
@@ -102,7 +105,8 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     Ok(Some(pending.number))
 }
 
-/// Removes all applied rules, and stops the firewall. Returns the number of the generation that was applied or pending.
+/// Reverts the pending generation, removes the tables of the applied generation, and stops the firewall. Returns the
+/// number of the applied generation; if there is none, of the reverted generation. Fails if there is neither.
 pub fn all(host: Host) -> Result<u64> {
     let mut store = Store::open(host)?;
     let reverted = pending(&mut store, "fwctl unapply")?;

@@ -43,7 +43,8 @@ struct case_subject {
 
 extern const struct policy_case cases[CASE_COUNT];
 
-/// Returns the metadata of a received packet.
+/// Returns the input of a decision: a packet that arrived at eth0, with hook input and ct state
+/// new.
 struct decide_input cases_input(const struct packet *packet, enum packet_status status);
 
 /// Creates the packets that all policies decide.

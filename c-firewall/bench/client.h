@@ -30,10 +30,10 @@ struct client_bytes client_request(void);
 /// Returns a DNS query for the IPv4 addresses of a name.
 struct client_bytes client_query(void);
 
-/// Adds bytes.
+/// Appends count bytes.
 void client_put(struct client_bytes *to, const void *bytes, size_t count);
 
-/// Adds a big-endian number of `bytes` bytes.
+/// Appends a number in `bytes` bytes, big-endian.
 void client_put_number(struct client_bytes *to, size_t bytes, size_t number);
 
 #endif

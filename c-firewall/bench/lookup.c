@@ -12,8 +12,8 @@
 
 enum {
     NAMES = 1000000,
-    // Number of names that are searched in turn: so many that the memory that a name needs is no
-    // longer in a cache.
+    // Number of names that are searched in turn: so many that a name's memory has left the
+    // processor's caches before the name is searched again.
     ASKED = 1 << 17,
     NAME_BYTES = 40,
     FRONT_BYTES = 4, // length of the labels before a wildcard's parent name
@@ -32,7 +32,7 @@ struct lookups {
     struct asked asked[ASKED];
 };
 
-/// Writes a name of the policy. Returns true if the name is a wildcard.
+/// Writes a name of the policy. Returns true if the name is a wildcard, whose `*.` is not written.
 static bool put_listed(uint32_t index, char *text) {
     const uint32_t scattered = index * CASES_STRIDE;
 

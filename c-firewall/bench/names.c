@@ -50,8 +50,8 @@ enum {
     STEPS_MAX = 256,
 };
 
-/// Packet of a benchmark case. The client's address and port are written into it before it is
-/// decided.
+/// Packet of a benchmark case. Before it is decided, the address and port of one of the case's
+/// clients are written into it.
 struct step {
     bool from_client;
     struct client_bytes bytes;
@@ -223,7 +223,8 @@ void names_free(struct named_subject *subject) {
     free(subject);
 }
 
-/// Writes a client's address and port into a packet.
+/// Writes a client's address and port into a packet: as source in the client's packets, as
+/// destination in the server's.
 static void set_client(struct step *step, uint32_t client) {
     uint8_t *address = &step->bytes.at[step->from_client ? SOURCE : DESTINATION];
     uint8_t *port = &step->bytes.at[step->from_client ? HEADER_BYTES : HEADER_BYTES + 2];

@@ -18,8 +18,8 @@ struct content {
     uint8_t bytes[CONTENT_BYTES];
 };
 
-/// Writes the first bytes of a client. Their number is the same for the denied and the allowed
-/// name. HTTP and DNS clients request the allowed name first.
+/// Writes the first bytes of a client that requests a denied (is_denied) or an allowed name. The
+/// number of bytes is the same for both. HTTP and DNS clients first request an allowed name.
 /// - padding: number of padding bytes in a ClientHello, at most 255.
 void content_make(enum content_kind kind, bool is_denied, uint32_t padding,
                   struct content *content);

@@ -124,8 +124,10 @@ static void fuzz_states(const uint8_t *data, size_t size) {
     handover_free(&taken);
 }
 
-/// Parses connections into an empty table, and writes the table. Returns the written bytes, which
-/// the caller frees; NULL if the connections are refused, which leaves the table empty.
+/// Parses the connections of a hand-over into an empty table, and writes the table. Returns the
+/// written bytes, which the caller frees; NULL if the parser refuses `bytes`, which leaves the
+/// table empty.
+/// - length: in/out: length of `bytes`; then of the written bytes.
 static uint8_t *again(struct connections *connections, const uint8_t *bytes, size_t *length) {
     static struct handover_memory memory;
     struct handover_connections_taken followed;

@@ -11,10 +11,10 @@
 
 #include "names.h"
 
-enum { SEGMENTS = 64 }; // maximum number of segments of a stream
+enum { SEGMENTS = 64 }; // maximum number of segments that the input's stream is divided into
 
-/// Calls names_ask for a copy in a block of exactly its size, so that a sanitizer detects reads
-/// beyond its end.
+/// Parses a copy of the data by the parser `what`, in a block of exactly its size, so that a
+/// sanitizer detects reads beyond its end. Returns the result as a line, which the caller frees.
 static char *ask(const char *what, const uint8_t *data, uint32_t length) {
     uint8_t *bytes = malloc(length ? length : 1);
     char *line;
@@ -47,6 +47,7 @@ static bool is_in_segments(const char *what) {
 
 /// Returns true if reading a stream in up to SEGMENTS segments has the same results as reading it
 /// from its start after each segment.
+/// - number: selects the number of segments.
 static bool in_segments(const char *what, const uint8_t *data, uint32_t length, uint8_t number) {
     uint8_t *bytes = malloc(length ? length : 1);
     bool is_same;

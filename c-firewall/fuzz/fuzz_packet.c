@@ -15,7 +15,8 @@ static void must(int condition) {
         abort();
 }
 
-/// Parses a copy in a block of exactly the captured size, and checks the invariants of all packets.
+/// Parses a copy of the data in a block of exactly the captured size, and checks the conditions
+/// that hold for every parsed packet.
 static enum packet_status parse(const uint8_t *data, uint32_t captured, uint32_t original) {
     uint8_t *bytes = malloc(captured ? captured : 1);
     struct packet packet;

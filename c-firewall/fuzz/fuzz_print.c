@@ -118,7 +118,8 @@ static void take_options(struct facts *facts, struct printed *printed) {
     explain->recorded = bits & 32768 ? VERDICT_ACCEPT : VERDICT_DROP;
 }
 
-/// Reads a packet's metadata: the kernel's, the names and the number.
+/// Reads a packet's metadata into `printed`: the kernel's metadata, the names, and the packet's
+/// number in the capture.
 static void take_packet(struct facts *facts, struct printed *printed) {
     static const uint8_t families[] = {0, 2, 10};
     struct explain *explain = &printed->explain;
@@ -188,7 +189,8 @@ static void put_line(FILE *out, char *line) {
     free(line);
 }
 
-/// Prints all output about a packet.
+/// Prints all output about a packet: its lines of events, and the output of `explain` as JSON and
+/// as text.
 static void print(FILE *out, struct printed *printed) {
     struct explain *explain = &printed->explain;
     const struct event event = event_of(printed);
@@ -209,7 +211,8 @@ static void print(FILE *out, struct printed *printed) {
     explain_text_packet(out, explain);
 }
 
-/// Decides the current packet.
+/// Decides the current packet by the policy, and stores the outcome and the trace of the decision
+/// in `printed`.
 static void decide_on(struct printed *printed) {
     struct explain *explain = &printed->explain;
     struct explain_engine *engine = &explain->daemon;

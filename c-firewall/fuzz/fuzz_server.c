@@ -42,7 +42,7 @@ enum step {
 enum action {
     ACTION_SYN,
     ACTION_SYN_TOO, // SYN, so that many connections are opened
-    ACTION_FLAGS,   // segment with odd flags
+    ACTION_FLAGS,   // client's segment with odd flags
     ACTION_RELOAD,
     ACTION_HAND_OVER,
     ACTION_FORGE,  // forged packet: the server's address, from the client's side
@@ -54,7 +54,7 @@ enum action {
 /// Fate of a client's packet: the three highest bits of the step's byte STEP_SERVER. With other
 /// values the packet arrives unchanged.
 enum fate {
-    FATE_DECOY = 4,    // the packet is lost after the firewall
+    FATE_DECOY = 4,    // the packet is lost between the firewall and the server
     FATE_DECOY_TOO,    // the same as FATE_DECOY
     FATE_BAD_CHECKSUM, // the checksum is wrong, and the server does not receive the packet
     FATE_UNHEARD,      // the server's answer is lost before the firewall
@@ -134,8 +134,9 @@ static uint32_t add_up(const uint8_t *bytes, uint32_t length, uint32_t sum) {
     return sum;
 }
 
-/// Writes a packet with a valid TCP checksum. Returns its length.
+/// Writes an IPv4 packet with a valid TCP checksum. Returns its length.
 /// - client: last byte of the client's address.
+/// - is_clients: true if the client is the source, false if the server is.
 static uint32_t write_packet(uint8_t *bytes, uint8_t client, uint32_t client_port,
                              uint32_t server_port, bool is_clients, const struct sent *sent) {
     const uint8_t ends[2][4] = {{10, 0, 1, 1}, {10, 0, 0, client}};
@@ -161,7 +162,10 @@ static uint32_t write_packet(uint8_t *bytes, uint8_t client, uint32_t client_por
     return length;
 }
 
-/// Returns true if the firewall accepts a packet.
+/// Returns true if the firewall accepts a packet. With TWINWALL_LINES set, prints `+` or `-` (not
+/// accepted).
+/// - from_client_side: true if the packet arrives from the client's side, false if it arrives from
+///   the servers' side.
 static bool passes(const uint8_t *bytes, uint32_t length, bool from_client_side) {
     const struct decide_settings settings = {.default_verdict = VERDICT_ACCEPT,
                                              .undecided_verdict = VERDICT_ACCEPT};
@@ -200,6 +204,7 @@ static bool passes(const uint8_t *bytes, uint32_t length, bool from_client_side)
 
 /// Sends a segment between the client and a server through the firewall. Returns true if it is
 /// accepted.
+/// - number: number of the server.
 /// - is_clients: true if the client is the source address.
 /// - from_client_side: true if the segment arrives from the client's side.
 /// - is_bad: true if the checksum is wrong.
@@ -213,7 +218,9 @@ static bool through(uint32_t number, bool is_clients, bool from_client_side, boo
     return passes(bytes, length, from_client_side);
 }
 
-/// Sends a client's segment. If the segment reaches the server, the server answers.
+/// Sends a client's segment through the firewall. If the segment reaches the server, the server may
+/// answer, and the program aborts if the server has received a request for the denied name.
+/// - number: number of the server.
 static void send_segment(const uint8_t *step, uint32_t number, const struct sent *sent) {
     const uint8_t fate = step[STEP_SERVER] >> 5;
     const bool is_bad = fate == FATE_BAD_CHECKSUM;
@@ -233,7 +240,8 @@ static void send_segment(const uint8_t *step, uint32_t number, const struct sent
         known[number] = answer.sequence;
 }
 
-/// Changes a segment as the step's change says.
+/// Changes a client's segment as the step's change says.
+/// - number: number of the server.
 /// - data: the segment's data, which are writable.
 static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct sent *sent) {
     switch (step[STEP_CHANGE] % 16) {
@@ -263,10 +271,11 @@ static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct s
     }
 }
 
-/// Sends a SYN, or a part of the content as data. The step contains the part's offset and length.
-/// If bit 15 of the offset is set, the part begins at the next byte that the server expects. If bit
-/// 15 of the length is set, the part ends at the content's end. A SYN has data only if bit 15 of
-/// the offset is set; the data begins at the content's start.
+/// Sends a client's SYN, or a part of the client's content as data. The step contains the part's
+/// offset and length. If bit 15 of the offset is set, the part begins at the next byte that the
+/// server expects. If bit 15 of the length is set, the part ends at the content's end. A SYN has
+/// data only if bit 15 of the offset is set; the data begins at the content's start.
+/// - number: number of the server.
 static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
     const struct server *server = &servers[number];
     const uint32_t offset = get16(step + STEP_OFFSET), length = get16(step + STEP_LENGTH);
@@ -292,6 +301,7 @@ static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
 
 /// Sends a segment without data, whose flags are one of odd_flags: from the client, or forged with
 /// the server's address.
+/// - number: number of the server.
 static void send_flags(const uint8_t *step, uint32_t number, bool is_forged) {
     const struct server *server = &servers[number];
     const uint32_t clients = bases[number] + 1 + (step[STEP_OFFSET] & 1 ? server->next : 0);

@@ -97,7 +97,9 @@ static bool is_denied(const struct names *names) {
            memcmp(names->host, CONTENT_DENIED, names->host_length) == 0;
 }
 
-/// Reads an HTTP request or a DNS query. Returns its number of bytes; 0 if there is none.
+/// Reads the first HTTP request or DNS query in bytes.
+/// - names: out: names in the request or query.
+/// - Returns its number of bytes; 0 if there is none.
 static uint64_t read_one(enum content_kind kind, const uint8_t *bytes, uint32_t length,
                          struct names *names) {
     struct names_progress progress = {0};

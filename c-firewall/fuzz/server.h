@@ -21,7 +21,7 @@ enum {
 /// Flags in the byte that describes a server. The byte's two lowest bits are the kind of content.
 enum server_property {
     // If several segments have bytes for the same sequence number, the bytes that arrived last are
-    // kept.
+    // kept; without the flag, those that arrived first.
     SERVER_LAST_WINS = 4,
     // A SYN with another sequence number restarts a connection whose handshake is not complete.
     SERVER_COOKIES = 8,

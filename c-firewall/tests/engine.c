@@ -225,7 +225,7 @@ static void effect(struct random *random, struct text *text) {
     }
 }
 
-/// Writes a verdict.
+/// Writes a rule's last statement: a verdict, a reject, a verdict map, or a mark from a map.
 /// - chain: number of the rule's chain; jumps lead to chains with higher numbers.
 static void verdict(struct random *random, uint32_t chain, struct kind kind, struct text *text) {
     const uint32_t next = chain + 1 + random_below(random, 2);

@@ -29,10 +29,13 @@ struct engine {
 uint32_t engine_interface_index(const char *name, void *context);
 
 /// Compiles a policy's text. Returns the result of parse_text or compile_policy.
+/// - linear, must_exist: linear and interfaces_must_exist of struct compile_settings.
 int engine_compile(struct engine *engine, const char *text, bool linear, bool must_exist,
                    struct failure *failure);
 
-/// Compiles a policy's text, which must be valid.
+/// Compiles a policy's text. The test fails if the text is not valid; missing interfaces are
+/// allowed.
+/// - linear: linear of struct compile_settings.
 struct engine engine_make(const char *text, bool linear);
 void engine_free(struct engine *engine);
 

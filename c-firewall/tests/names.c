@@ -17,7 +17,7 @@
 static const char *const states[] = {"none", "undecided", "known", "unreadable"};
 
 enum {
-    SHOWN = 8, // maximum number of an answer's addresses in a result
+    SHOWN = 8, // maximum number of addresses of a DNS answer that a result lists
 };
 
 static void must(bool condition, const char *what) {
@@ -96,8 +96,8 @@ static void put_frames(const uint8_t *plain, uint32_t length, struct crypto *cry
     }
 }
 
-/// Decrypts an Initial packet. Uses the keys of earlier packets, or else derives keys from this
-/// packet. Returns the number of bytes in plain.
+/// Decrypts an Initial packet of QUIC. Uses the keys of earlier packets, or else derives keys from
+/// this packet. Returns the number of bytes in plain; 0 if the packet can't be decrypted.
 static uint32_t open_initial(const uint8_t *datagram, const struct names_quic_header *header,
                              struct names_quic_keys *keys,
                              uint8_t plain[static NAMES_HELLO_BYTES_MAX]) {

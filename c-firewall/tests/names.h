@@ -9,7 +9,7 @@
 
 enum { NAMES_ASKS = 11 };
 
-/// Kinds of queries (line "ask" of a vector): each selects a parser.
+/// Values of the line "ask" of a vector: each selects a parser.
 static const char *const names_asks[NAMES_ASKS] = {
     "fold", "hello",  "client", "client-whole", "query", "framed",
     "quic", "frames", "answer", "request",      "chunk",

@@ -126,7 +126,8 @@ const struct control_self *snapshots_self(void) {
     return &self;
 }
 
-/// Returns a text with a word replaced by another. Frees the original text.
+/// Returns a copy of a text with every `word` replaced by `other`. Frees the text; the caller frees
+/// the copy.
 static char *replaced(char *text, const char *word, const char *other) {
     char *made = NULL;
     size_t length;

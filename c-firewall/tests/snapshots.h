@@ -17,7 +17,7 @@ const struct snapshot *snapshots_full(void);
 /// Returns a snapshot with one idle queue and no policy.
 const struct snapshot *snapshots_idle(void);
 
-/// Returns counts. Each is ten times its index, plus one.
+/// Returns a value for each of the process's counts (enum count): ten times its index, plus one.
 const uint64_t *snapshots_counts(void);
 
 const struct control_self *snapshots_self(void);

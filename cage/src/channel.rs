@@ -33,13 +33,14 @@ pub enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     pub uid: u32,
-    /// Private folder of the outer mount namespace, hidden from the command.
+    /// Mount point of the private tmpfs, which has the firewall's control socket, and the policy if the cage writes it.
+    /// The stage unmounts the tmpfs: the command must not see it.
     pub place: PathBuf,
     /// Content of resolv.conf in the cage.
     pub resolv_conf: String,
-    /// Unix sockets of the host that are covered for the command.
+    /// Unix sockets of the host that the stage covers with /dev/null, so that the command can't connect to them.
     pub covered: Vec<PathBuf>,
-    /// Folders of Unix sockets that are covered whole.
+    /// Folders of Unix sockets that the stage covers with an empty tmpfs.
     pub emptied: Vec<PathBuf>,
     pub is_root: bool,
 }
@@ -47,7 +48,8 @@ pub struct Inside {
 /// Message from the stage `inside` to fwctl.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Report {
-    /// The stage has entered its user namespace. The socket reports the stage's process id.
+    /// The stage has entered the inner user namespace, whose users fwctl must map now. The socket reports the stage's
+    /// process id.
     Unmapped,
     /// The command was started. The descriptor is its pidfd.
     Started,

@@ -12,16 +12,19 @@ use rustix::process::{getpid, pidfd_getfd, pidfd_open, PidfdFlags, PidfdGetfdFla
 use crate::failure::Failure;
 
 const OWN: &str = "/proc/self/fd";
-/// Number of the last standard stream, stderr. The caller has chosen the standard streams for the command.
+/// Descriptor number of stderr, the last standard stream. Descriptors up to this number are not checked, because the
+/// caller has chosen them for the command.
 const STREAMS: i32 = 2;
 
-/// Returns the family of a socket with this descriptor number in this process.
+/// Returns the family of a socket with this descriptor number in this process. None if the descriptor is no socket.
+/// - own: pidfd of this process.
 fn family(own: &OwnedFd, number: i32) -> Option<AddressFamily> {
     let socket = pidfd_getfd(own, number, PidfdGetfdFlags::empty()).ok()?;
     sockopt::socket_domain(socket).ok()
 }
 
-/// Fails if a descriptor leads out of the cage.
+/// Fails if a descriptor that the command would inherit leads out of the cage: a socket other than a Unix socket, or a
+/// network namespace.
 pub fn check() -> Result<(), Failure> {
     let own = pidfd_open(getpid(), PidfdFlags::empty()).map_err(Failure::at("pidfd_open"))?;
     for entry in fs::read_dir(OWN).map_err(Failure::at(OWN))?.flatten() {

@@ -41,6 +41,7 @@ impl Default for Caller {
 
 /// Returns a map of every user of this namespace to itself. The first user has a separate line: with a single line for
 /// all, programs would believe that they are in the initial user namespace.
+/// - map: map of this namespace, as in /proc/self/uid_map or gid_map.
 fn same(map: &str) -> String {
     let mut lines = String::new();
     for line in map.lines() {
@@ -58,6 +59,7 @@ fn same(map: &str) -> String {
 
 /// Writes the user and group maps of a process's user namespace.
 /// - pid: process id as in /proc, or "self".
+/// - is_root: true if the cage's caller is root; otherwise setgroups(2) is denied first.
 pub fn write_maps(pid: &str, is_root: bool, uid_map: &str, gid_map: &str) -> io::Result<()> {
     let folder = Path::new("/proc").join(pid);
     if !is_root {

@@ -41,7 +41,8 @@ fn elements<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
 }
 
 /// Returns statements that accept a packet and set the SETTLED bits of its mark. The firewall applies these bits after
-/// the names of the connection are final. The kernel then accepts the connection.
+/// the names of the connection are final. The kernel then accepts TCP packets of the connection without the queue,
+/// except SYN, FIN and RST.
 fn accept() -> String {
     format!("meta mark set {SETTLED:#x} accept")
 }
@@ -59,6 +60,7 @@ fn family(address: &IpAddr) -> &'static str {
 }
 
 /// Writes the sets of a port: names, and the addresses that DNS returns for them.
+/// - port: None: the ports of HTTP and HTTPS.
 fn write_sets(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     let (suffix, names) = (suffix(port), elements(names));
     let _ = writeln!(
@@ -73,7 +75,10 @@ fn write_sets(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     }
 }
 
-/// Writes rules that accept connections by the name that the client shows; only for the ports of HTTP and HTTPS.
+/// Writes rules that accept connections by the name that the client shows; none for ports other than those of HTTP and
+/// HTTPS.
+/// - port: None: the ports of HTTP and HTTPS.
+/// - ech: true to allow an encrypted ClientHello.
 fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
     let set = format!("@names_{}", suffix(port));
     if port.is_none() || port == Some(HTTPS) {
@@ -91,6 +96,7 @@ fn write_named(text: &mut String, port: Option<u16>, ech: bool) {
 }
 
 /// Writes rules for opening connections: by address, and by name if the client's first packet shows one (QUIC).
+/// - port: None: the ports of HTTP and HTTPS.
 fn write_opening(text: &mut String, port: Option<u16>, names: &BTreeSet<String>) {
     let (ports, way) = match port {
         None => (format!("{{ {HTTP}, {HTTPS} }}"), "goto standing"),

@@ -34,10 +34,11 @@ const STATES: [(&str, &str); 5] = [
     ("untracked", "0x40000000"),
 ];
 const STATE_BITS: u32 = 0x4f00_0000;
-/// ICMPv6 types: router solicitation, neighbour solicitation and advertisement, multicast reports.
+/// ICMPv6 types that are accepted without the firewall: router solicitation, neighbour solicitation and advertisement,
+/// multicast reports.
 const NEIGHBOURS: [u8; 5] = [133, 135, 136, 131, 143];
 
-/// Returns the rules for `nft -f -`.
+/// Returns the queue rules as a text for `nft -f -`.
 pub fn for_nft() -> String {
     let mut chains = String::new();
     let types = NEIGHBOURS.map(|number| number.to_string()).join(", ");
@@ -70,7 +71,7 @@ pub fn for_nft() -> String {
     format!("table inet cage {{\n{chains}}}\n")
 }
 
-/// Returns the rules for `iptables-restore`, or for `ip6tables-restore` with `is_ipv6`.
+/// Returns the queue rules as a text for `iptables-restore`, or for `ip6tables-restore` with `is_ipv6`.
 pub fn for_iptables(is_ipv6: bool) -> String {
     let (mut queued, mut settled) = (String::new(), String::new());
     let bits = STATE_BITS | SETTLED;

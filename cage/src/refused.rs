@@ -8,7 +8,7 @@ use nix::errno::Errno;
 
 use crate::failure::{words, Failure};
 
-/// The system's settings for user namespaces. None: the system has no such setting.
+/// The system's settings for user namespaces; None = the system does not have this setting.
 #[derive(Clone, Debug, Default)]
 struct Facts {
     apparmor: Option<u64>,
@@ -71,7 +71,8 @@ pub fn user_namespace(error: Errno) -> Failure {
     fail("no user namespace", error)
 }
 
-/// Returns the failure of writing maps: AppArmor may allow a user namespace without rights in it.
+/// Returns the failure for an error of writing a user namespace's maps. A possible cause: AppArmor allows the user
+/// namespace without rights in it.
 pub fn maps(error: io::Error) -> Failure {
     let number = Errno::from_raw(error.raw_os_error().unwrap_or(0));
     fail("no rights in the user namespace", number)

@@ -13,7 +13,8 @@ use crate::failure::Failure;
 use crate::firewall::Connection;
 use crate::safe;
 
-/// Maximum numbers of rows in the table on stderr, of denied peers and followed connections, and of distinct flows.
+/// Maximum numbers, in order: rows in the table on stderr; denied peers, and followed connections; distinct denied
+/// flows.
 const ROWS_MAX: usize = 20;
 const PEERS_MAX: usize = 100_000;
 const FLOWS_MAX: usize = 1_000_000;
@@ -129,6 +130,8 @@ impl Report {
     }
 
     /// Writes the report to a file, as JSON.
+    /// - exit: the command's exit code, or "signal N".
+    /// - milliseconds: duration of the run.
     pub fn write(
         &self,
         path: &Path,

@@ -26,7 +26,7 @@ use crate::start::{build, Cage, Plan};
 
 /// Interval of connection listings; the firewall lists ended connections for two minutes.
 const LOOK: Duration = Duration::from_secs(30);
-/// Time limit for the firewall's end.
+/// Maximum wait for the end of the firewall, after the command has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// PF_EXITING: flag of a process that is ending (include/linux/sched.h).
 const EXITING: u32 = 4;
@@ -55,7 +55,7 @@ pub enum Happened {
     Signal(i32),
     Stage(Option<Received<Said>>),
     Line(String),
-    /// A required program has ended.
+    /// The firewall or the uplink has ended: its name (FIREWALL, UPLINK), and its status, if known.
     Gone(&'static str, Option<ExitStatus>),
 }
 
@@ -161,7 +161,8 @@ impl Running<'_> {
         }
     }
 
-    /// Handles one message of the stage; returns the command's end status once it has ended.
+    /// Handles one message of the stage `inside`. Returns the command's end status once the command has ended. Fails if
+    /// the stage reports a failure, or has ended without a report (`got` is None).
     fn stage(&mut self, got: Option<Received<Said>>) -> Result<Option<Ended>, Failure> {
         let got = got.ok_or_else(|| {
             Failure::new("a stage of the cage ended: the command has been killed")

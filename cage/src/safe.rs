@@ -8,7 +8,7 @@ fn turns(one: char) -> bool {
     matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns the text with `?` in place of control characters and of characters that change its direction.
+/// Returns the text with `?` in place of control characters, line separators and characters that change its direction.
 pub fn shown(text: &str) -> String {
     let safe = |one: char| {
         if one.is_control() || turns(one) {

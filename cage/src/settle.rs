@@ -17,8 +17,9 @@ use crate::queue_rules::{SETTLED_IN, SETTLED_OUT};
 
 /// Name of the cage's own table.
 const TABLE: &str = "cage_settled";
-/// FIN, SYN, RST and ACK (RFC 9293, section 3.1): packets with one of the first three are always queued, and connection
-/// tracking accepts other packets only with ACK.
+/// TCP flags with constant values in the unqueued packets of a settled connection: FIN, SYN and RST are 0, because
+/// packets with one of them are always queued; ACK is 1, because connection tracking accepts other packets only with
+/// ACK (RFC 9293, section 3.1).
 const STEADY_FLAGS: u128 = 0x17;
 /// Bit of `ct state` that all packets of a settled connection have: established.
 const ESTABLISHED: u128 = 2;
@@ -26,7 +27,9 @@ const ESTABLISHED: u128 = 2;
 /// Place and reason why later packets of a connection may have different verdicts.
 type Unsteady = String;
 
-/// Returns true if all later packets of a connection have the same value in a field.
+/// Returns true if all later packets of a connection have the same value in a field; of `tcp flags`, in the bits that
+/// are compared.
+/// - compared: match of the field.
 fn is_steady(field: Field, compared: &Match) -> bool {
     use rust_firewall::policy::Part;
     match field_facts(field).part {

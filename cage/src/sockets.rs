@@ -56,7 +56,8 @@ fn is_left(path: &Path, left: &[PathBuf]) -> bool {
     left.iter().any(|one| path.starts_with(one))
 }
 
-/// Returns all sockets to cover.
+/// Returns the Unix sockets that must be covered, so that the command can't connect to them: all sockets that the
+/// search finds, except those left open.
 /// - left_open: sockets that stay open, and folders whose sockets stay open.
 pub fn covered(left_open: &[PathBuf]) -> Vec<PathBuf> {
     let mut found = BTreeSet::new();

@@ -44,7 +44,7 @@ pub struct Uplink {
 
 impl Uplink {
     /// Returns the wanted uplink. If `wanted` is None, returns pasta, or slirp4netns if pasta is not installed. Fails
-    /// if no such program is installed.
+    /// if the wanted program is not installed, or for None if neither is.
     pub fn find(wanted: Option<UplinkKind>) -> Result<Uplink, Failure> {
         let kinds = match wanted {
             Some(kind) => vec![kind],
@@ -66,7 +66,7 @@ impl Uplink {
         })
     }
 
-    /// Returns the address of the command's resolver.
+    /// Returns the address at which the uplink answers DNS queries of the command in the cage.
     pub fn resolver(&self) -> IpAddr {
         let text = match self.kind {
             UplinkKind::Pasta => PASTA_RESOLVER,
@@ -75,8 +75,9 @@ impl Uplink {
         text.parse().expect("a constant is an address")
     }
 
-    /// Returns the arguments of the uplink's program. Its stdin is the network namespace; it writes to stdout when the
-    /// interface is ready.
+    /// Returns the arguments of the uplink's program. The program's stdin must be the network namespace of the cage; it
+    /// writes to stdout when the interface is ready.
+    /// - host_loopback: true if the command in the cage may connect to the host's loopback addresses.
     pub fn arguments(&self, host_loopback: bool) -> Vec<String> {
         let words = match (self.kind, host_loopback) {
             (UplinkKind::Pasta, false) => "--no-map-gw --tcp-ns none --udp-ns none",
@@ -98,8 +99,9 @@ impl Uplink {
         text.split_whitespace().map(str::to_owned).collect()
     }
 
-    /// Starts the uplink.
+    /// Starts the uplink. Its interface may not be ready yet (`Running::wait`).
     /// - network: network namespace of the cage.
+    /// - host_loopback: as for `arguments`.
     pub fn start(&self, network: File, host_loopback: bool) -> Result<Running, Failure> {
         let mut command = Command::new(&self.program);
         command.args(self.arguments(host_loopback));
@@ -115,7 +117,7 @@ impl Uplink {
     }
 }
 
-/// Started uplink.
+/// Started uplink, whose interface may not be ready yet.
 #[derive(Debug)]
 pub struct Running {
     name: &'static str,
@@ -123,7 +125,8 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits until the interface inside has its addresses and routes. Fails if the uplink ends.
+    /// Waits until the interface in the cage has its addresses and routes; returns the uplink's process. Fails if the
+    /// uplink ends before.
     pub fn wait(mut self) -> Result<Child, Failure> {
         let mut byte = [0];
         let stdout = self.process.stdout.as_mut();

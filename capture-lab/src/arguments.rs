@@ -128,14 +128,14 @@ pub struct CostArguments {
     pub json: bool,
 }
 
-/// Delay factors of a run.
+/// Delay factors of a run, which measures each of them in turn. A delay is factor x 1,000 multiplications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delays(pub Vec<u32>);
 
-/// Maximum factor; no reader needs longer for a packet.
+/// Maximum delay factor; no reader needs longer for a packet.
 const DELAY_MOST: u32 = 1_000_000;
 
-/// Parses `40`, or `0:200:20` with both ends included.
+/// Parses one factor (`40`) or FROM:TO:STEP (`0:200:20`: 0, 20, …, 200).
 fn delays(text: &str) -> std::result::Result<Delays, String> {
     let wrong = || format!("\"{text}\" are no factors: 40, or 0:200:20, up to {DELAY_MOST}");
     let numbers: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();

@@ -108,7 +108,7 @@ struct Row {
     drops: u64,
     taken: u64,
     bytes: u64,
-    /// Time spent on packets, without delays.
+    /// Total time of reading and hashing packets in nanoseconds, without the delays.
     work_ns: f64,
     delays: u64,
     delays_ns: f64,
@@ -144,7 +144,7 @@ impl Row {
 }
 
 /// Discards packets until none arrives, but at most for DRAINING, which is much longer than a whole ring takes. Resets
-/// the statistics.
+/// the kernel's counts; returns the old ones.
 fn drain(ring: &mut Backend) -> io::Result<Statistics> {
     let end = Instant::now() + DRAINING;
     while Instant::now() < end && ring.ready()? != Ready::Nothing {
@@ -281,7 +281,8 @@ fn model(job: &Job, ring: &mut Backend, page_bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Measures all delay factors in sequence, with the same ring. Then runs the TLB model, if the job requests it.
+/// Measures the reader with each delay factor in sequence, with the same ring. With a factor, the reader multiplies
+/// factor x 1,000 times after each N-th packet. Then runs the TLB model, if the job requests it.
 pub fn run(job: &Job, mut ring: Backend, mut misses: Option<Misses>) -> Result<()> {
     let failed = |error: io::Error| match error.raw_os_error() {
         Some(libc::ENETDOWN) => Failure::failed(format!(

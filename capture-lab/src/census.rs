@@ -20,14 +20,15 @@ pub enum Kernel {
     Vmalloc(Entries),
     /// The kernel's direct map of all memory; the text lists the page sizes of the whole direct map.
     Direct(String),
-    /// The kernel copies to the program's addresses.
+    /// No mapping of its own: the kernel copies packets to the program's addresses.
     Program,
     Unknown(&'static str),
 }
 
 impl Kernel {
-    /// Returns the kernel's entries for `bytes` of memory, or None if they are unknown. The kernel does not report the
-    /// direct map's page sizes for an address range; 2 MiB, the size of most pages, is assumed.
+    /// Returns the kernel's page-table entries for `bytes` of packet memory, or None if they are unknown. The kernel
+    /// does not report the direct map's page sizes for an address range; 2 MiB, the size of most pages, is assumed.
+    /// - program: page-table entries of the program, which the kernel uses, too, in the case `Program`.
     pub fn entries(&self, bytes: usize, program: Entries) -> Option<Entries> {
         match self {
             Kernel::Counted(entries) | Kernel::Vmalloc(entries) => Some(*entries),
@@ -41,7 +42,7 @@ impl Kernel {
     }
 }
 
-/// Page-table entries of a ring.
+/// Page-table entries of a ring's memory, on the program's and on the kernel's side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sides {
     pub program: Entries,
@@ -90,7 +91,7 @@ fn bytes_of(line: &str, name: &str) -> Option<u64> {
     Some(kilobytes << 10)
 }
 
-/// Returns the address range of a mapping, if the line is the head of a mapping.
+/// Returns the address range of a mapping if `line` is the first line of a mapping in /proc/PID/smaps, otherwise None.
 fn addresses(line: &str) -> Option<Range<u64>> {
     let (range, _) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
@@ -98,7 +99,7 @@ fn addresses(line: &str) -> Option<Range<u64>> {
     Some(number(start)?..number(end)?)
 }
 
-/// Counts the entries of the mappings within a range, from the text of /proc/PID/smaps.
+/// Counts the page-table entries of the mappings that lie within a range, from the text of /proc/PID/smaps.
 fn mapped(smaps: &str, range: &Range<u64>) -> Entries {
     let mut all = Entries::default();
     let (mut inside, mut page) = (false, SMALL);
@@ -125,21 +126,22 @@ fn mapped(smaps: &str, range: &Range<u64>) -> Entries {
     all
 }
 
-/// Counts the program's entries for a range of its own memory.
+/// Counts the program's page-table entries for a range of its own memory.
 pub fn program(start: usize, bytes: usize) -> io::Result<Entries> {
     let start = start as u64;
     let smaps = fs::read_to_string("/proc/self/smaps")?;
     Ok(mapped(&smaps, &(start..start + bytes as u64)))
 }
 
-/// Returns the number of bytes that functions of a backend have mapped in the kernel (vmalloc, vmap). Returns None if
-/// /proc/vmallocinfo is not readable.
+/// Returns the number of bytes that the kernel functions of a backend have mapped for all programs (vmalloc, vmap).
+/// Returns None if /proc/vmallocinfo is not readable.
 pub fn vmalloc(kind: Kind) -> Option<u64> {
     let text = fs::read_to_string("/proc/vmallocinfo").ok()?;
     Some(vmalloc_of(&text, kind))
 }
 
-/// Sums the sizes in /proc/vmallocinfo. Fields of a line: addresses, bytes including a guard page, caller.
+/// Sums the sizes, without guard pages, of the lines of /proc/vmallocinfo whose caller is a kernel function of the
+/// backend. Fields of a line: addresses, bytes including a guard page, caller.
 fn vmalloc_of(text: &str, kind: Kind) -> u64 {
     let callers: &[&str] = match kind {
         Kind::Tpacket3 => &["pg_vec", "packet_set_ring"],
@@ -158,7 +160,8 @@ fn vmalloc_of(text: &str, kind: Kind) -> u64 {
     ours.sum()
 }
 
-/// Lists the page sizes of the kernel's direct map.
+/// Lists the memory in the kernel's direct map by page size, from the text of /proc/meminfo: "8,148 MiB in 2M, 43 MiB
+/// in 4K".
 fn direct_map(meminfo: &str) -> String {
     let sizes = [
         ("DirectMap1G", "1G"),

@@ -92,7 +92,8 @@ fn cpu() -> io::Result<Duration> {
     Ok(clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)?.into())
 }
 
-/// Reads `count` of the sent packets; returns the CPU time.
+/// Reads packets until `count` packets of the sender have arrived, and passes those to `each`. Returns this thread's
+/// CPU time. Fails with TimedOut if they don't arrive within PATIENCE.
 fn read(ring: &mut Backend, count: u32, each: &mut impl FnMut(&Packet)) -> io::Result<Duration> {
     let (begun, end) = (cpu()?, Instant::now() + PATIENCE);
     let mut taken = 0;
@@ -113,7 +114,8 @@ fn read(ring: &mut Backend, count: u32, each: &mut impl FnMut(&Packet)) -> io::R
     Ok(cpu()? - begun)
 }
 
-/// Sends and reads all packets, in batches that fit in the ring; returns the times of sending and of reading.
+/// Sends and reads all packets, in batches that fit in the ring; returns the time of sending and the CPU time of
+/// reading.
 fn pass(
     sender: &Sender,
     measured: &mut Measured,
@@ -131,7 +133,7 @@ fn pass(
     Ok((sending, taking))
 }
 
-/// One side of the ring (kernel or program): its entries, and a TLB model that starts empty.
+/// One side of the ring (kernel or program): its page-table entries, and a TLB model that starts empty.
 struct Side {
     name: &'static str,
     told: String,
@@ -180,7 +182,8 @@ impl Side {
     }
 }
 
-/// Measures and prints the result.
+/// Measures the cost of a packet for the kernel and for the reader, and prints it with the page-table entries of both
+/// sides.
 pub fn run(given: &CostArguments, sender: &Sender, measured: &mut Measured) -> Result<()> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::TimedOut => Failure::failed(format!(

@@ -11,7 +11,7 @@ use perf_event::{Builder, CountAndTime, Counter};
 
 const ONLINE: &str = "/sys/devices/system/cpu/online";
 const KINDS: usize = 4;
-/// Event kinds: name, true for accesses by the kernel (false for user programs), and type of access.
+/// Kinds of data TLB misses: name, true for accesses by the kernel (false for user programs), and type of access.
 static EVENTS: [(&str, bool, CacheOp); KINDS] = [
     ("user_loads", false, CacheOp::READ),
     ("user_stores", false, CacheOp::WRITE),
@@ -19,7 +19,7 @@ static EVENTS: [(&str, bool, CacheOp); KINDS] = [
     ("kernel_stores", true, CacheOp::WRITE),
 ];
 
-/// A counter of one kind on one processor, and its last reading.
+/// A counter of one kind of TLB miss on one processor, and its last reading.
 struct Watched {
     counter: Counter,
     before: CountAndTime,
@@ -33,7 +33,7 @@ struct Processor {
 
 pub struct Misses(Vec<Processor>);
 
-/// Numbers of misses on one processor.
+/// Numbers of TLB misses on one processor between two readings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counted {
     pub processor: usize,
@@ -61,7 +61,7 @@ fn is_missing(error: &io::Error) -> bool {
         .is_some_and(|number| missing.contains(&number))
 }
 
-/// Explains why nothing is counted.
+/// Explains why no TLB misses can be counted, from the error of the system call.
 fn reason(error: &io::Error) -> String {
     match error.raw_os_error() {
         _ if is_missing(error) => {
@@ -76,7 +76,7 @@ fn reason(error: &io::Error) -> String {
 }
 
 /// Returns the count between two readings. If the counter was active only part of the time (the processor has too few
-/// counters), the count is scaled to the whole time.
+/// counters), the count is scaled to the whole time. Returns 0 if the counter was never active.
 fn between(before: &CountAndTime, after: &CountAndTime) -> u64 {
     let count = u128::from(after.count.saturating_sub(before.count));
     let enabled = u128::from(after.time_enabled.saturating_sub(before.time_enabled));
@@ -118,7 +118,7 @@ impl Misses {
             .map_err(|error| reason(&error))
     }
 
-    /// Returns the misses since the last call, or since the start.
+    /// Returns the TLB misses of each processor since the last call, or since the start.
     pub fn since(&mut self) -> io::Result<Vec<Counted>> {
         self.0.iter_mut().map(Processor::since).collect()
     }
@@ -156,7 +156,8 @@ impl Counted {
         named.filter_map(|((name, ..), count)| Some((*name, (*count)?)))
     }
 
-    /// Returns the misses as JSON, e.g. `{"cpu":0,"user_loads":12,...}`.
+    /// Returns the numbers of data TLB misses as JSON, e.g. `{"cpu":0,"user_loads":12,...}`. A kind is missing if the
+    /// processor does not count it.
     pub fn json(&self) -> String {
         let counts = self
             .named()
@@ -168,7 +169,8 @@ impl Counted {
         )
     }
 
-    /// Formats the misses per packet, for `packets` packets.
+    /// Formats the average misses per packet, by kind.
+    /// - packets: number of packets that were read while the misses were counted.
     pub fn text(&self, packets: u64) -> String {
         let counts = self.named().map(|(name, count)| {
             let each = count as f64 / packets.max(1) as f64;

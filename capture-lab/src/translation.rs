@@ -46,7 +46,8 @@ impl Translation {
     }
 }
 
-/// Reads Intel's leaf 0x18, otherwise AMD's 0x80000005 and 0x80000006.
+/// Returns the TLB's sizes from Intel's CPUID leaf 0x18, otherwise from AMD's 0x80000005 and 0x80000006. None if the
+/// processor does not report the sizes of both levels.
 #[cfg(target_arch = "x86_64")]
 fn cpuid() -> Option<Sizes> {
     use std::arch::x86_64::__cpuid_count;
@@ -103,7 +104,7 @@ impl Level {
         }
     }
 
-    /// Uses a page. Returns true if the level held it.
+    /// Records an access to a page, which the level holds from then on. Returns true if it held the page before.
     fn touch(&mut self, page: u64) -> bool {
         self.clock += 1;
         let before = self.used.insert(page, self.clock);
@@ -125,9 +126,9 @@ pub struct Model {
     second: Level,
     page_bytes: u64,
     pub packets: u64,
-    /// Number of misses of the first level.
+    /// Number of accesses to a page that missed the first level; the second level may have held the page.
     pub first_missed: u64,
-    /// Number of misses of both levels.
+    /// Number of accesses to a page that missed both levels.
     pub missed: u64,
 }
 
@@ -144,6 +145,7 @@ impl Model {
     }
 
     /// Models reading all bytes of a packet.
+    /// - at: address of the packet, or its offset in the ring.
     pub fn packet(&mut self, at: u64, bytes: usize) {
         self.packets += 1;
         let last = at + (bytes.max(1) - 1) as u64;
@@ -155,7 +157,7 @@ impl Model {
         }
     }
 
-    /// Returns the average number of misses of both levels per packet.
+    /// Returns the average number of accesses per packet that missed both levels.
     pub fn misses_a_packet(&self) -> f64 {
         self.missed as f64 / self.packets.max(1) as f64
     }
@@ -179,7 +181,8 @@ mod tests {
         assert_eq!((level.used.len(), level.order.len()), (2, 2));
     }
 
-    /// A ring of 64 MiB is more than 2,048 small pages and less than 64 huge ones.
+    /// A ring of 64 MiB has more small pages than the 2,048 entries of the second level, and fewer huge ones than the
+    /// 64 of the first.
     #[test]
     fn a_ring_misses_once_a_page() {
         for (page, misses) in [(4096_u64, 0.275), (2 << 20, 0.00053)] {

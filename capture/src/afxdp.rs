@@ -67,6 +67,9 @@ fn set<T>(socket: RawFd, option: i32, value: &T) -> io::Result<()> {
 
 impl<T> Places<T> {
     /// Creates a ring of `count` entries for the socket and maps it.
+    /// - option: socket option that creates the ring.
+    /// - page: offset for mmap(2) that selects the ring.
+    /// - offsets: returns the ring's offsets from those of all rings.
     fn new(
         socket: RawFd,
         option: i32,
@@ -203,6 +206,7 @@ impl Afxdp {
 
     /// Passes a free frame to the kernel: at the start, and after the frame's packet was read. The ring of free frames
     /// has room for all frames.
+    /// - frame: offset of the frame in the memory.
     fn release(&self, frame: u64) {
         let producer = self.free.words().0;
         let number = producer.load(Ordering::Relaxed);

@@ -107,7 +107,7 @@ pub enum Sandbox {
     Off,
 }
 
-/// Parses the size of a ring.
+/// Parses the size of a ring, such as `64M`, to bytes. Fails unless it is from 2 MiB to 16 GiB.
 pub fn ring(text: &str) -> std::result::Result<u64, String> {
     match size::bytes(text)? {
         bytes if (2 << 20..=16 << 30).contains(&bytes) => Ok(bytes),
@@ -145,7 +145,8 @@ impl Arguments {
         }
     }
 
-    /// Checks the options of afxdp: --take is required; filters, threads and --follow are not supported.
+    /// Checks the options of afxdp: --take is required; filters, several threads and --follow are not supported.
+    /// Refuses --take with another backend.
     fn check_afxdp(&self) -> Result<()> {
         let is_afxdp = self.backend == Kind::Afxdp;
         let refused = |what: &str| Err(Failure::usage(what));

@@ -10,7 +10,7 @@ use crate::packet::{self, Origin, Packet};
 use crate::pages::Area;
 use crate::source::Ready;
 
-/// Offset of the address after a packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
+/// Offset of a packet's sockaddr_ll from the start of the packet's header: TPACKET_ALIGN(sizeof(struct tpacket3_hdr)).
 const ADDRESS_AT: usize = size_of::<tpacket3_hdr>().next_multiple_of(16);
 
 pub struct Blocks {
@@ -70,7 +70,8 @@ impl Blocks {
         })
     }
 
-    /// Passes each packet of the next block to `each`, and returns the block to the kernel.
+    /// Passes each packet of the next block to `each`, and returns the block to the kernel. Does nothing while the
+    /// kernel owns the block.
     pub fn take(&mut self, mut each: impl FnMut(&Packet)) {
         if self.filled().is_none() {
             return;

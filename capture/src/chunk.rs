@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Fill level in bytes at which a chunk is passed to the writer.
 const FULL: usize = 512 << 10;
 
-/// Returns the maximum bytes of a chunk if no block exceeds `longest` bytes.
+/// Returns the maximum bytes of a chunk if no packet block exceeds `longest` bytes.
 pub const fn capacity(longest: usize) -> usize {
     FULL + longest
 }
@@ -125,7 +125,7 @@ impl Outbox<'_> {
 }
 
 impl Inbox<'_> {
-    /// Waits for the next chunk, at most `limit`.
+    /// Waits for the next chunk, at most `limit`. Fails with Timeout, or with Disconnected once all readers have ended.
     pub fn next(
         &self,
         limit: Duration,

@@ -44,7 +44,8 @@ const TWICE: Duration = Duration::from_secs(1);
 /// Maximum time that SIGUSR1 waits for all readers to query the kernel.
 const ANSWER: Duration = Duration::from_millis(500);
 
-/// Runs the command to its end.
+/// Opens rings and output, drops privileges, records until the capture ends, and prints the ledger. Fails if the ledger
+/// does not reconcile.
 pub fn run(arguments: &Arguments) -> Result<()> {
     arguments.check()?;
     name::keep_zone();
@@ -265,7 +266,7 @@ fn plan(arguments: &Arguments, openings: &[Opening]) -> Plan {
 struct Rights {
     who: Option<Who>,
     sandbox: bool,
-    /// True if sockets may be opened again (--follow).
+    /// True if sockets may be opened again (--follow); CAP_NET_RAW is retained then.
     follow: bool,
 }
 
@@ -367,7 +368,8 @@ struct Job<'a> {
     queue_bytes: usize,
 }
 
-/// Blocks the signals that the main thread handles, also in all threads that start later.
+/// Blocks SIGINT, SIGTERM and SIGUSR1 in this thread and in threads that it starts later. Returns the descriptor from
+/// which the main thread reads these signals.
 fn signals() -> Result<SignalFd> {
     let mut set = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {

@@ -17,7 +17,8 @@ struct CompletionArguments {
     shell: Shell,
 }
 
-/// Runs the subcommand if it is the first word of the command line; otherwise returns None.
+/// Runs the subcommand `completion` if the command line begins with it, after the program's name; otherwise returns
+/// None.
 pub fn run(words: &[OsString]) -> Option<std::result::Result<Result<()>, clap::Error>> {
     if words.get(1)? != "completion" {
         return None;

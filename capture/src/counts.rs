@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct RingCounts {
-    /// Packets that passed the filter, as of the last query of the kernel.
+    /// Packets that passed the filter, including dropped ones, as of the last query of the kernel.
     pub kernel: AtomicU64,
     pub drops: AtomicU64,
     pub delivered: AtomicU64,

@@ -47,8 +47,10 @@ impl Failure {
     }
 }
 
-/// Ends a program: prints its error, of the command line or of its run, and returns the exit code.
+/// Prints the error that ended a program, if there is one, and returns the exit code. For --help and --version, prints
+/// their text and ends the process.
 /// - program: its name, for a reference to its --help.
+/// - ended: an error of the command line, otherwise the result of the run.
 pub fn exit(program: &str, ended: std::result::Result<Result<()>, clap::Error>) -> ExitCode {
     match ended {
         Ok(Ok(())) => ExitCode::SUCCESS,

@@ -93,7 +93,7 @@ impl Out {
         }
     }
 
-    /// Returns the name for messages.
+    /// Returns the path, or "stdout", for messages.
     pub fn name(&self) -> String {
         match &self.path {
             Some(path) => path.display().to_string(),

@@ -72,7 +72,7 @@ fn words(error: &pcap::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// Parses an instruction from the library's text: four numbers.
+/// Parses a BPF instruction from the library's text: the numbers code, jt, jf and k.
 fn read(text: &str) -> Option<sock_filter> {
     let mut numbers = text.split_whitespace().map(|word| word.parse::<u32>());
     let mut next = || numbers.next()?.ok();

@@ -24,7 +24,8 @@ pub enum Link {
 }
 
 impl Link {
-    /// Returns the link of a hardware type, an ARPHRD_* value (<net/if_arp.h>).
+    /// Returns the link of a hardware type, an ARPHRD_* value (<net/if_arp.h>): `Cooked` for all types but Ethernet,
+    /// loopback and raw IP.
     pub fn of(hardware: u16) -> Link {
         match hardware {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => Link::Ethernet,
@@ -70,7 +71,8 @@ pub struct Interface {
     pub is_up: bool,
 }
 
-/// Finds an interface of this network namespace by its name. An unknown name is a usage error.
+/// Finds an interface of this network namespace by its name; "any" stands for all interfaces. An unknown name is a
+/// usage error.
 pub fn find(name: &str) -> Result<Interface> {
     if name == ANY {
         return Ok(Interface {

@@ -44,7 +44,8 @@ const PREFIX: u16 = 10;
 const USER: u16 = 11;
 const SEQUENCE: u16 = 12;
 const GROUP: u16 = 14;
-/// Start of comments with metadata.
+/// Start of a rule's prefix that requests the packet's metadata in the comment. Comments of `fwctl record` begin with
+/// it, too.
 const COMMENT_BEGIN: &str = "twinwall:";
 /// Size of struct ifreq, the argument of SIOCGIFNAME (<linux/if.h>).
 const IFREQ_BYTES: usize = 40;
@@ -55,9 +56,9 @@ const SO_MEMINFO: i32 = 55;
 pub struct Nflog {
     socket: OwnedFd,
     datagram: Vec<u8>,
-    /// Messages of the datagram that are not taken yet; empty: no message is waiting.
+    /// Byte range in `datagram` of the messages that are not taken yet; empty: no message is waiting.
     left: Range<usize>,
-    /// Comment of the message's packet.
+    /// Comment of the packet that was taken last.
     comment: String,
     snap_bytes: usize,
     /// Expected sequence number, once the first packet has arrived.
@@ -124,7 +125,7 @@ fn original(bytes: &[u8]) -> u32 {
     told.max(bytes.len() as u32)
 }
 
-/// Returns the first of a datagram's messages; all of them if its length is not one.
+/// Returns the first of a datagram's messages; all bytes if the length in the message's header is invalid.
 fn first(messages: &[u8]) -> &[u8] {
     let told = messages.first_chunk().map(|four| u32::from_ne_bytes(*four));
     let message = told.and_then(|told| messages.get(..told as usize));
@@ -132,7 +133,7 @@ fn first(messages: &[u8]) -> &[u8] {
     whole.unwrap_or(messages)
 }
 
-/// Returns the attributes of a message's packet; empty if it holds none.
+/// Returns the attributes of the packet in a message; empty if the message has no packet.
 fn body(message: &[u8]) -> &[u8] {
     match message.get(4..6) == Some(&MESSAGE_PACKET.to_ne_bytes()) {
         true => message.get(HEAD_BYTES..).unwrap_or_default(),
@@ -148,7 +149,8 @@ fn put_value(out: &mut String, bytes: &[u8]) -> std::fmt::Result {
     })
 }
 
-/// Appends an interface by its present name; nothing if it is gone. The call is one that the sandbox allows.
+/// Appends `field` (such as ` iif=`) and an interface's present name; nothing if the interface is gone. The sandbox
+/// allows this ioctl.
 fn put_interface(out: &mut String, fd: i32, field: &str, index: u32) -> std::fmt::Result {
     let mut request = [0u8; IFREQ_BYTES];
     request[16..20].copy_from_slice(&index.to_ne_bytes());
@@ -162,7 +164,9 @@ fn put_interface(out: &mut String, fd: i32, field: &str, index: u32) -> std::fmt
     put_value(out, name.unwrap_or_default())
 }
 
-/// Writes the comment of a packet: its rule's prefix, and its metadata if the prefix begins like a comment of `fwctl record`.
+/// Replaces `out` by the comment of a packet: its rule's prefix, and its metadata if the prefix begins like a comment
+/// of `fwctl record`.
+/// - body: attributes of the packet.
 fn put_comment(out: &mut String, fd: i32, body: &[u8]) {
     let prefix = attributes(body).find(|(kind, _)| *kind == PREFIX);
     out.clear();
@@ -253,7 +257,8 @@ impl Nflog {
         }
     }
 
-    /// Receives the next datagram; returns its length, 0 if there is none.
+    /// Receives the next datagram; returns its length. If no datagram is waiting, returns 0 if MSG_DONTWAIT is in
+    /// `flags`, otherwise waits.
     fn receive(&mut self, flags: i32) -> io::Result<usize> {
         loop {
             // SAFETY: recv(2) writes at most the buffer's length.

@@ -24,7 +24,8 @@ pub struct Origin {
 
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
-    /// Time in nanoseconds since 1970.
+    /// Time of the packet in nanoseconds since 1970: from the kernel, or the time of reading if the kernel reports
+    /// none.
     pub time_ns: u64,
     /// Length on the wire; `bytes` may be shorter.
     pub original: u32,

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 
 use clap::ValueEnum;
 
-/// Page-table entries, by page size.
+/// Numbers of page-table entries, by page size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Entries {
     pub small: u64,

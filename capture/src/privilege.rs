@@ -20,7 +20,8 @@ use crate::failure::{Failure, Result};
 const NEWEST: ABI = ABI::V6;
 /// Write permission for group and others.
 const OTHERS_WRITE: u32 = 0o022;
-/// Sticky bit: only the owner of a file may rename or remove it (S_ISVTX, inode(7)).
+/// Sticky bit of a folder: only the owner of a file in it, or of the folder, may rename or remove the file (S_ISVTX,
+/// inode(7)).
 const STICKY: u32 = 0o1000;
 
 /// The user that root becomes.
@@ -45,7 +46,9 @@ fn number(variable: &str) -> Option<u32> {
     std::env::var(variable).ok()?.parse().ok()
 }
 
-/// Chooses the user that root becomes. Returns None if the process is not root and keeps its user.
+/// Chooses the user that root becomes. Returns None if the process is not root and keeps its user. Fails if the wanted
+/// user, or each of the default users, is missing.
+/// - wanted: name of the user; None: the user of sudo, otherwise twinwall, otherwise nobody.
 pub fn choose(wanted: Option<&str>) -> Result<Option<Who>> {
     if !geteuid().is_root() {
         return Ok(None);
@@ -93,7 +96,8 @@ pub fn is_roots(folder: &Path) -> bool {
     })
 }
 
-/// Becomes the user and drops all capabilities. Retains CAP_NET_RAW if `keep_raw` is true and the process has it.
+/// Becomes the user `who` (None: the user stays), drops all capabilities and sets no_new_privs. Retains CAP_NET_RAW if
+/// `keep_raw` is true and the process has it.
 pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
     let refused = |what: &str| {
         Failure::privilege(format!(

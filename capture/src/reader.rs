@@ -39,7 +39,7 @@ pub struct Opening {
     pub snap_bytes: u32,
     pub backend: Kind,
     pub pages: Pages,
-    /// Page policy of `Kind::Twinring`; replaces `pages`.
+    /// Page policy of `Kind::Twinring`; replaces `pages`. None: the policy follows from `pages`.
     pub policy: Option<Policy>,
     /// Size of a ring in bytes, or of a socket's receive buffer.
     pub ring_bytes: u64,
@@ -53,7 +53,8 @@ pub struct Opening {
 /// State shared by all readers.
 pub struct Shared<'a> {
     pub stop: &'a AtomicBool,
-    /// Incremented to request the counts.
+    /// Number of requests for the kernel's counts so far (SIGUSR1). A reader queries the kernel when the number has
+    /// increased.
     pub asked: &'a AtomicU64,
     /// True to wait for an interface that has gone away.
     pub follow: bool,
@@ -302,7 +303,8 @@ impl Reader<'_> {
         self.ring.socket().ok_or_else(gone)?.look(&self.name)
     }
 
-    /// Waits for an interface of the same name and opens it.
+    /// Waits for an interface of the same name and opens it, or until the capture is stopped. Fails if the new
+    /// interface has another link type.
     fn follow(&mut self) -> io::Result<()> {
         self.tell("is gone: waiting for another of its name");
         while !self.shared.stop.load(Ordering::Relaxed) {

@@ -88,7 +88,7 @@ impl Recvmmsg {
         })
     }
 
-    /// Receives the waiting packets; returns their number.
+    /// Receives the packets that are waiting, at most one per slot; returns their number, 0 if there are none.
     fn receive(&mut self) -> io::Result<usize> {
         for message in &mut self.messages {
             message.msg_hdr.msg_namelen = size_of::<sockaddr_ll>() as u32;

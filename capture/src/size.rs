@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// Parses `64M` (binary), `1GB` (decimal), or bytes.
+/// Parses a size to bytes: `64M` (binary), `1GB` (decimal), or a number of bytes.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("\"{text}\" is no size: 64M, 1GB");
     let digits = text.find(|c: char| !c.is_ascii_digit());
@@ -29,7 +29,7 @@ pub struct Rotation {
     pub time: Option<Duration>,
 }
 
-/// Minimum size, so that a file holds at least some batches of packets.
+/// Minimum size limit of a file in bytes, so that a file holds at least some batches of packets.
 const SMALLEST: u64 = 1_000_000;
 
 /// Parses `1GB,10min`: a size, a time (`s`, `min`, `h`), or both.

@@ -55,8 +55,9 @@ impl Socket {
         shut(self.as_raw_fd())
     }
 
-    /// Receives the packets of an interface from now on. On loopback each packet passes twice, and only the incoming copy is
-    /// received.
+    /// Receives the packets of an interface from now on. On loopback each packet passes twice, and only the incoming
+    /// copy is received.
+    /// - promiscuous: true to set the interface to promiscuous mode; ignored for all interfaces (index 0).
     pub fn bind(&self, interface: &Interface, promiscuous: bool) -> io::Result<()> {
         if interface.is_loopback {
             self.set(libc::SOL_PACKET, libc::PACKET_IGNORE_OUTGOING, &1i32)?;
@@ -87,7 +88,7 @@ impl Socket {
             .map(|_| ())
     }
 
-    /// Sends a whole frame.
+    /// Sends a frame, with its link layer header, by one write: the kernel sends it whole, or the call fails.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         // SAFETY: write(2) reads the frame by its length.
         let sent = unsafe { libc::write(self.as_raw_fd(), frame.as_ptr().cast(), frame.len()) };
@@ -126,7 +127,8 @@ impl Socket {
         }
     }
 
-    /// Waits until data is readable, at most `limit_ms`.
+    /// Waits until data is readable, a signal arrives, or `limit_ms` have passed. Fails with the socket's pending
+    /// error.
     pub fn wait(&self, limit_ms: i32) -> io::Result<()> {
         wait(self.as_raw_fd(), limit_ms)
     }
@@ -181,8 +183,8 @@ pub(crate) unsafe fn get<T>(
     checked(unsafe { libc::getsockopt(socket, level, option, at, &mut len) }).map(|_| ())
 }
 
-/// Waits until data is readable, at most `limit_ms`. Fails with the socket's pending error: ENETDOWN, once, when the
-/// interface goes down or away.
+/// Waits until data is readable, a signal arrives, or `limit_ms` have passed; returns Ok in all three cases. Fails with
+/// the socket's pending error: ENETDOWN, once, when the interface goes down or away.
 pub(crate) fn wait(socket: RawFd, limit_ms: i32) -> io::Result<()> {
     let mut poll = libc::pollfd {
         fd: socket,
@@ -200,7 +202,7 @@ pub(crate) fn wait(socket: RawFd, limit_ms: i32) -> io::Result<()> {
     }
 }
 
-/// Fails with the socket's pending error, which the kernel then clears.
+/// Fails with the socket's pending error, if there is one, which the kernel then clears.
 pub(crate) fn noted(socket: RawFd) -> io::Result<()> {
     let mut error = 0i32;
     // SAFETY: every i32 is valid.

@@ -26,7 +26,7 @@ pub(crate) const STATISTICS: u64 = 2 << 30 | (size_of::<Counts>() as u64) << 16 
 const CENSUS: u64 = 3 << 30 | (size_of::<Census>() as u64) << 16 | 0xd603;
 pub(crate) const STOP: u64 = 0xd604;
 
-/// Source of a ring's memory: enum twinwall_ring_policy, by its numbers
+/// Source of a ring's memory, numbered as enum twinwall_ring_policy of the kernel module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Policy {
     // Pages as in a ring of AF_PACKET.
@@ -120,7 +120,7 @@ pub struct Twinring {
     told: Counts,
 }
 
-/// Returns the number of blocks for `ring_bytes`, within the limits.
+/// Returns the number of blocks for `ring_bytes`: at least 2, at most BLOCKS_MOST.
 pub fn blocks(ring_bytes: usize) -> usize {
     (ring_bytes / BLOCK_BYTES).clamp(2, BLOCKS_MOST)
 }
@@ -182,7 +182,7 @@ impl Twinring {
         })
     }
 
-    /// Waits for a block. ENETDOWN: the interface is gone.
+    /// Waits for a filled block, at most WAIT. Fails with ENETDOWN if the interface is gone.
     fn wait(&self) -> io::Result<()> {
         let mut poll = libc::pollfd {
             fd: self.device.as_raw_fd(),

@@ -52,7 +52,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     None,
-    /// The file can't grow.
+    /// The file can't grow, since the disk is full, for example; the writer still tries to write each chunk.
     Full,
     /// The old file is continued, since a new one can't be opened.
     NoNext,
@@ -261,6 +261,7 @@ impl<'a> Writer<'a> {
 
     /// Handles a short write: cuts the file at a whole block, reports the error, and continues or ends the capture
     /// (--on-full).
+    /// - keep: number of bytes of the short write that stay in the file.
     fn cannot(&mut self, keep: usize, error: &io::Error) {
         let name = self.out.name();
         let cut = self.out.cut(keep);
@@ -289,7 +290,8 @@ impl<'a> Writer<'a> {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// Begins another file if this one has reached its age, or would exceed its size with `more` bytes.
+    /// Begins another file if the present one has reached its time limit, or would exceed its size limit with `more`
+    /// bytes (--rotate).
     fn rotate(&mut self, more: usize) {
         let Some(rotation) = self.plan.rotation else {
             return;

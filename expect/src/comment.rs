@@ -10,7 +10,7 @@ pub struct Comment<'a> {
     pub text: &'a str,
 }
 
-/// Returns the byte offset of the comment in a line.
+/// Returns the byte offset of the `#` that begins a line's comment; None if the line has no comment.
 fn hash(line: &str) -> Option<usize> {
     let mut quoted = false;
     line.bytes().position(|byte| {

@@ -22,7 +22,7 @@ use stage::Source;
 use crate::line::{Expected, Way};
 use crate::packet::{known, packets, Packet};
 
-/// Name of the text in the engine's messages.
+/// Name of the policy's text in the engine's messages; `placed` replaces it by the name of the file.
 const NAME: &str = "policy";
 
 /// Firewall options that change a verdict.
@@ -59,7 +59,7 @@ impl Settings {
     }
 }
 
-/// Verdict and its origin.
+/// Verdict, and a description of its origin: a rule, a chain's policy or an option.
 struct Decision {
     verdict: Verdict,
     by: String,
@@ -252,7 +252,8 @@ impl<'a> Judge<'a> {
         decide::packet(&self.settings, Some(&policy), &input)
     }
 
-    /// Sends a packet through the hooks of its way, up to the first hook that does not accept it.
+    /// Decides a packet in the hooks of its way, up to the first hook that does not accept it, and returns that hook's
+    /// decision. If all hooks accept the packet, returns the decision in the hook input, forward or output.
     fn walk(&self, expected: &Expected, packet: &Packet, way: Way) -> Decision {
         let (mut mark, mut accepted) = (expected.mark, None);
         for &hook in hooks(way) {

@@ -26,7 +26,8 @@ impl fmt::Display for Broken {
     }
 }
 
-/// Decides all expectations of a policy. Returns their number, and the broken ones in the order of the text.
+/// Decides all expectations (comments `# expect: …`) of a policy. Returns their number, and the broken ones in the
+/// order of the text. If the engine can't compile the policy, returns the first expectation as broken, with the cause.
 /// - source: policy in which the paths of lists are absolute.
 pub fn hold(source: &Source, settings: &Settings) -> (usize, Vec<Broken>) {
     let found = comment::find(&source.text);

@@ -52,7 +52,7 @@ pub struct Expected {
     pub oif: String,
     pub mark: u32,
     pub uid: Option<u32>,
-    /// State as a value of `Type::CtState`.
+    /// Connection's state as a value of `Type::CtState`; None if the line has none.
     pub state: Option<u32>,
     pub shown: Option<Shown>,
     pub verdict: Verdict,
@@ -144,7 +144,7 @@ impl Reader {
         }
     }
 
-    /// Returns the type of an ICMP message, if the word names one.
+    /// Returns the ICMP type that `word` names; None if it names none, or if the protocol so far is not ICMP or ICMPv6.
     fn icmp_type(&self, word: &str) -> Option<u8> {
         let symbols = match self.protocol? {
             Protocol::Icmp => ICMP_TYPES,
@@ -194,7 +194,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the protocol. Sets the destination's port if the name implies it and the line has none.
+    /// Returns the protocol; if the line has none, that of the shown name. Sets the destination's port if the name
+    /// implies it and the line has none. Fails if the protocol or its port is missing, or if they don't fit the name.
     fn whole(&mut self) -> Result<Protocol, String> {
         let (usual, port) = match self.shown.as_ref().map(|shown| shown.protocol) {
             Some(NamesProtocol::Tls) => (Protocol::Tcp, 443),
@@ -227,6 +228,7 @@ impl Reader {
 }
 
 /// Returns an address for an end that has none in the line: in a network for benchmarks (RFC 2544, RFC 5180).
+/// - last: last byte of the address.
 fn address(is_ipv6: bool, last: u8) -> IpAddr {
     match is_ipv6 {
         true => IpAddr::V6(Ipv6Addr::new(0x2001, 2, 0, 0, 0, 0, 0, last.into())),

@@ -93,6 +93,7 @@ fn state(name: &str) -> u32 {
 }
 
 /// Returns the connection's names when the packet arrives.
+/// - at: connection's state at that time, as a value of `Type::CtState`.
 fn names(expected: &Expected, at: u32) -> Names {
     let is_new = at == state("new");
     let has_connection = is_new || at == state("established") || at == state("related");

@@ -97,7 +97,8 @@ async fn ask_once(path: &Path) -> Result<Answers, String> {
     })
 }
 
-/// Requests all data for the metrics from a firewall. Fails with the reason.
+/// Requests all data for the metrics from a firewall, again if status and rules have different generations; after TRIES
+/// attempts they may still differ. Fails with the reason.
 pub async fn ask(path: &Path) -> Result<Answers, String> {
     let mut tries = 1;
     loop {

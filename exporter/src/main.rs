@@ -33,7 +33,7 @@ struct Options {
     listen: SocketAddr,
 }
 
-/// Parses ADDR:PORT or [ADDR]:PORT.
+/// Parses ADDR:PORT or [ADDR]:PORT; refuses port 0.
 fn endpoint(text: &str) -> Result<SocketAddr, &'static str> {
     let address = text.parse().ok();
     address
@@ -52,8 +52,8 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(BACKLOG)
 }
 
-/// Prints the reason why listening failed, with the cure. Returns the exit code: 5 as for a queue with another owner, 2
-/// for an address that can't be used, otherwise 1.
+/// Prints the reason why listening failed, with the cure. Returns the exit code: 5 if another program uses the port (as
+/// for a queue with another owner), 2 for an address that can't be used, otherwise 1.
 fn fail_listen(address: SocketAddr, error: &std::io::Error) -> ExitCode {
     let (code, text) = match error.kind() {
         ErrorKind::AddrInUse => (

@@ -82,7 +82,7 @@ fn add(count: &AtomicU64) {
     count.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Returns the memory of a process in bytes; None if the system does not report it.
+/// Returns the resident memory of a process in bytes; None if the system does not report it.
 fn resident_bytes(pid: u64) -> Option<u64> {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("VmRSS:"));

@@ -48,7 +48,7 @@ fn put_value(metric: &mut MetricEncoder, kind: MetricType, value: u64) -> fmt::R
 }
 
 /// Writes a sample.
-/// - values: values of the family's labels.
+/// - values: values of the family's labels, in the order of `family.labels`.
 fn put_sample(
     metric: &mut MetricEncoder,
     family: &Family,
@@ -110,8 +110,10 @@ fn put_answered(encoder: &mut Encoder, family: &Family, answers: &Answers) -> fm
     }
 }
 
-/// Writes a family with samples of rules. A rule is identified by its position in its chain, since several rules may be
-/// on one line.
+/// Writes a family with a sample for each chosen statement of each rule. Labels are the rule's position in its chain
+/// (from 1) and its line in the policy's text, among others. The position identifies the rule, since several rules may
+/// be on one line.
+/// - statements: returns a rule's counters, or its log statements.
 fn put_rules(
     encoder: &mut Encoder,
     family: &Family,
@@ -226,7 +228,7 @@ mod tests {
     use super::*;
     use crate::plain;
 
-    /// Reads a test vector, with the placeholders of a twin replaced.
+    /// Reads a test vector, with its placeholders replaced by the values of the Rust twin.
     fn vector(name: &str) -> String {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/corpus/vectors/");
         let text = std::fs::read_to_string(format!("{folder}{name}")).expect("a vector");

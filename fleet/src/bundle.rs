@@ -18,7 +18,7 @@ pub const BUNDLE_MAX: usize = 16 << 20;
 /// Maximum size of a bundle in etcd, in bytes. etcd's limit of a request is 1.5 MiB, and base64 makes four bytes of
 /// three.
 pub const ETCD_MAX: usize = 1 << 20;
-/// Name of the policy in a bundle.
+/// Name of the policy's file in a bundle (a key of `files`).
 pub const POLICY: &str = "policy.nft";
 const BUNDLE: &str = "twinwall-bundle";
 const FILES_MAX: usize = 1000;

@@ -13,9 +13,10 @@ use crate::http::{Connection, Tls, Url};
 
 /// Time limit of each step of a request: connecting, a read, a write.
 pub const PATIENCE: Duration = Duration::from_secs(5);
-/// Maximum size of an answer in bytes.
+/// Maximum size of an answer of etcd in bytes, except the answer to `list`.
 const ANSWER_MAX: usize = 4 << 20;
-/// Maximum size in bytes of a list, such as the hosts' reports of a large fleet, which the operator reads.
+/// Maximum size in bytes of the answer to `list`, such as the hosts' reports of a large fleet, which the operator
+/// reads.
 const LIST_MAX: usize = 256 << 20;
 
 /// Name and password of a user of etcd.
@@ -76,7 +77,7 @@ pub struct Etcd {
     current: usize,
     connection: Option<Connection>,
     token: Option<String>,
-    /// Number of failures since a server has answered.
+    /// Number of unanswered attempts, at all servers together, since a server has answered.
     failures: usize,
     /// Time limit of each step of a request: connecting, a read, a write.
     patience: Duration,
@@ -249,7 +250,8 @@ impl Etcd {
         })
     }
 
-    /// Reads keys as a majority of the servers has them, all in the same revision and by one request.
+    /// Reads keys as a majority of the servers has them, all in the same revision and by one request. A key that does
+    /// not exist has no entry.
     pub fn get_all(&mut self, keys: &[String]) -> Result<Found> {
         let one = |key: &String| json!({"request_range": {"key": encode(key)}});
         let request = json!({"success": keys.iter().map(one).collect::<Vec<Value>>()});
@@ -263,7 +265,7 @@ impl Etcd {
         })
     }
 
-    /// Reads a key as a majority of the servers has it.
+    /// Reads a key as a majority of the servers has it. A key that does not exist has no entry.
     pub fn get(&mut self, key: &str) -> Result<Found> {
         self.range(json!({"key": encode(key)}))
     }
@@ -293,7 +295,7 @@ impl Etcd {
     }
 
     /// Writes a key.
-    /// - lease: the end of this lease removes the key.
+    /// - lease: lease at whose end etcd removes the key; None: the key remains.
     pub fn put(&mut self, key: &str, value: &[u8], lease: Option<&str>) -> Result<()> {
         self.call("/v3/kv/put", &put_request(key, value, lease))
             .map(|_| ())
@@ -304,9 +306,9 @@ impl Etcd {
             .map(|_| ())
     }
 
-    /// Writes keys if the first of them was last written in revision `modified`; 0 = it does not exist. Returns true
-    /// if the keys were written. A request without an answer is repeated and may then meet its own write: the keys were
-    /// written if the first of them has its new value.
+    /// Writes keys if the first of them was last written in revision `modified`; 0 = the key does not exist. Returns
+    /// true if the keys were written, or if the first key has its new value already: a request without an answer is
+    /// repeated, and may then find its own write.
     pub fn put_if(&mut self, modified: u64, writes: &[(&str, &[u8])]) -> Result<bool> {
         let Some((first, value)) = writes.first() else {
             return Ok(true);
@@ -323,14 +325,14 @@ impl Etcd {
         Ok(answer["succeeded"] == true || present.iter().any(|entry| entry.value == *value))
     }
 
-    /// Creates a lease. Returns its number.
+    /// Creates a lease, which ends after `seconds` unless it is renewed. Returns its number.
     pub fn lease(&mut self, seconds: u64) -> Result<String> {
         let answer = self.call("/v3/lease/grant", &json!({"TTL": seconds}))?;
         let lease = answer["ID"].as_str().map(str::to_owned);
         lease.ok_or_else(|| unreachable("etcd gives no lease: check that the address is etcd's"))
     }
 
-    /// Renews a lease. Returns false if it no longer exists.
+    /// Renews a lease. Returns false if the lease no longer exists.
     pub fn renew(&mut self, lease: &str) -> Result<bool> {
         let answer = self.call("/v3/lease/keepalive", &json!({"ID": lease}))?;
         Ok(number(&answer["TTL"]) > 0)
@@ -382,7 +384,8 @@ fn message(answer: &Value) -> String {
         .to_owned()
 }
 
-/// Returns the failure that an answer reports.
+/// Returns the failure that an answer reports: `Kind::Unreachable` if a repeated request may succeed, otherwise
+/// `Kind::Refused`.
 fn answered(answer: &Value) -> Failure {
     let message = message(answer);
     let may_pass = [
@@ -400,7 +403,8 @@ fn answered(answer: &Value) -> Failure {
     }
 }
 
-/// Watch. Its events are not trusted: they show that a key may have changed; the client then reads the key.
+/// Watch of keys in etcd. Its events are not trusted: they show that a key may have changed; the client then reads the
+/// key.
 pub struct Watch {
     connection: Connection,
     /// Bytes of an unfinished line.
@@ -408,8 +412,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Waits at most for a time. Returns the keys that were written, with their values, and the keys that were removed.
-    /// Fails if the watch has ended, for example by a compaction.
+    /// Waits for changes, at most for `limit`. Returns an entry for each change: a removed key has an empty value.
+    /// Returns no entry if no change was received completely. Fails if the watch has ended, for example by a
+    /// compaction.
     pub fn wait(&mut self, limit: Duration) -> Result<Vec<Entry>> {
         let Some(piece) = self.connection.wait(limit)? else {
             return Ok(Vec::new());

@@ -57,7 +57,8 @@ pub fn system(text: impl Display) -> Failure {
     Failure::new(Kind::System, text)
 }
 
-/// Returns a function that makes the failure of a file operation: "PATH: the system's text".
+/// Returns a function that converts the error of a file operation to a failure of the kind `System`: "PATH: the
+/// system's text".
 pub fn at(path: &Path) -> impl Fn(io::Error) -> Failure + '_ {
     move |error| system(format_args!("{}: {error}", path.display()))
 }

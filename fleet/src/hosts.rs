@@ -14,7 +14,7 @@ use crate::store::key;
 pub struct Host {
     pub id: String,
     pub report: Report,
-    /// True if the host's lease is valid.
+    /// True if the host's lease in etcd, which its agent renews, is valid.
     pub is_alive: bool,
 }
 
@@ -71,7 +71,7 @@ impl Host {
         }
     }
 
-    /// Returns the reason of the host's revert, or its error; empty if there is none.
+    /// Returns the reason of the host's revert, otherwise the host's error; empty if it has neither.
     pub fn why(&self) -> &str {
         let why = self.report.local.why.as_deref();
         why.or(self.report.error.as_deref()).unwrap_or_default()

@@ -17,7 +17,7 @@ use crate::failure::{request, unreachable, Failure, Result};
 /// Maximum size of an answer's head in bytes.
 const HEAD_MAX: usize = 64 << 10;
 const HEADERS_MAX: usize = 64;
-/// Maximum size of a chunk in bytes.
+/// Maximum size in bytes of a chunk of an answer's body.
 const CHUNK_MAX: u64 = 32 << 20;
 /// File with the certificates of authorities, installed by Debian's ca-certificates.
 const AUTHORITIES: &str = "/etc/ssl/certs/ca-certificates.crt";
@@ -75,7 +75,7 @@ impl Url {
     }
 }
 
-/// TLS settings: the certificates of trusted authorities.
+/// TLS settings: the certificates of trusted authorities; None: only connections without TLS.
 #[derive(Clone)]
 pub struct Tls(Option<Arc<ClientConfig>>);
 
@@ -329,6 +329,7 @@ impl Connection {
     }
 
     /// Sends a request and reads the head of its answer. Returns the status code.
+    /// - path: appended to the path of the URL.
     /// - headers: lines, each with its line end.
     pub fn begin(&mut self, method: &str, path: &str, headers: &str, body: &[u8]) -> Result<u16> {
         let length = body.len();

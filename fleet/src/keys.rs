@@ -10,10 +10,10 @@ use crate::failure::{request, Result};
 
 /// Maximum number of keys in a file.
 const KEYS_MAX: usize = 16;
-/// Value of `kind` in a rotation.
+/// Value of `kind` in a rotation (the signed message with the new keys of a channel's hosts).
 pub const ROTATION: &str = "twinwall-keys";
 
-/// Keys, and the number of keys that must have signed.
+/// Public keys that a host trusts, and the minimum number of them that must have signed a message.
 #[derive(Clone, Debug)]
 pub struct Keys {
     pub need: usize,

@@ -56,7 +56,7 @@ impl StoreOptions {
         tls(self.etcd.iter().chain(&self.folder), self.ca.as_deref())
     }
 
-    /// Reads the user of etcd, if a file is given.
+    /// Reads name and password of etcd's user from the file of --login; None: the option is not given.
     pub fn login(&self) -> Result<Option<Login>> {
         self.login.as_deref().map(Login::read).transpose()
     }

@@ -28,11 +28,12 @@ pub struct Pointer {
     pub url: Option<String>,
     /// Begin of the time in which hosts may apply the policy, in seconds since 1970.
     pub not_before: u64,
-    /// End of this time, in seconds since 1970; None: no end.
+    /// End of the time in which hosts may apply the policy, in seconds since 1970; None: no end.
     pub expires: Option<u64>,
     /// Version that a host must have at least, e.g. "0.1.0".
     pub least_version: String,
-    /// Shares of hosts in thousandths, in rising order; the last share is 1000.
+    /// Shares of the hosts in thousandths, one for each wave. A share includes the waves before it; the last share is
+    /// 1000.
     pub waves: Vec<u16>,
     /// Index in `waves` of the present wave.
     pub wave: usize,
@@ -40,7 +41,7 @@ pub struct Pointer {
     pub confirm_seconds: u32,
     /// Seconds for which a host observes the policy before it may be confirmed.
     pub observe_seconds: u32,
-    /// Seconds of traffic on which a host tries the policy before it applies it; 0 = none.
+    /// Seconds of traffic on which a host tries the policy before it applies it; 0 = no trial.
     pub try_seconds: u32,
     /// Packets per second that each rule may drop before the confirmation, and may newly drop in the trial. None: no
     /// limit.

@@ -15,7 +15,8 @@ pub enum Phase {
     /// The policy is loaded, and waits for its confirmation.
     Pending,
     Confirmed,
-    /// The host has reverted to its previous policy.
+    /// The host has reverted to its previous policy, or has kept it because the new policy failed its trial or could
+    /// not be loaded.
     Reverted,
 }
 
@@ -48,7 +49,8 @@ pub fn was_interrupted(phase: Phase, why: Option<&str>) -> bool {
     }
 }
 
-/// State of the ledger of a host's firewall.
+/// State of the ledger of a host's firewall: green if it reconciles, red if it does not or if the firewall does not
+/// answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Ledger {
@@ -66,7 +68,7 @@ pub struct Flip {
     /// Text of the rule with its place: "chain input: udp dport 53 drop", "policy.nft:7: udp dport 53 drop".
     pub rule: String,
     pub packets: u64,
-    /// Flows of these packets (directions of connections), if they were counted.
+    /// Flows of these packets (directions of connections); None: not counted, in a trial by the kernel.
     pub flows: Option<u64>,
 }
 
@@ -82,9 +84,10 @@ pub struct Trial {
     /// Seconds of recorded packets on which the policy was tried. None: the kernel counted packets for `seconds` after
     /// the trial began.
     pub recorded: Option<u32>,
-    /// Rules that would newly drop packets. Rules with the most packets come first.
+    /// Rules of the tried policy that would drop packets which the present policy accepts. Rules with the most packets
+    /// come first.
     pub drops: Vec<Flip>,
-    /// Rules that now drop packets which would pass.
+    /// Rules of the present policy that drop packets which the tried policy would accept.
     pub passes: Vec<Flip>,
     /// Reason why the policy could not be tried.
     pub error: Option<String>,
@@ -94,11 +97,12 @@ pub struct Trial {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Local {
-    /// Highest generation that the host has accepted. `digest` and `phase` are its digest and its progress.
+    /// Highest generation that the host has begun to apply, or has refused because of its trial; 0 = none. `digest` and
+    /// `phase` are its digest and its progress.
     pub generation: u64,
     pub digest: String,
     pub phase: Phase,
-    /// Reason of the revert.
+    /// Reason why `phase` is `Reverted`.
     pub why: Option<String>,
     /// Generation that was confirmed last; 0 = none.
     pub confirmed: u64,
@@ -113,12 +117,12 @@ pub struct Local {
 #[serde(default)]
 pub struct Report {
     pub channel: String,
-    /// Generation of the channel's pointer that the agent read last. The host may have refused it.
+    /// Generation of the pointer that the agent read last from the store. The host need not have applied it.
     pub wanted: u64,
     #[serde(flatten)]
     pub local: Local,
     pub version: String,
-    /// Latest error; None after a success.
+    /// Latest error of the agent; None after a check of the store without an error.
     pub error: Option<String>,
     /// Address of the firewall's metrics, for Prometheus: "192.0.2.1:9847".
     pub metrics: Option<String>,

@@ -9,9 +9,9 @@ use crate::failure::{Kind, Result};
 use crate::report::Report;
 use crate::store::key;
 
-/// The operator's user and role.
+/// Name of the operator's user, and of the operator's role, in etcd.
 pub const OPERATOR: &str = "twinwall-operator";
-/// Names of etcd's permissions to read, and to read and write.
+/// Name of etcd's permission to read; BOTH is the permission to read and write.
 const READ: &str = "READ";
 const BOTH: &str = "READWRITE";
 
@@ -61,7 +61,8 @@ pub fn add_operator(etcd: &mut Etcd, password: &str) -> Result<()> {
     user(etcd, OPERATOR, password, OPERATOR)
 }
 
-/// Creates a host's user, and its report unless there is one: `fwctl fleet status` lists it as silent until it reports.
+/// Creates a host's user in etcd, and the host's report unless there is one: `fwctl fleet status` lists the host as
+/// silent until its agent reports.
 pub fn add_host(etcd: &mut Etcd, channel: &str, host: &str, password: &str) -> Result<()> {
     let role = host_user(host);
     once(etcd, "/v3/auth/role/add", json!({"name": role}))?;

@@ -57,7 +57,8 @@ pub struct Present {
 /// Parameters of a push or a rollback.
 #[derive(Clone, Debug)]
 pub struct Wishes {
-    /// Shares of hosts in thousandths; the last share is 1000.
+    /// Shares of the hosts in thousandths, one for each wave. A share includes the waves before it; the last share is
+    /// 1000.
     pub waves: Vec<u16>,
     pub not_before: u64,
     pub expires: Option<u64>,
@@ -83,7 +84,8 @@ pub fn present(etcd: &mut Etcd, channel: &str, trusted: Option<&Keys>) -> Result
     }))
 }
 
-/// Parses a signed pointer of a channel. Verifies its signatures if `trusted` has keys.
+/// Parses a signed pointer. Fails if it belongs to another channel.
+/// - trusted: keys that must have signed the pointer; None: its signatures are not verified.
 fn read(value: &[u8], channel: &str, trusted: Option<&Keys>) -> Result<Pointer> {
     let signed = Signed::parse(value)?;
     if let Some(keys) = trusted {
@@ -106,6 +108,7 @@ fn signed(pointer: &Pointer, signer: &Signer) -> Result<Vec<u8>> {
 }
 
 /// Signs a pointer, and replaces the present pointer. Fails if the present pointer has changed since it was read.
+/// - modified: revision in which the present pointer was written; 0 = there is none.
 fn publish(etcd: &mut Etcd, pointer: &Pointer, modified: u64, signer: &Signer) -> Result<()> {
     let value = signed(pointer, signer)?;
     let channel = key::in_etcd(&key::channel(&pointer.channel));
@@ -183,7 +186,8 @@ pub fn push(
     Ok(pointer)
 }
 
-/// Stores a bundle in a folder that agents read, and publishes a pointer to it for all hosts.
+/// Stores a bundle in a folder that agents read, and publishes a pointer to it there. A folder has no rollout: the
+/// first wave of `wishes` must reach all hosts.
 pub fn push_into(
     folder: &Path,
     channel: &str,
@@ -264,7 +268,7 @@ pub fn ask(
 /// Limits that the waves so far must meet before the next wave starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Maximum number of hosts in the waves so far that have reverted.
+    /// Maximum number of reverted hosts in the waves so far; more of them stop the rollout.
     pub reverted: usize,
     /// Share of the hosts in the waves so far that must have confirmed, in percent of those that are neither silent nor
     /// reverted.
@@ -279,7 +283,7 @@ pub enum Step {
     Wait(usize, usize),
     /// No host of the waves so far is present: nothing would be proven by going on.
     Nobody,
-    /// The next wave has begun.
+    /// The next wave has begun, or the first wave was enlarged: the new pointer.
     Next(Pointer),
     /// The last wave meets the bounds. The number is that of silent hosts, whose policy is not known.
     Done(usize),
@@ -287,8 +291,8 @@ pub enum Step {
     Stopped(usize, String),
 }
 
-/// Returns the next step of a rollout whose waves so far have no present host: a first wave with a present host, if there
-/// is one.
+/// Returns the next step of a rollout if no host of the waves so far is present. In the first wave the step is `Next`,
+/// with this wave enlarged to include a host that is alive. In a later wave, or if no host is alive, it is `Nobody`.
 fn present_canary(pointer: &Pointer, hosts: &[Host]) -> Step {
     let waves = with_a_canary(pointer, hosts);
     match pointer.wave == 0 && waves != pointer.waves {

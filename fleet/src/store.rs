@@ -15,12 +15,12 @@ use crate::http::{Connection, Tls, Url};
 use crate::report::Report;
 use crate::signed::SIGNED_MAX;
 
-/// Seconds after which etcd removes the sign that a host is alive.
+/// Seconds without a renewal of the host's lease after which etcd removes the sign that the host is alive.
 pub const LEASE_SECONDS: u64 = 60;
-/// Age at which a lease is renewed.
+/// Minimum age at which a host's lease is renewed.
 pub const RENEWAL: Duration = Duration::from_secs(10);
-/// Age at which a lease is renewed after a change of the channel. A change wakes many hosts at once, and etcd should not
-/// have to renew their leases at that time.
+/// Minimum age at which a host's lease is renewed after a change of the channel. A change wakes many hosts at once, and
+/// etcd should not have to renew their leases at that time.
 pub const RENEWAL_AFTER_CHANGE: Duration = Duration::from_secs(20);
 
 /// Names of keys in etcd, and of files in a folder. In etcd they begin with `twinwall/`.
@@ -32,12 +32,13 @@ pub mod key {
     pub fn channel(name: &str) -> String {
         format!("channel/{name}")
     }
-    /// Returns the key of the latest question. It is between the channel's key and [`behind_channel`], so that one
-    /// watch covers both.
+    /// Returns the key of the latest question. It is between the channel's key (of the pointer) and [`behind_channel`],
+    /// so that one watch covers pointer and question.
     pub fn question(channel: &str) -> String {
         format!("channel/{channel}/question")
     }
-    /// Returns the end of the range of a channel's keys: `0` follows `/`. Keys of other channels may be in the range.
+    /// Returns the end of the range of a channel's keys: `0` follows `/`. The range also has the keys of some other
+    /// channels: those of `web-2` are in the range of `web`.
     pub fn behind_channel(channel: &str) -> String {
         format!("channel/{channel}0")
     }
@@ -74,9 +75,9 @@ pub struct Shared {
     lease: Option<String>,
     /// Time at which the lease was made or renewed.
     renewed: Instant,
-    /// Latest revision that was read.
+    /// Revision of the store in its latest answer.
     revision: u64,
-    /// Revision of the pointer that was read last; 0 = none yet.
+    /// Revision in which the pointer that was read last had been written; 0 = none yet.
     pointer: u64,
     /// True if the watch has reported a change since the pointer was read.
     was_told: bool,
@@ -99,7 +100,7 @@ pub struct Messages {
 }
 
 impl Shared {
-    /// Stores the revision of an answer.
+    /// Stores the revision of the store's latest answer. Drops the watch if the revision is smaller than before.
     fn see(&mut self, revision: u64) {
         if revision < self.revision {
             // The store was replaced, for example by an old copy. The watch would wait too long for its next revision.
@@ -237,8 +238,8 @@ impl Store {
         read.ok_or_else(|| unreachable(format_args!("bundle {digest} is not there: push again")))
     }
 
-    /// Fails if the store does not answer on a new connection, or refuses (`Kind::Refused`). The time limit is for
-    /// etcd.
+    /// Fails if the store does not answer on a new connection, or refuses (`Kind::Refused`).
+    /// - limit: time limit for etcd. A folder at an address has PATIENCE for each step.
     pub fn reach(&mut self, channel: &str, limit: Duration) -> Result<()> {
         match self {
             Store::Folder(place) => fetch(place, &key::channel(channel), SIGNED_MAX).map(|_| ()),
@@ -248,8 +249,9 @@ impl Store {
         }
     }
 
-    /// Waits until a change of the channel may concern the host, or the time is over. A watch is only a hint: the caller
-    /// reads the store. Returns true if there was such a change, or if the watch has ended.
+    /// Waits until a change of the channel may concern the host, or until `limit` is over. etcd's watch is only a hint:
+    /// the caller reads the store. Returns true after a change that may concern the host, or if the watch has ended.
+    /// Returns false if the time is over; a folder has no watch.
     /// - concerns: returns true if a value of the pointer's key, which is not verified, may concern the host.
     pub fn wait(
         &mut self,

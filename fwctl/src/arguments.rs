@@ -223,7 +223,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Returns true if the command contacts a running firewall over its control socket.
+    /// Returns true if the command uses the control socket of a running firewall, which must be selected first.
     pub fn asks_firewall(&self) -> bool {
         if let Command::Diff(diff) = self {
             return diff.old.is_none();

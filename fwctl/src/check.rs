@@ -12,8 +12,8 @@ use crate::failure::{tell, Exit, Failure};
 use crate::output;
 use crate::units::count;
 
-/// Splits a policy with names into the kernel's part and the firewall's part, and prints the warnings. Does nothing if
-/// the policy has no names.
+/// Splits a policy with names into the kernel's part and the firewall's part, only for the warnings, which it prints,
+/// and for the error. Does nothing if the policy has no names.
 fn check_names(source: &Source, options: &stage::Options) -> Result<(), Failure> {
     let refuse = |refusal: stage::Refusal| Failure::new(Exit::Usage, refusal);
     if !stage::asks_for_names(&source.text).map_err(refuse)? {

@@ -143,7 +143,7 @@ impl Client {
         &self.stream.get_ref().stream
     }
 
-    /// Returns the credentials of the sender of the replies so far.
+    /// Returns the credentials of the sender of the replies so far; None before the first reply.
     pub fn writer(&self) -> Option<UnixCredentials> {
         self.stream.get_ref().writer
     }

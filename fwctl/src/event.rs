@@ -23,7 +23,7 @@ pub struct Event {
     pub proto: Option<String>,
     icmp_type: Option<u8>,
     pub twinwall: Own,
-    /// Packet bytes in base64, with `"packets":true`.
+    /// Copied bytes of the packet in base64; None unless the events were requested with `"packets":true`.
     pub packet: Option<String>,
     pub input: Option<Input>,
     /// Members that depend on event_type.
@@ -31,7 +31,7 @@ pub struct Event {
     rest: BTreeMap<String, Value>,
 }
 
-/// Members specific to the firewall.
+/// Object `twinwall` of an event: members that Suricata's events do not have.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Own {
     pub verdict: Option<String>,
@@ -68,7 +68,7 @@ const LOST: &str = "lost";
 /// Text of a `lost` event about lines that the file or pipe of --events did not get. `missed` ignores such events.
 const LOST_OF_OTHERS: &str = "sink";
 
-/// Objects with names, and the keys of the names.
+/// Objects of an event that may have the name which a client requested, each with the key of the name.
 const NAMES: [(&str, &str); 4] = [
     ("tls", "sni"),
     ("quic", "sni"),
@@ -103,7 +103,8 @@ impl Event {
         self.event_type != "twinwall" && self.event_type != "log"
     }
 
-    /// Returns the number of packets that were not reported since the last line, because they came too fast.
+    /// Returns the number of earlier events that this client did not get because they came too fast, according to this
+    /// `lost` event; 0 for other events.
     pub fn missed(&self) -> u64 {
         match self.twinwall.event.as_deref() {
             Some(LOST) if self.twinwall.text.as_deref() != Some(LOST_OF_OTHERS) => {

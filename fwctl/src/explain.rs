@@ -34,7 +34,8 @@ fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failu
     Ok((status, client.writer()))
 }
 
-/// Returns the options of explain, with the running policy if none is given.
+/// Returns the options of `explain`: those of the command line, otherwise those by which the running firewall decides
+/// (the defaults if no firewall answers). Also returns the running policy; None if the command line names a policy.
 fn prepare(
     arguments: &Arguments,
     given: &arguments::Explain,

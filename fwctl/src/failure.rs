@@ -40,14 +40,15 @@ impl Failure {
     }
 }
 
-/// Converts the library's failures, which concern command lines, policies and captures.
+/// Converts the library's failures, which concern command lines, policies and captures: the exit code is Exit::Usage.
 impl From<rust_firewall::base::log::Failure> for Failure {
     fn from(failure: rust_firewall::base::log::Failure) -> Failure {
         Failure::new(Exit::Usage, failure.text)
     }
 }
 
-/// Prints a line on stderr. A closed stderr is no reason to end.
+/// Prints a line "KIND: TEXT" on stderr. A closed stderr is no reason to end.
+/// - kind: "error", "warning" or "note".
 pub fn tell(kind: &str, text: impl Display) {
     let text = printable(&text.to_string());
     let _ = std::io::stderr().write_all(format!("{kind}: {text}\n").as_bytes());

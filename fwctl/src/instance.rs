@@ -60,7 +60,7 @@ fn is_socket(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket())
 }
 
-/// Returns every control socket in the folder and its subfolders, sorted by name. Links are not followed.
+/// Returns the control sockets in FOLDER and in the folders directly in it, sorted by name. Links are not followed.
 fn all() -> Result<Vec<Found>, Failure> {
     let Ok(data) = fs::symlink_metadata(FOLDER) else {
         return Ok(Vec::new());
@@ -120,7 +120,7 @@ fn choose(found: &[Found]) -> Result<Option<PathBuf>, Failure> {
     }
 }
 
-/// Returns the socket of the named instance.
+/// Returns the socket of the named instance. Fails if there is none, or if the name fits several running firewalls.
 fn named(given: &str) -> Result<PathBuf, Failure> {
     let all = all()?;
     let is_it = |one: &&Found| {

@@ -58,7 +58,7 @@ pub fn lines<T: AsRef<str>>(lines: &[T]) -> bool {
 }
 
 /// Prints lines. On a terminal, wraps them to its width. Returns false if stdout is closed.
-/// - indent: columns of continuation lines.
+/// - indent: number of blanks before a continuation line.
 pub fn fitting<T: AsRef<str>>(all: &[T], indent: usize) -> bool {
     let is_terminal = io::stdout().is_terminal();
     match size().ok().filter(|(width, _)| is_terminal && *width > 0) {

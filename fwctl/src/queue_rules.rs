@@ -10,7 +10,8 @@ use crate::doctor::tools;
 use crate::failure::{Exit, Failure};
 use crate::output;
 
-/// Returns the facts about these queues. Rules of all chains count, also if no rule jumps to the chain.
+/// Returns the facts about these queues: which of them no rule sends packets to, and whether their rules have a bypass.
+/// Rules of all chains count, also if no rule jumps to the chain.
 fn facts(tables: &[Table], queues: Queues) -> QueueRules {
     let chains = tables.iter().flat_map(|table| &table.chains);
     let targets = chains

@@ -25,7 +25,7 @@ pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Returns packets and bytes of a rule's first counter. Later counters can't count more.
+/// Formats packets and bytes of a rule's first counter; "-" without a counter. Later counters can't count more.
 fn counted(rule: &Rule) -> [String; 2] {
     match rule.counters.first() {
         Some(counter) => [counter.packets, counter.bytes].map(thousands),

@@ -75,8 +75,8 @@ fn absolute(status: &Status, path: &str) -> PathBuf {
     }
 }
 
-/// Returns true if a file has changed since it was loaded. Fails if it is not a regular file: reading a pipe may never
-/// end.
+/// Returns true if a policy file has changed since the firewall loaded it; false if there is no file. Fails if it is
+/// not a regular file: reading a pipe may never end.
 fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
     let Ok(data) = fs::metadata(path) else {
         return Ok(false); // reading it reports the reason

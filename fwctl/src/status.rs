@@ -183,7 +183,7 @@ fn ledger_line(status: &Status) -> String {
 }
 
 /// Formats the failure contract.
-/// - changed: row that differs under the current rules.
+/// - changed: row that differs under the current rules; None: no row differs.
 fn contract_lines(status: &Status, changed: Option<&Contract>) -> Vec<String> {
     let rows = status.contract.iter().map(|row| {
         let now = changed.filter(|now| now.situation == row.situation);
@@ -225,7 +225,7 @@ fn stage_line(total: &StatsTotal) -> String {
 
 /// Formats the status for people.
 /// - changed: row of the failure contract that differs under the current rules.
-/// - staged: line of a firewall that only reads names.
+/// - staged: line of a firewall that only reads names; None: another firewall.
 fn text(status: &Status, changed: Option<&Contract>, staged: Option<String>) -> Vec<String> {
     let mut out = vec![format!(
         "{} {}, pid {}, user {}, backend {}, up {}",

@@ -10,6 +10,7 @@ use crate::failure::{tell, Exit, Failure};
 use crate::output;
 
 /// Requests events.
+/// - verdicts: verdicts of the packets whose events are requested; empty: all.
 /// - packets: true for events with the packet's bytes and all metadata that a policy can match.
 pub fn begin(client: &mut Client, verdicts: &[String], packets: bool) -> Result<(), Failure> {
     let mut request = json!({"command": "tail"});

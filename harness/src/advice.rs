@@ -8,16 +8,16 @@ use crate::statistics::Interval;
 use crate::store::CellName;
 use crate::summary::main_metric;
 
-/// Minimum number of rounds of a result that needs no warning.
+/// Number of rounds of loads without slices below which a result needs a warning.
 const GOOD_ROUNDS: u32 = 9;
-/// Minimum number of rounds of slices of such a result.
+/// Number of rounds of loads in slices below which a result needs a warning.
 const GOOD_SLICES: u32 = 100;
 /// Noise floor above which a result needs a warning.
 const HIGH_NOISE: f64 = 0.05;
 /// Width of the baseline's interval, divided by its median, above which a result needs a warning.
 const UNSTEADY_BASELINE: f64 = 0.1;
 
-/// Returns the warnings, each with its fix.
+/// Returns the warnings about a result, each with its fix or its cause.
 pub fn advice(results: &Results) -> Vec<String> {
     let metadata = &results.metadata;
     let mut advice = Vec::new();

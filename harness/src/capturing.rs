@@ -20,10 +20,10 @@ use crate::subject::Subject;
 
 /// Frames per second in the load `frames-delayed`.
 const PACE: u32 = 150_000;
-/// Frames per second for frames of a single size that are written to a file, and for loads with a neighbour (a program
-/// on the reader's CPU).
+/// Frames per second in the loads `frames-file-paced` (frames of a single size that are written to a file) and
+/// `frames-neighbour` (with a program on the reader's CPU that accesses memory).
 const SLOW_PACE: u32 = 100_000;
-/// Number of packets between two delays.
+/// Number of packets that the reader reads between two of its delays.
 const EVERY: u32 = 10;
 const LEAST_BYTES: usize = 700;
 const MOST_BYTES: usize = 1500;
@@ -40,11 +40,11 @@ struct Row {
     foretold: Option<f64>,
     hash_ns: f64,
     delay_ns: f64,
-    /// TLB misses of each processor; None if this machine can't count them.
+    /// TLB misses of each processor; None if they were not requested, or if this machine can't count them.
     tlb_misses: Option<Vec<Misses>>,
 }
 
-/// TLB misses that one processor counted. Some processors count no stores.
+/// TLB misses that one processor counted. Some processors count no stores: their number is then 0.
 #[derive(Debug, Deserialize)]
 struct Misses {
     user_loads: u64,
@@ -55,13 +55,14 @@ struct Misses {
     kernel_stores: u64,
 }
 
-/// Last output line: the result of the TLB model, if it was requested.
+/// Last output line of `capture-lab bench --json`: the result of the TLB model, if it was requested.
 #[derive(Debug, Deserialize)]
 struct Modelled {
     misses_a_packet: f64,
 }
 
-/// Returns the frame rate and sizes of a load.
+/// Returns the sender's arguments for a load: interface, frame rate (0: as fast as possible) and frame sizes. `seconds`
+/// is not used.
 pub fn frames(cell: &Cell) -> FramesArguments {
     let size = cell.payload_bytes;
     let (rate, sizes) = match cell.workload {

@@ -10,14 +10,14 @@ use anyhow::{bail, Context, Result};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 
-/// Time limit for a process without work to sleep, longer than either twin polls for packets. After it the CPU time is
-/// read anyway.
+/// Time limit for an idle process to fall asleep, longer than either twin polls for packets. After this limit the CPU
+/// time is read although the process does not sleep.
 const STILL: Duration = Duration::from_millis(20);
 const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_micros(100);
 /// Time that an idle process is observed, to see whether it sleeps.
 const WATCHED: Duration = Duration::from_millis(200);
-/// Share of CPU time above which an idle process counts as burning CPU.
+/// CPU time divided by elapsed time, above which an idle process counts as burning CPU.
 const BURNS: f64 = 0.05;
 /// Time for which a newly started process must stay below BURNS to count as idle.
 const LULL: Duration = Duration::from_millis(50);
@@ -45,7 +45,7 @@ pub fn cpu_nanoseconds(pid: u32) -> Result<u64> {
     Ok(sum)
 }
 
-/// Waits until a newly started process is idle, and returns its CPU time so far.
+/// Waits until a newly started process is idle, and returns its CPU time so far in nanoseconds.
 pub fn settled(pid: u32) -> Result<u64> {
     settled_within(pid, SETTLED_WITHIN)
 }
@@ -120,7 +120,8 @@ impl Rest {
         })
     }
 
-    /// Waits until the process sleeps, or stops it by SIGSTOP. Returns the CPU time that the process has used so far.
+    /// Makes the process use no CPU: waits (at most STILL) until it sleeps by itself, or stops it by SIGSTOP. Returns
+    /// the CPU time that the process has used so far, in nanoseconds.
     pub fn begin(self, pid: u32) -> Result<u64> {
         match self {
             // If the process does not sleep, its CPU time is read anyway, exact to a clock tick.

@@ -16,8 +16,9 @@ use crate::slices;
 use crate::subject::{Kind, Subject};
 
 impl Site<'_> {
-    /// Returns the system calls per packet of a firewall under a load, or per exchange. No other metric is measured in
-    /// this run, because strace distorts the times.
+    /// Returns the system calls per packet of a firewall under a load, or per exchange of a program of exchanges. No
+    /// other metric is measured in this run, because strace distorts the times.
+    /// - table: file to which strace writes its counts.
     pub fn count_calls(
         &self,
         subject: &Subject,
@@ -41,7 +42,8 @@ impl Site<'_> {
         })
     }
 
-    /// Returns the number of packets that passed a firewall while strace wrote the table.
+    /// Attaches strace to a firewall under a load in slices. Returns the number of packets that passed the firewall.
+    /// - table: file to which strace writes its counts.
     fn count_sliced(&self, subject: &Subject, cell: &Cell, table: &Path) -> Result<f64> {
         let mut counter = None;
         let packets = slices::run_one(self, subject, cell, COUNTED, |lane| {

@@ -36,19 +36,22 @@ const COUNTED: u64 = 100;
 /// Factor by which a run may exceed its planned time.
 const PATIENCE: u32 = 20;
 
-/// Result that a program of exchanges prints: the number of exchanges and their times.
+/// Result that a program of exchanges prints: the number of exchanges, the wall and CPU time of all exchanges together,
+/// and percentiles of the time of one exchange. In the virtual machine, `wall_ns` is a number of instructions.
 #[derive(Clone, Debug, Deserialize)]
 struct Printed {
     count: u64,
     wall_ns: u64,
-    /// None for rings, of which only instructions are measured, and for commands on their way to the network.
+    /// CPU time of all exchanges together. None for rings, of which only instructions are measured, and for commands on
+    /// their way to the network.
     cpu_ns: Option<u64>,
     #[serde(default)]
     percentiles_ns: Vec<(f64, f64)>,
     ring: Option<Ring>,
 }
 
-/// Costs of a packet ring in the output of `capture-lab cost`, beside the costs of its packets.
+/// Costs of a packet ring in the output of `capture-lab cost`: the kernel's and the reader's part of `wall_ns`
+/// (instructions in the virtual machine), and the two sides of the ring.
 #[derive(Clone, Debug, Deserialize)]
 struct Ring {
     kernel_ns: u64,
@@ -94,10 +97,11 @@ type Told = BTreeMap<(String, String), VecDeque<Printed>>;
 pub struct Exchanges {
     root: PathBuf,
     bin_dir: PathBuf,
-    /// All pairs of a subject and a load of the virtual machine.
+    /// All pairs of a subject and a load that runs in the virtual machine.
     pairs: Vec<(Subject, Cell)>,
     told: Mutex<Told>,
-    /// Number of boots so far, by the number of rounds of the loads that a boot measures.
+    /// Number of boots so far, by the number of rounds of the loads that a boot measures (None: loads without their own
+    /// number).
     boots: Mutex<BTreeMap<Option<u32>, usize>>,
 }
 
@@ -126,8 +130,8 @@ impl Exchanges {
         }
     }
 
-    /// Runs a program that times commands, such as the start of a command in a cage or its download. Returns their
-    /// median time, by which the program represents all, under the name `mean`.
+    /// Runs a program that times commands, such as the start of a command in a cage or its download. Returns the
+    /// commands' median time under the name `mean`: the program prints their number times their median.
     fn commands(&self, subject: &Subject, cell: &Cell) -> Result<Outcome> {
         let words = self.words(subject, cell, 0, false)?;
         let mut command = Command::new(&words[0]);
@@ -208,6 +212,7 @@ impl Exchanges {
 
     /// Boots the machine once for all pairs of subject and load with this number of rounds. Their order rotates with
     /// each boot.
+    /// - rounds: the loads' own number of rounds. None: loads without their own number.
     fn boot(&self, rounds: Option<u32>) -> Result<()> {
         let pairs = self.pairs.iter().filter(|pair| pair.1.rounds == rounds);
         let mut pairs: Vec<&(Subject, Cell)> = pairs.collect();

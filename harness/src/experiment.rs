@@ -142,7 +142,8 @@ pub enum FigureKind {
     Percentile,
     /// Value over the size of the policy, one line per subject (summary.csv).
     Growth,
-    /// Measured loss over the size of a load, one line per subject; the predicted loss is dashed (summary.csv).
+    /// Measured loss over the factor of the reader's delays or the size of the ring, one line per subject; the
+    /// predicted loss is dashed (summary.csv).
     Loss,
 }
 
@@ -192,7 +193,8 @@ pub struct Claim {
     pub at_most: f64,
 }
 
-/// Kind of measurement.
+/// Kind of experiment, by its subjects: filters of traffic, exchanges of messages, packet rings and recorders, or
+/// scanners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ExperimentKind {
@@ -234,7 +236,8 @@ pub struct Experiment {
     pub claims: Vec<Claim>,
     pub figures: Vec<Figure>,
     pub references: Vec<Reference>,
-    /// True if each firewall gets one more run under strace, to count its system calls.
+    /// True if each firewall, or program of exchanges, gets one more run under strace for each load outside the virtual
+    /// machine, to count its system calls.
     pub count_syscalls: bool,
 }
 
@@ -300,7 +303,8 @@ impl WorkloadPlan {
 }
 
 impl Experiment {
-    /// Adds a program from the command line, `NAME=COMMAND LINE`.
+    /// Adds a program as a subject.
+    /// - text: value of the option --subject, `NAME=COMMAND LINE`.
     pub fn add_peer(&mut self, text: &str) -> anyhow::Result<()> {
         let Some((name, command)) = text.split_once('=') else {
             bail!("--subject {text:?}: expected 'NAME=COMMAND LINE'");

@@ -7,7 +7,8 @@ use crate::statistics::{better, Better, Interval};
 
 /// Minimum number of rounds of a finding: with fewer, the intervals cover less than 95 %.
 pub const LEAST_ROUNDS: usize = 6;
-/// Largest undetected difference that is still reported as "no difference"; above it, the finding is inconclusive.
+/// Largest undetected difference (0.1 is 10 %) that is still reported as "no difference"; above it, the finding is
+/// inconclusive.
 const INCONCLUSIVE_FROM: f64 = 0.1;
 /// Ratio from which "by a factor of" is easier to read than percent.
 const FACTOR_FROM: f64 = 2.0;
@@ -19,9 +20,9 @@ pub struct Comparison<'a> {
     pub metric: &'a str,
     /// Number of rounds with a value of both subjects.
     pub rounds: usize,
-    /// Ratio a / b of the two subjects, with its interval.
+    /// Ratio a / b of the two subjects, with its interval; None without rounds, or if a value of b is zero.
     pub ratio: Option<Interval>,
-    /// Ratio of two copies of one subject (the A/A pair) in the same rounds.
+    /// Ratio of two copies of one subject (the A/A pair) in the same rounds; None without copies.
     pub noise: Option<Interval>,
 }
 

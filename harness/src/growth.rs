@@ -28,7 +28,8 @@ impl Growth {
         (single, growths)
     }
 
-    /// Groups loads with a policy, in the order of their first appearance.
+    /// Groups the loads that have a policy, in the order of their first appearance. The loads of a group, which may be
+    /// a single load, differ only in the size of their policy.
     fn of(cells: &[CellName]) -> Vec<Growth> {
         let mut growths: Vec<Growth> = Vec::new();
         for cell in cells {
@@ -59,15 +60,16 @@ impl Growth {
             .filter_map(|cell| cell.policy.map(|policy| policy.size))
     }
 
-    /// Returns the load's name and the unit of the sizes.
+    /// Returns the name of the loads without their policy, and the unit of the policies' sizes.
     pub fn title(&self) -> String {
         format!("{}, {}", without_policy(&self.cells[0]), self.kind.counts())
     }
 }
 
 impl Growth {
-    /// Returns one table per metric, with one column per size: the medians of each subject, then the ratios of the pairs
-    /// with their intervals. Loss tables are omitted if nothing was lost.
+    /// Returns one table for each measured metric of three (main metric, loss, CPU time per packet), with one column
+    /// per size: the medians of each subject, then the ratios of the pairs with their intervals. The table of loss is
+    /// omitted if nothing was lost.
     pub fn tables(
         &self,
         subjects: &[String],

@@ -15,8 +15,8 @@ static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Write end of the pipe that wakes the watching thread.
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 
-/// Installs handlers: the three signals no longer end the process, and [`check`] reports them. At a signal the running
-/// children receive SIGTERM, so that a long load ends early.
+/// Installs handlers of SIGINT, SIGTERM and SIGHUP: they no longer end the process, and [`check`] reports them. At a
+/// signal the running children receive SIGTERM, so that a long load ends early.
 pub fn watch() -> Result<()> {
     let (read, write) = pipe()?;
     WAKE.store(write.into_raw_fd(), Ordering::Relaxed);
@@ -54,7 +54,7 @@ pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }
 
-/// Fails if a signal has arrived.
+/// Fails if SIGINT, SIGTERM or SIGHUP has arrived since [`watch`].
 pub fn check() -> Result<()> {
     if interrupted() {
         bail!("interrupted");

@@ -58,7 +58,8 @@ enum Command {
 
 /// Exit status of a test that this machine can't run.
 const SKIPPED: u8 = 77;
-/// Exit status of a shell for a program that SIGINT has ended.
+/// Exit status after a signal that interrupts a run: the status that a shell reports for a program that SIGINT has
+/// ended.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {

@@ -73,7 +73,8 @@ impl Ground {
         }
     }
 
-    /// Returns the namespace of the firewall, or of the kernel's filter.
+    /// Returns the namespace of the firewall, or of the kernel's filter: the single namespace, the server's or the
+    /// router's.
     pub fn filter(&self) -> &Namespace {
         match self {
             Ground::One(filter) | Ground::Two(_, filter) | Ground::Three(_, filter, _) => filter,
@@ -102,7 +103,7 @@ const ROUTED_IPV4: [IpAddr; 4] = [
     IpAddr::V4(Ipv4Addr::new(10, 78, 2, 2)),
 ];
 
-/// Joins client and server by a new router.
+/// Joins client and server by a new router. Returns the router's namespace.
 fn routed(client: &Namespace, server: &Namespace) -> Result<Namespace> {
     let router = Namespace::new()?;
     let [client_address, near, far, server_address] = ROUTED_IPV4;
@@ -213,7 +214,8 @@ impl Site<'_> {
     }
 
     /// Loads the rules of a subject: rules that direct packets to its queues, or the policy that the kernel applies
-    /// itself. Dropping the returned value removes host rules.
+    /// itself. Dropping the returned value removes the rules from the host; None: no rules, or rules that end with
+    /// their namespace.
     pub fn load_rules(
         &self,
         ground: &Ground,
@@ -323,8 +325,8 @@ fn staged_policy(cell: &Cell) -> Result<SyntheticPolicy> {
     cell.policy.context("a load without a policy")
 }
 
-/// Returns the number of packets that the kernel handed to the firewall: the kernel's own count, comparable for every
-/// program.
+/// Returns the number of packets that the kernel handed to the firewall between two readings: the kernel's own count,
+/// comparable for every program. Fails if there were none.
 pub(crate) fn packets_between(before: Reading, after: Reading) -> Result<f64> {
     let packets = after.queues.handed.saturating_sub(before.queues.handed);
     if packets == 0 {

@@ -23,7 +23,7 @@ pub struct Metadata {
     pub experiment: String,
     pub title: String,
     pub question: String,
-    /// Kind of the experiment; older files lack it.
+    /// Kind of the experiment; older files lack it, and are of kind `traffic`.
     #[serde(default)]
     pub kind: ExperimentKind,
     pub source: Source,
@@ -38,7 +38,7 @@ pub struct Metadata {
     pub started: String,
     /// End time in UTC; None during the run or after an interruption.
     pub ended: Option<String>,
-    /// Rounds of loads without slices.
+    /// Planned rounds of loads without slices; 0 without such loads.
     pub rounds: u32,
     pub rounds_done: u32,
     pub warmup_seconds: u32,
@@ -67,7 +67,7 @@ pub struct Metadata {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Source {
     pub commit: String,
-    /// True if files differed from the commit.
+    /// True if tracked files, results apart, differed from the commit.
     pub dirty: bool,
 }
 
@@ -84,7 +84,7 @@ pub struct Machine {
 pub struct RunnerUse {
     pub workload: String,
     pub runner: String,
-    /// Reason in words, if the runner is not the preferred one.
+    /// Reason in words, if the runner is not the preferred one; None if it is.
     pub note: Option<String>,
 }
 

@@ -36,7 +36,7 @@ pub struct MicroArguments {
 /// Number of programs: Rust, C, and Rust again.
 const PROGRAMS: usize = 3;
 
-/// Results of one case: the nanoseconds of each program, by round.
+/// Results of one case: the nanoseconds per decision of each program, by round.
 struct Case {
     name: String,
     rounds: Vec<[f64; PROGRAMS]>,
@@ -60,7 +60,7 @@ impl Program {
         Ok(Program { child, said })
     }
 
-    /// Measures one more slice and returns its nanoseconds.
+    /// Measures one more slice and returns its nanoseconds per decision.
     fn slice(&mut self) -> Result<f64> {
         let input = self.child.stdin.as_mut().context("stdin is piped")?;
         writeln!(input)?;

@@ -32,7 +32,7 @@ pub struct Request<'a> {
     /// True to measure on the machine's own loopback, not in namespaces.
     pub host: bool,
     pub resume: bool,
-    /// Runner that replaces the experiment's preference.
+    /// Runner that replaces the experiment's preference; None: the experiment's preference.
     pub runner: Option<RunnerName>,
     pub make_runner: &'a MakeRunner<'a>,
 }

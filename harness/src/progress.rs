@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::schedule::Amount;
 
-/// Time of a run beside its load: namespaces, rules, start and end of the programs.
+/// Assumed time of a run in addition to its load: namespaces, rules, start and end of the programs.
 const OVERHEAD: Duration = Duration::from_millis(300);
 
 pub struct Progress {
@@ -78,7 +78,7 @@ impl Progress {
         }
     }
 
-    /// Marks the end of `runs` runs with a total load of `load`. Prints their result if there is no bar.
+    /// Marks the end of `runs` runs, whose loads lasted `load` in total. Prints their result if there is no bar.
     pub fn end(&mut self, runs: u32, load: Duration, result: &str) {
         self.planned.done += runs;
         self.planned.load_done += load;
@@ -95,7 +95,7 @@ impl Progress {
         }
     }
 
-    /// Prints words beside the bar.
+    /// Prints words on stderr, without disturbing the bar if there is one.
     pub fn say(&self, words: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{words}")),

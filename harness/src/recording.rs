@@ -20,7 +20,7 @@ use crate::runner::{Outcome, Place};
 use crate::schedule::Cell;
 use crate::subject::{Kind, Subject};
 
-/// Time between the last frame and the signal: a writer may buffer packets for a second.
+/// Time between the last frame and the signal that ends the recorder, which may buffer packets for a second.
 const SETTLING: Duration = Duration::from_millis(1500);
 
 /// Returns a recorder's command line.

@@ -196,7 +196,7 @@ impl Report {
         text
     }
 
-    /// Returns machine, commit and tools.
+    /// Returns facts about the run as (name, value): machine, commit, start, end, and versions of tools.
     fn facts(&self) -> Vec<(String, String)> {
         let metadata = &self.results.metadata;
         let (machine, source) = (&metadata.machine, &metadata.source);
@@ -218,7 +218,7 @@ impl Report {
         rows.into_iter().chain(tools).collect()
     }
 
-    /// Describes the ratios of the tables.
+    /// Returns a note for the report's reader that explains the ratios and the A/A lines of the tables.
     fn ratios(&self) -> String {
         let baseline = &self.results.metadata.baseline;
         format!(
@@ -323,7 +323,8 @@ impl Report {
             .collect()
     }
 
-    /// Describes the coverage of a load's intervals: that of the subject with the fewest rounds.
+    /// Returns the coverage of a load's intervals in words ([`interval_in_words`]), for the subject with the fewest
+    /// rounds.
     fn interval_head(&self, cell: &CellName, metric: &str) -> String {
         let of_it = |row: &&Summary| row.metric == metric && row.rounds > 0 && row.cell() == *cell;
         let rounds = self.results.summaries.iter().filter(of_it);
@@ -331,8 +332,8 @@ impl Report {
         interval_in_words(least)
     }
 
-    /// Returns questions and answers by load. Loads with several sizes of a policy are omitted: their tables have the
-    /// ratios.
+    /// Returns (metric and pair of subjects, finding in words) by load. Loads with several sizes of a policy are
+    /// omitted: their tables have the ratios.
     fn findings(&self) -> Vec<(CellName, Vec<(String, String)>)> {
         let mut findings: Vec<(CellName, Vec<(String, String)>)> = Vec::new();
         let (single, _) = Growth::divide(&self.cells());

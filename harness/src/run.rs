@@ -260,7 +260,8 @@ impl<'a> Session<'a> {
         self.metadata.write(self.store)
     }
 
-    /// Runs one step of a round. A failure is an incident: it must not discard hours of other runs.
+    /// Runs one step of a round and adds its rows. A failed run is only recorded as an incident, because it must not
+    /// discard hours of other runs. Fails after FAILURES_IN_A_ROW failed runs in a row, or after an interruption.
     fn step(&mut self, round: u32, position: u32, step: Step, rows: &mut Round) -> Result<()> {
         let plan = self.plan;
         let (subject, cell) = (
@@ -372,7 +373,7 @@ fn main_result(cell: &Cell, outcome: &Outcome) -> String {
     })
 }
 
-/// Returns a raw file's name; names sort by round, load and subject.
+/// Returns the name of a tool's output in raw.jsonl.gz; names sort by round, load and subject.
 fn raw_name(round: u32, subject: &Subject, cell: &Cell, name: &str) -> String {
     let (workload, route, bytes) = (cell.workload, cell.route, cell.payload_bytes);
     let policy = cell

@@ -19,7 +19,7 @@ pub struct Cell {
     pub route: Route,
     pub payload_bytes: usize,
     pub policy: Option<SyntheticPolicy>,
-    /// Number of rounds of this load; None: all rounds of the experiment.
+    /// Maximum number of rounds of this load; None: all rounds of the experiment.
     pub rounds: Option<u32>,
     /// Generators of this load's traffic, in order of preference; the first available generator is used.
     pub runners: Vec<RunnerName>,
@@ -141,7 +141,9 @@ pub fn counted_load(experiment: &Experiment) -> Duration {
 }
 
 /// Returns the amount of work: a warm-up, `rounds` rounds, and the loads in slices.
-/// - counted: true if each firewall also runs under strace.
+/// - rounds: number of rounds that are still to be made.
+/// - counted: true if each program (firewall or program of exchanges) also runs once under strace, under each load
+///   outside the virtual machine.
 /// - sliced: returns true for each load in slices that is to be measured.
 pub fn amount(
     experiment: &Experiment,

@@ -168,7 +168,7 @@ fn coverage_without(count: usize, outer: usize) -> f64 {
     1.0 - 2.0 * below
 }
 
-/// Returns the number of values that are left out at each end, for many values.
+/// Returns the number of values that are left out at each end, for MANY or more values, which may be correlated.
 fn ends_of_many(values: &[f64], median: f64) -> usize {
     let count = values.len() as f64;
     let deviation = (count * likeness(values, median)).sqrt() / 2.0;

@@ -48,8 +48,8 @@ pub fn loopback_address(flow: u16) -> IpAddr {
     IpAddr::V4(Ipv4Addr::new(127, 0, high, low))
 }
 
-/// Loads a fragment of the folder `rules/queue` under `root` inside a namespace. The rules disappear with the
-/// namespace.
+/// Loads the iptables rules of the file `rules/queue/NAME.iptables` under `root` inside a namespace. The rules
+/// disappear with the namespace.
 pub fn load(
     namespace: &Namespace,
     root: &Path,
@@ -120,7 +120,8 @@ fn adapt(text: &str, target: Target, flows: u16) -> String {
         .collect()
 }
 
-/// The machine's own rules, loaded by `make rules`; drop removes them with `make unrules`.
+/// Queue rules on the machine itself, outside of namespaces: loaded by `make rules`, and removed on drop by `make
+/// unrules`.
 pub struct HostSteering {
     root: PathBuf,
 }

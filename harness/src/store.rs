@@ -23,14 +23,14 @@ const GZ: &str = ".gz";
 /// Round number of rows without a timed round: counted system calls, and values of a whole load in slices.
 pub const UNTIMED: u32 = 0;
 
-/// A line of [`RAW`].
+/// A line of [`RAW`]: one output of a tool.
 #[derive(Serialize)]
 struct Raw<'a> {
     name: &'a str,
     text: &'a str,
 }
 
-/// Rows that one round adds.
+/// Rows that are appended together: those of one round, of one load in slices, or of all counted system calls.
 #[derive(Default)]
 pub struct Round {
     pub samples: Vec<Sample>,

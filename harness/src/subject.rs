@@ -16,7 +16,7 @@ pub const UNFILTERED: &str = "none";
 pub const QUEUE_PLACE: &str = "{queue}";
 /// Placeholder for the folder of programs in a peer's command line.
 pub const BUILD_PLACE: &str = "{build}";
-/// Placeholder for the folder of the harness, beside that of programs.
+/// Placeholder for the folder `harness`, which is beside the folder of programs, in a peer's command line.
 pub const HARNESS_PLACE: &str = "{harness}";
 const EXPECTED: &str =
     "none, accept, nftables, or {rust,c}-{classic,mnl,raw}-{paper,fast} such as rust-raw-fast; \
@@ -33,15 +33,16 @@ const MOST_QUEUES: u16 = 16;
 const EXCHANGES: &str = "kernel/bin";
 /// Prefixes of the names of subjects that exchange messages, are rings, or run commands.
 const EXCHANGE_NAMES: [&str; 4] = ["genl", "ipc", RING, WAY];
-/// Prefix of subjects that are ways of a command to the network.
+/// Prefix of subjects that are ways of a command to the network: directly, in a cage, or by an alternative to the cage.
 const WAY: &str = "way";
-/// Program that runs a command in one of these ways, below the folder harness, which is beside the folder of programs.
+/// Program that runs a command by a way to the network ([`WAY`]). The path is below the folder harness, which is beside
+/// the folder of programs.
 const WAYS: &str = "cage/way";
-/// Prefix of rings, whose reader is capture-lab.
+/// Prefix of subjects that are packet rings in the virtual machine; their reader is capture-lab.
 const RING: &str = "ring";
 /// The program whose rings are subjects.
 pub const CAPTURE: &str = "capture";
-/// Reader of rings.
+/// The program that reads the packet rings that are subjects.
 pub const CAPTURE_LAB: &str = "capture-lab";
 /// Types of rings in the names of subjects.
 const RING_BACKENDS: [&str; 4] = ["tpacket3", "recvmmsg", "iouring", "afxdp"];
@@ -113,7 +114,9 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Returns a peer. `command` is split at white space and run without a shell.
+    /// Returns a peer. `command` is split at white space and run without a shell. Fails if the name or the command is
+    /// invalid.
+    /// - optional: true if the peer is omitted where its program is not installed.
     pub fn peer(name: &str, command: &str, optional: bool) -> Result<Subject, String> {
         let words: Vec<String> = command.split_whitespace().map(str::to_string).collect();
         if words.is_empty() {
@@ -128,7 +131,8 @@ impl Subject {
         Subject::named(name, kind)
     }
 
-    /// Returns a peer with its own rules and further required programs.
+    /// Returns a peer with its own rules and further required programs; any other subject unchanged.
+    /// - file: file of rules; None: the peer uses the load's rules.
     pub fn with_rules(mut self, file: Option<PathBuf>, programs: &[PathBuf]) -> Subject {
         if let Kind::Peer { rules, needs, .. } = &mut self.kind {
             (*rules, *needs) = (file, programs.into());
@@ -145,7 +149,8 @@ impl Subject {
         self.program(bin_dir).into_iter().chain(needs).collect()
     }
 
-    /// Returns a twin with further options or its own policy, under a separate name.
+    /// Returns a twin with further options or its own policy, under a separate name. Fails if `of` is no twin.
+    /// - own_policy: None: the twin uses the load's policy.
     pub fn variant(
         name: &str,
         of: &Subject,
@@ -256,7 +261,7 @@ impl Subject {
         )
     }
 
-    /// Returns true if the subject's program is one of ours.
+    /// Returns true if the subject's program is one of the twins.
     pub fn is_ours(&self) -> bool {
         matches!(self.kind, Kind::Twin { .. } | Kind::Stage { .. })
     }

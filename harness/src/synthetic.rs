@@ -35,13 +35,13 @@ const BLOCK_BITS: u32 = 18;
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum SyntheticKind {
-    /// Rules that test the port.
+    /// One rule per UDP destination port.
     Ports,
-    /// Rules that test the address.
+    /// One rule per source address.
     Addresses,
-    /// One rule and a set of addresses.
+    /// One rule and a set of source addresses.
     AddressSet,
-    /// One rule and a set of prefixes of /26 to /32.
+    /// One rule and a set of source prefixes of /26 to /32.
     PrefixSet,
     /// Two rules, for TLS and DNS, and a set of host names, a quarter of them wildcards.
     Names,

@@ -12,7 +12,7 @@ use crate::store::{Sample, Store, Summary};
 use crate::subject::Subject;
 use crate::summary::summarize;
 
-/// Number of characters of a value that are shown.
+/// Maximum number of characters of a value that a message shows.
 const SHOWN: usize = 100;
 
 /// Returns the stale parts of a result folder in words: none if the result matches the experiment. Fails if the result
@@ -28,7 +28,7 @@ pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Checks that the summary follows from the samples.
+/// Checks that summary.csv follows from the samples. Returns a message if not.
 fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Option<String>> {
     let mut written: Vec<Summary> = Store::open(folder).read()?;
     let mut anew = summarize(samples, &metadata.baseline);
@@ -105,7 +105,8 @@ fn in_short(value: &serde_json::Value) -> String {
     }
 }
 
-/// Checks that the run was complete, made from committed sources, and measured in namespaces.
+/// Checks that the run was complete, made from committed sources, and measured in namespaces. Returns the exceptions in
+/// words.
 fn completeness(metadata: &Metadata) -> Vec<String> {
     let checks = [
         (
@@ -129,7 +130,8 @@ fn completeness(metadata: &Metadata) -> Vec<String> {
     stale.map(|(_, words)| words).collect()
 }
 
-/// Checks that the rows are of the loads in the file, each by a runner that the file allows.
+/// Checks that the rows are of the loads in the file, that no load is missing, and that each workload was made by a
+/// runner that the file allows. Returns the exceptions in words.
 fn loads(experiment: &Experiment, metadata: &Metadata, samples: &[Sample]) -> Vec<String> {
     let mut found = Vec::new();
     let wanted: Vec<_> = cells(experiment).iter().map(Cell::name).collect();
@@ -163,7 +165,7 @@ fn loads(experiment: &Experiment, metadata: &Metadata, samples: &[Sample]) -> Ve
     found
 }
 
-/// Checks that the experiment's figures exist.
+/// Checks that the experiment's figures exist. Returns the missing figures in words.
 fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
     let names = metadata
         .figures
@@ -173,7 +175,8 @@ fn files(metadata: &Metadata, folder: &Path) -> Vec<String> {
     missing.map(|name| format!("{name} is not there")).collect()
 }
 
-/// Returns the stale parts of a result folder in words. The folder's metadata name its experiment.
+/// Returns the stale parts of a result folder in words. The folder's metadata name its experiment. A scan has no file:
+/// only its completeness and its summary are checked.
 /// - experiments: folder of the experiment files.
 pub fn stale_in(experiments: &Path, folder: &Path) -> Result<Vec<String>> {
     let metadata = Metadata::read(folder)?;

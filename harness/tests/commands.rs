@@ -10,7 +10,7 @@ use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use testbed::wait::{until, PATIENCE};
 
-/// Two subjects without a firewall, so that no other program is needed.
+/// Experiment file with two subjects without a firewall, so that no other program is needed.
 const EXPERIMENT: &str = r#"
 title = "Nothing against nothing"
 question = "Are two of the same alike?"

@@ -14,7 +14,8 @@ use testbed::netns::{Namespace, VETH_IPV4};
 
 /// End of the text of an incident: only a part of the open connections was accepted by the server.
 const UNACCEPTED: &str = "were accepted";
-/// Maximum number of runs of a load while the kernel's counters explain this incident.
+/// Maximum number of runs of a load, which is repeated while connections were not accepted because the kernel lost
+/// packets.
 const TRIES: u32 = 3;
 /// Kernel counters of packets that found no room at a listener (net/ipv4/proc.c).
 const NO_ROOM: [&str; 2] = ["ListenOverflows", "ListenDrops"];
@@ -146,7 +147,7 @@ fn harness() -> PathBuf {
     env!("CARGO_BIN_EXE_harness").into()
 }
 
-/// Returns the scanner that `make build` made.
+/// Returns the scanner that `make build` made, or the scanner in the folder TWINWALL_BUILD.
 fn scanner() -> Scanner {
     let build = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../build");
     let folder = std::env::var_os("TWINWALL_BUILD").map_or_else(build, PathBuf::from);

@@ -17,7 +17,7 @@ const LONGEST: usize = u16::MAX as usize;
 /// Maximum number of bytes by which a block is longer than its packet and comment: head, paddings, options, length.
 pub const OVERHEAD: usize = PACKET_HEAD + 3 + DROPS_BYTES + 4 + 3 + 4;
 
-/// Values of a statistics block, counted from the start.
+/// Values of an interface statistics block. Packets are counted from `start_ns` on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
     pub start_ns: u64,
@@ -27,7 +27,7 @@ pub struct Totals {
     pub delivered: u64,
 }
 
-/// Interface of a file.
+/// Fields of an interface block: an interface whose packets a file contains.
 pub struct Interface<'a> {
     /// Name of the interface; empty = none.
     pub name: &'a str,
@@ -39,9 +39,9 @@ pub struct Interface<'a> {
     pub filter: &'a str,
 }
 
-/// Fields of a packet, without its bytes.
+/// Fields of a packet block, except the packet's bytes, which the caller of [`packet`] appends.
 pub struct Packet<'a> {
-    /// Number of the packet's interface.
+    /// Number of the packet's interface: its position among the file's interface blocks, from 0.
     pub interface: u32,
     /// Time in nanoseconds since 1970.
     pub time_ns: u64,

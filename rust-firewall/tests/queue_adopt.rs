@@ -54,7 +54,7 @@ fn mode() -> String {
     fields[3..5].join(" ")
 }
 
-/// Gives up a queue as in an upgrade. Returns what is handed over, with a duplicate of the queue's descriptor.
+/// Gives up a queue as in an upgrade. Returns its hand-over, and a duplicate of its socket's descriptor.
 fn handover_of(queue: &mut Queue) -> (QueueHandover, OwnedFd) {
     give(queue);
     let handover = QueueHandover {

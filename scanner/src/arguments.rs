@@ -232,7 +232,9 @@ pub enum EngineName {
 }
 
 impl Speed {
-    /// Returns the settings of a scan by connections that reports the states `told`.
+    /// Returns the settings of a scan by connections.
+    /// - slots: number of slots of each ring.
+    /// - told: true for each state to report, in the order of [`crate::state::STATES`].
     pub fn settings(&self, slots: usize, told: [bool; 4]) -> Settings {
         Settings {
             slots,

@@ -50,7 +50,8 @@ fn namespace_refused(name: &str, error: &io::Error) -> Failure {
     }
 }
 
-/// Returns the probe, the service name, and the question in the words that --resume compares.
+/// Returns the probe, the name of the service that it implies, if any, and the question, which --resume compares with
+/// that of the interrupted scan.
 fn asked(arguments: &Arguments) -> Result<(ProbeKind, Option<&'static str>, Question<'_>)> {
     let given = &arguments.probe;
     let path = given.path.as_deref().unwrap_or("/");
@@ -70,7 +71,7 @@ fn asked(arguments: &Arguments) -> Result<(ProbeKind, Option<&'static str>, Ques
     Ok((probe, service, Question { by, words }))
 }
 
-/// Returns the expressions, each with its option.
+/// Returns the expressions that answers must match, each with its option (--ssh or --match).
 fn expressions(arguments: &Arguments) -> Vec<(&'static str, &str)> {
     let given = &arguments.probe;
     let ssh = given.ssh.iter().map(|text| ("--ssh", text.as_str()));
@@ -89,7 +90,8 @@ fn matcher(arguments: &Arguments) -> Result<Matcher> {
     Matcher::new(&all)
 }
 
-/// Returns the reported states, and true if only matching answers are reported.
+/// Returns true for each reported state, in the order of [`crate::state::STATES`], and true if only targets with
+/// matching answers are reported.
 fn shown(show: &[Show]) -> ([bool; 4], bool) {
     let has = |one| show.contains(&one) || show.contains(&Show::All);
     let matched = show.contains(&Show::Matched) && !show.contains(&Show::All);
@@ -107,7 +109,8 @@ fn shown(show: &[Show]) -> ([bool; 4], bool) {
 struct Planned {
     plan: Plan,
     seed: Option<u64>,
-    /// Unanswered targets of an interrupted --syn scan; None means all targets.
+    /// Targets that the interrupted --syn scan left unanswered; None if no scan is resumed, or for a scan by
+    /// connections.
     unanswered: Option<Runs>,
     left: u64,
 }
@@ -156,7 +159,8 @@ fn plan(arguments: &Arguments, question: &Question, targets: &mut Targets) -> Re
     })
 }
 
-/// Chooses the engine and the number of slots; appends its notes to `notes`.
+/// Chooses the engine and the numbers of rings and slots; appends its notes to `notes`.
+/// - left: number of targets still to ask.
 fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<(Chosen, Layout)> {
     let (chosen, told) = run::choose(arguments.speed.engine)?;
     notes.extend(told);
@@ -295,7 +299,8 @@ fn begun(plan: &Plan, left: Vec<u64>) -> Option<Vec<u64>> {
     (start < plan.len() || !begun.is_empty()).then_some(begun)
 }
 
-/// Writes the state of an interrupted scan, or removes the file of a finished one.
+/// Writes the state of an interrupted scan, or removes the file of a finished scan.
+/// - left: unfinished targets; None if the scan is finished.
 fn keep(file: &str, planned: &Planned, question: &Question, left: Option<Left>) -> Result<()> {
     if let Some(left) = left {
         let (start, _) = planned.plan.stopped();

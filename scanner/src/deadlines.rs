@@ -82,7 +82,7 @@ impl Deadlines {
         }
     }
 
-    /// Removes and returns a slot whose deadline has passed.
+    /// Removes and returns a slot whose deadline of this kind has passed; None if no deadline of this kind has passed.
     pub fn expired(&mut self, kind: Kind, now_ns: u64) -> Option<usize> {
         let slot = self.first[kind as usize];
         if slot == NONE || self.links[slot as usize].at_ns > now_ns {

@@ -52,7 +52,7 @@ pub struct Settings {
     pub retries: u8,
     /// Connection attempts per second; 0 means no limit.
     pub rate: f64,
-    /// States that are reported individually; all are counted.
+    /// True for each state that is reported individually, in the order of [`crate::state::STATES`]; all are counted.
     pub told: [bool; 4],
 }
 
@@ -96,7 +96,7 @@ pub struct Flight<'a, E> {
     rate: Rate,
     /// Idle slots by the family of their socket.
     idle: [Vec<u32>; 2],
-    /// Number of slots that were used at least once: those with lower numbers.
+    /// Number of slots that were used at least once: slots 0 to `used` - 1.
     used: usize,
     /// Idle slots whose connection is to be dissolved (reset).
     dirty: Vec<u32>,
@@ -107,7 +107,8 @@ pub struct Flight<'a, E> {
     slowed_ns: u64,
     /// Maximum time for completions to accumulate at present, from GATHER_NS to LONGEST_GATHER_NS.
     gather_ns: u64,
-    /// True if the kernel reports a refusal again at the next connect.
+    /// True once the kernel has reported a refusal again at the next connect: sockets are then dissolved after
+    /// refusals.
     keeps_refusals: bool,
     /// True if the plan has no more targets.
     exhausted: bool,
@@ -170,7 +171,8 @@ impl<'a, E: Engine> Flight<'a, E> {
         }
     }
 
-    /// Scans until the plan is done or a stop is requested. Returns the indices of unfinished targets.
+    /// Scans until the plan is done or a stop is requested. Returns the indices of the unfinished targets that this
+    /// ring took.
     pub fn run(mut self) -> io::Result<Vec<u64>> {
         let mut ended: Vec<Completion> = Vec::with_capacity(ROUND);
         loop {
@@ -272,8 +274,8 @@ impl<'a, E: Engine> Flight<'a, E> {
         self.dissolve();
     }
 
-    /// Returns a free slot. There is always one, since `window`, the limit of the number in flight, is at most the
-    /// number of slots.
+    /// Returns a free slot, if possible with a socket of this family. There is always a free slot, since `window`, the
+    /// limit of the number in flight, is at most the number of slots.
     fn free_slot(&mut self, family: Family) -> usize {
         let (same, other) = match family {
             Family::V4 => (0, 1),
@@ -355,7 +357,8 @@ impl<'a, E: Engine> Flight<'a, E> {
         }
     }
 
-    /// Handles a failed preparation of a connect: the target is retried with a new socket.
+    /// Handles a failed preparation of a connect as a shortage (see `put_off`): the target is retried later with a new
+    /// socket.
     fn unprepared(&mut self, slot: usize, errno: i32) {
         self.deadlines.leave(slot);
         self.slots[slot].family = None;

@@ -13,7 +13,8 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// Creates the permutation of a seed, which is equal on all machines, so that a scan can be resumed.
+    /// Creates the permutation of the numbers below `len` for a seed. It is equal on all machines, so that a scan can
+    /// be resumed.
     pub fn new(len: u64, seed: u64) -> Permutation {
         let bits = u64::BITS - len.saturating_sub(1).leading_zeros();
         let key = |round: u64| mix(seed ^ mix(round + 1));

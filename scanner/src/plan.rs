@@ -43,6 +43,8 @@ impl Plan {
     }
 
     /// Continues an interrupted scan of the same plan.
+    /// - start: first place that the interrupted scan had not taken.
+    /// - begun: indices of the targets that the interrupted scan had begun and not finished.
     pub fn resume(&mut self, start: u64, begun: Vec<u64>) {
         self.start = start;
         self.begun = begun;
@@ -96,8 +98,8 @@ impl Plan {
         }
     }
 
-    /// Reserves a chunk of turns: positions in this scan's order, which begins with `begun`. Returns the first turn and
-    /// the turn after the last, or None if no turn is left.
+    /// Reserves a chunk of at most `most` turns: positions in this scan's order, which begins with `begun`. Returns the
+    /// first turn and the turn after the last, or None if no turn is left.
     fn take(&self, most: u64) -> Option<(u64, u64)> {
         let all = self.left();
         let chunk = |from: u64| ((all - from) / (2 * self.rings)).clamp(1, most);
@@ -128,8 +130,9 @@ pub struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
-    /// Returns the index of the next target. Takes a new chunk from the plan if no target of the last chunk is left. A
-    /// chunk has at most `room` targets, because targets held by a full ring would wait for a time-out.
+    /// Returns the index of the next target; None if the plan has no target left. Takes a new chunk from the plan if no
+    /// target of the last chunk is left. A chunk has at most `room` targets, because targets held by a full ring would
+    /// wait for a time-out.
     /// - room: number of targets that the ring can probe now, at least 1.
     pub fn next_of(&mut self, room: u64) -> Option<u64> {
         if self.next == self.end {

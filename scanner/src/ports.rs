@@ -34,7 +34,7 @@ impl Ports {
     /// Returns the port at a position in the list, from 0.
     ///
     /// # Panics
-    /// If there is no such member.
+    /// If `member` is not below the length of the list.
     pub fn get(&self, member: u64) -> u16 {
         self.list[member as usize]
     }
@@ -47,7 +47,7 @@ impl Ports {
         self.list.iter().copied()
     }
 
-    /// Formats the list in its shortest form.
+    /// Formats the list in its shortest form: `22,80,8000-8100`.
     pub fn text(&self) -> String {
         let mut words: Vec<String> = Vec::new();
         for run in self.list.chunk_by(|a, b| a + 1 == *b) {

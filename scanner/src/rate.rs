@@ -2,7 +2,7 @@
 //! Rate limit of questions (connection attempts or SYNs): a virtual clock that each question advances (generic cell
 //! rate algorithm).
 
-/// Unused time that counts after a pause: the questions that were allowed in this time may be sent at once.
+/// Maximum unused time that counts after a pause: the questions that were allowed in this time may be sent at once.
 const BURST_NS: u64 = 5_000_000;
 
 #[derive(Clone, Debug)]

@@ -12,11 +12,11 @@ pub struct Record {
     pub index: u64,
     pub state: State,
     pub reason: Reason,
-    /// Error number of [`Reason::Other`] and [`Reason::Shortage`].
+    /// Error number of [`Reason::Other`] and [`Reason::Shortage`]; 0 for other reasons.
     pub errno: i32,
     pub attempts: u8,
     pub finding: Finding,
-    /// Time from the start of the last attempt to the answer.
+    /// Time from the start of the last connection attempt to its result, an answer or a time-out; 0 in a --syn scan.
     pub rtt_us: u32,
     /// Start and end of the answer's bytes in the batch.
     text: (u32, u32),
@@ -99,7 +99,8 @@ pub fn boxes(rings: usize) -> (Vec<Outbox>, Inbox) {
 }
 
 impl Outbox {
-    /// Adds a record; waits for the writer if it holds all batches.
+    /// Adds a record with the bytes of its answer, of which it stores at most LONGEST_TEXT. Waits if the batch is then
+    /// full and the writer holds all other batches.
     pub fn push(&mut self, mut record: Record, text: &[u8]) {
         let Some(batch) = &mut self.batch else { return };
         let text = &text[..text.len().min(LONGEST_TEXT)];

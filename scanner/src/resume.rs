@@ -20,7 +20,7 @@ const LARGEST_BYTES: u64 = 1 << 30;
 #[serde(deny_unknown_fields)]
 pub struct Resume {
     version: u32,
-    /// The probe, as on the command line: a file of a different probe is refused.
+    /// Name of the probe (see [`Question::by`]): a file of a different probe is refused.
     probe: String,
     /// Hash of targets, ports and the rest of the question: a file of a different question is refused. A hash, since header
     /// fields may be secret.
@@ -46,7 +46,7 @@ pub enum Left {
 /// Question that each target is asked: the probe and its options.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// Name of the probe.
+    /// Name of the probe: its options (`--syn`, `--http --tls`), or `connections`.
     pub by: &'static str,
     /// Options of the probe with their values (--ssh, --match, --path, --header). The resume file contains only their
     /// hash.
@@ -121,7 +121,9 @@ impl Resume {
         }
     }
 
-    /// Returns the seed of the order to continue in. Fails if the command line demands a different order.
+    /// Returns the seed of the order to continue in; None means by address, then by port. Fails if the command line
+    /// demands a different order.
+    /// - sequential, seed: order that the command line demands, if any.
     pub fn order(&self, sequential: bool, seed: Option<u64>, file: &str) -> Result<Option<u64>> {
         let other = seed.is_some() && seed != self.seed;
         if other || sequential && self.seed.is_some() {
@@ -132,7 +134,8 @@ impl Resume {
         Ok(self.seed)
     }
 
-    /// Continues a plan from this state. Returns the unanswered targets of a --syn scan.
+    /// Continues a plan from this state. Returns the unanswered targets of a --syn scan, None for a scan by
+    /// connections. Fails if the state is that of a different question or plan.
     pub fn apply(self, plan: &mut Plan, question: &Question, file: &str) -> Result<Option<Runs>> {
         if self.probe != question.by {
             return Err(Failure::usage(format!(

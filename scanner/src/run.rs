@@ -87,8 +87,11 @@ pub struct Layout {
     pub slots: usize,
 }
 
-/// Computes the layout. A ring's socket table has at most RLIMIT_NOFILE entries, so more in flight need more rings; epoll
-/// uses one table for all.
+/// Computes the layout; returns a note, too, if fewer targets can be in flight than requested. A ring's socket table
+/// has at most RLIMIT_NOFILE entries, so more in flight need more rings; epoll uses one table for all.
+/// - in_flight: requested number of targets in flight.
+/// - rings: requested number of threads; None means one per CPU, or fewer for few targets.
+/// - targets: number of targets to ask.
 pub fn layout(
     chosen: Chosen,
     in_flight: u64,
@@ -204,7 +207,7 @@ fn joined<T>(thread: thread::ScopedJoinHandle<T>) -> T {
         .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Body of a ring's thread.
+/// Body of a ring's thread. Returns the indices of the unfinished targets that the ring took.
 fn fly(job: &Job, counts: &Counts, outbox: Outbox) -> Result<Vec<u64>> {
     let Layout { rings, slots } = job.layout;
     let settings = Settings {

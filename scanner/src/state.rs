@@ -119,7 +119,7 @@ pub fn is_shortage(errno: i32) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Finding {
-    /// The probe has no conversation.
+    /// No conversation: the port is not open, or the probe has none.
     None,
     /// A complete answer; the writer matches it.
     Answer,

@@ -18,7 +18,7 @@ pub struct Writer<'a> {
     only_matched: bool,
     /// Number of answers that all expressions match.
     pub matched: u64,
-    /// True if the output was closed: later results are lost.
+    /// True if a write to the output failed, e.g. because its reader closed the pipe: later results are lost.
     pub is_gone: bool,
     output: Box<dyn Output>,
     to: BufWriter<io::Stdout>,
@@ -95,7 +95,7 @@ impl<'a> Writer<'a> {
         self.ended(written)
     }
 
-    /// Records a failed write. A closed pipe is not an error.
+    /// Sets `is_gone` if a write failed. Fails with the write's error, unless the reader closed the pipe.
     fn ended(&mut self, written: io::Result<()>) -> Result<()> {
         self.is_gone |= written.is_err();
         match written {

@@ -36,7 +36,9 @@ fn plan(port: u16) -> Plan {
     Plan::new(Set::new([range]).unwrap(), ports, Some(1), 1)
 }
 
-/// Runs a flight; returns its thread's number of allocations and its counts.
+/// Scans 127.0.0.0/20 at `port` and port 9 on one ring. Returns the number of allocations on the ring's thread, and the
+/// scan's counts.
+/// - scan: probe of open ports; None: only the states of ports are found.
 fn fly(
     engine: impl Fn(usize, Memory) -> Box<dyn FnOnce(Start) -> u64>,
     scan: Option<Box<dyn Scan>>,

@@ -42,7 +42,8 @@ pub struct Counter {
     of: String,
 }
 
-/// Line of the ledger's text that shows the counter.
+/// Line of the ledger's text that lists a counter: that of a queue, or of the policy. None means that the text shows
+/// the counter elsewhere, or not at all.
 #[derive(Clone, Copy, Default, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Text {
@@ -55,14 +56,14 @@ pub enum Text {
 /// Single counter: a word in the memory of the counters.
 #[derive(Serialize)]
 pub struct Word {
-    /// Key of the ledger as JSON.
+    /// Key of the counter, or of its list, in the ledger as JSON.
     pub key: String,
     /// Name of the counter in the JSON object of the key; "" if the key has only this counter.
     pub value: String,
     /// Name in the state that an upgrade hands over.
     pub handover: String,
     pub text: Text,
-    /// True if the ledger shows the counter.
+    /// True if the ledger shows the counter; false for a status whose packets are not malformed.
     pub shown: bool,
 }
 
@@ -73,7 +74,8 @@ pub struct Read {
     pub metrics: Vec<Metric>,
 }
 
-/// Returns the words (single counters) of a counter, or of a list of counters.
+/// Returns the single counters (words) of a counter, or of a list of counters: one word for each value of the list.
+/// - statuses: all statuses of packets. The ledger shows only the words of malformed packets' statuses.
 fn words(counter: &Counter, statuses: &[Status]) -> Vec<Word> {
     if counter.values.is_empty() {
         let (key, value) = match counter.of.as_str() {

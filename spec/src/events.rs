@@ -40,7 +40,8 @@ pub struct Member {
     /// True if the member may be null.
     #[serde(skip_deserializing)]
     pub null: bool,
-    /// Object that is the type, or whose members the entry stands for; "" for other types.
+    /// Name of an object: for type "object", the object that is the value; for type "members", the object whose members
+    /// the entry stands for. "" for other types. If events.toml has no `of`, `complete` stores the member's name.
     #[serde(default)]
     pub of: String,
     #[serde(default)]
@@ -60,6 +61,8 @@ pub struct Own {
 }
 
 /// Checks a member of an object, and completes the implicit parts of its entry.
+/// - name: name of the object, for messages.
+/// - objects: names of all objects.
 fn complete(name: &str, member: &mut Member, objects: &[String]) -> anyhow::Result<()> {
     if let Some(kind) = member.r#type.strip_suffix('?') {
         member.r#type = kind.to_owned();

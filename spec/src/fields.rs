@@ -31,7 +31,7 @@ pub struct Fields {
 #[serde(deny_unknown_fields)]
 pub struct Type {
     pub name: String,
-    /// True if a set or map can have this type by its name.
+    /// True if the declaration of a set or map may contain this type's name (`type ipv4_addr`).
     #[serde(default)]
     pub nameable: bool,
     #[serde(default)]

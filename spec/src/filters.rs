@@ -20,7 +20,8 @@ fn camel(name: String) -> String {
     camel
 }
 
-/// Converts to a Rust field's name; a keyword of Rust gets a prefix.
+/// Converts the name of an event's member to the name of its Rust field: adds `r#` to the keywords that the function
+/// lists.
 fn identifier(name: String) -> String {
     match name.as_str() {
         "as" | "else" | "for" | "if" | "in" | "match" | "mod" | "move" | "ref" | "type" | "use" => {

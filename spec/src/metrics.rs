@@ -38,7 +38,7 @@ pub struct Label {
     pub values: Vec<String>,
 }
 
-/// A metric that is not a count.
+/// A metric that the exporter serves, other than the counts of the whole process (`Count`).
 #[derive(Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Metric {
@@ -84,7 +84,7 @@ pub struct Count {
     pub exporter: bool,
 }
 
-/// Completes the names of a metric.
+/// Derives `stem` and `sample` from a metric's name. Fails if the name does not end with the metric's unit.
 fn complete(metric: &mut Metric) -> anyhow::Result<()> {
     let name = &metric.name;
     let stem = match metric.unit.as_str() {

@@ -11,7 +11,7 @@ use crate::filters;
 
 /// Maximum number of characters per line of a help text.
 const HELP_WIDTH: usize = 54;
-/// Columns in a help text at which the values of the profiles begin.
+/// Columns in a help text at which the values of the profiles fast and paper begin.
 const PROFILE_COLUMNS: [usize; 2] = [33, 43];
 
 /// The command line, as the templates see it.
@@ -83,7 +83,7 @@ pub struct Section {
     pub options: Vec<CommandOption>,
 }
 
-/// A number, or the name of a number.
+/// Number of an option's entry, or a name: of a limit, of a choice's value, or a default that only the help text shows.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -127,7 +127,7 @@ pub struct CommandOption {
     pub shown: String,
     #[serde(default)]
     pub help: String,
-    /// min, max and bytes as numbers; 0 if absent.
+    /// Numbers of `min`, `max` (limits of a number) and `bytes` (maximum length of a text); 0 if absent.
     #[serde(skip_deserializing)]
     pub range: [u32; 3],
     /// Defaults of the profiles fast and paper: a number, or the index of a choice's value.

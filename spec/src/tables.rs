@@ -58,7 +58,7 @@ pub struct SymbolTable {
     pub names: Vec<(String, u32)>,
 }
 
-/// Names that the canonical print uses.
+/// Names of a table that the canonical print of a policy uses in place of numbers: all, none, or the names of a list.
 #[derive(Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Printed {

@@ -12,14 +12,14 @@ const NAT_DST: i32 = -100;
 /// Priority of NAT of sources, in input (NF_IP_PRI_NAT_SRC).
 const NAT_SRC: i32 = 100;
 
-/// Fields that may change.
+/// Fields that NAT may change between the chain that queues a packet and a rule with names.
 pub struct Changes {
     sources: bool,
     destinations: bool,
 }
 
 impl Changes {
-    /// Returns the fields that may change in a hook.
+    /// Returns the fields that NAT may change in a hook between two priorities.
     /// - priorities: those of the chain that queues packets, and of the rule's base chain. The order of chains with the
     ///   same priority is unknown.
     pub fn between(hook: &str, priorities: RangeInclusive<i32>) -> Changes {
@@ -30,7 +30,7 @@ impl Changes {
         }
     }
 
-    /// Returns true if a match reads a field that may change.
+    /// Returns true if a match reads a field that NAT may change.
     pub fn concern(&self, found: &Match) -> bool {
         let reads = |words: [&str; 2]| words.iter().any(|word| found.field.ends_with(word));
         self.sources && reads(["saddr", "sport"]) || self.destinations && reads(["daddr", "dport"])
@@ -42,7 +42,10 @@ mod tests {
     use crate::hooks::TRANSLATED;
     use crate::{split, text, Options, Queue};
 
-    /// Returns the lines that select packets in the hook of a chain.
+    /// Splits a policy with a rule in a chain of a hook. Returns the matches by which this hook selects packets to be
+    /// queued.
+    /// - priority: priority of the rule's chain.
+    /// - more: further chains of the table.
     fn lines(queue: Queue, hook: &str, priority: i32, rule: &str, more: &str) -> Vec<String> {
         let policy = format!(
             "table inet f {{\n\tchain c {{\n\t\ttype filter hook {hook} priority {priority}\n\t\t{rule}\n\t}}\n{more}}}\n"
@@ -131,7 +134,8 @@ mod tests {
         }
     }
 
-    /// Over UDP the answers of DNS select no packets, so only these lines do.
+    /// A rule of DNS over UDP has lines for queries only, none for answers. So a line must select queries whose
+    /// destination NAT has not changed yet.
     #[test]
     fn queries_are_queued_before_their_destination_changes() {
         let rule = "ip daddr 10.0.0.2 udp dport 53 dns name \"a.example\" drop";

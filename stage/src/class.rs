@@ -49,7 +49,7 @@ impl Classes {
         place.is_some_and(|place| vector.get(*place) == Some(&true))
     }
 
-    /// Returns the numbers of the classes for which all these matches hold.
+    /// Returns the numbers of the classes for which all matches of `asks` hold.
     pub fn of(&self, asks: &[&Ask]) -> Vec<u32> {
         let hold = |number: &u32| asks.iter().all(|ask| self.holds(*number, ask));
         self.numbers().filter(hold).collect()

@@ -78,8 +78,9 @@ impl Graph {
     }
 }
 
-/// Returns the index in `Tree::rules` of the policy's rule that leads to a chain of the stage.
-/// - name: name of this chain.
+/// Returns the index in `Tree::rules` of the policy's rule that leads to a chain for a trial or a rejection. None:
+/// another chain.
+/// - name: name of the chain.
 fn rule_of(kernel: &Kernel, name: &str) -> Option<usize> {
     let number = |prefix| name.strip_prefix(prefix)?.parse().ok();
     let trial = number("stage-trial-").and_then(|number| kernel.trials.rule(number));

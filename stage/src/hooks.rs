@@ -30,8 +30,8 @@ pub const AUTHENTICATED: &str = "meta l4proto ah";
 /// Matches of the packets that rules of DNS read.
 const OF_DNS: [&str; 3] = [DNS, DNS_SERVER, AUTHENTICATED];
 /// Match of a connection's first packet, and of all packets of a connection that NAT translates. The first packet's
-/// connection is not confirmed, and NAT has not chosen its addresses yet. Packets without a connection are not
-/// translated, and have no status.
+/// connection is not confirmed, and NAT has not chosen its addresses yet. Packets without a connection have no status,
+/// so they don't match; NAT does not translate them.
 pub const TRANSLATED: &str = "ct status & (snat | dnat | confirmed) != confirmed";
 
 /// Hook in which a table's packets are queued: lines of matches that select these packets, and the lowest priority of
@@ -43,8 +43,8 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Returns the line of the kernel's text that replaces `line`: TRANSPORT, if the hook has this line, since it
-    /// matches all packets of the hook's other lines; otherwise `line`.
+    /// Returns the line that replaces `line` in the kernel's text: TRANSPORT if TRANSPORT is one of the hook's lines,
+    /// since TRANSPORT matches all packets of the other lines; otherwise `line` itself.
     pub fn written<'a>(&self, line: &'a str) -> &'a str {
         match self.lines.contains(TRANSPORT) {
             true => TRANSPORT,

@@ -59,8 +59,8 @@ const NO_DATAGRAM: &str = "meta l4proto != udp";
 const CLIENTS_DATAGRAM: &str = "meta l4proto udp ct direction original";
 
 /// Match of the first packet of a connection that another connection has announced to conntrack (`ct helper`, `ct
-/// expectation`). It begins with that connection's mark, and so with its class (init_conntrack). No other packet has the
-/// connection until it is confirmed.
+/// expectation`). The new connection begins with the mark of the announcing connection, and so with its class
+/// (init_conntrack). The new connection has no second packet until it is confirmed.
 const FIRST_EXPECTED: &str = "ct status & (expected | confirmed) == expected";
 
 /// Data from which the kernel's part of a split policy is made.
@@ -170,7 +170,8 @@ impl Kernel<'_> {
     }
 
     /// Returns the match of most packets of TCP connections whose class is final. `stage-ask` accepts them, too; here
-    /// they pass after a few instructions. A RST may be the kernel's, for a rejected packet.
+    /// they pass after a few instructions. The match excludes SYNs, which may begin another connection, and RSTs, which
+    /// may be the kernel's, for a rejected packet.
     fn settled_segment(&self) -> String {
         let (is_settled, now) = self.layout.final_in(self.options.generation);
         let no_dns = match self.asks_questions() {
@@ -180,9 +181,10 @@ impl Kernel<'_> {
         format!("ct mark & {is_settled:#010x} == {now:#010x} meta l4proto tcp tcp flags & (syn | rst) == 0{no_dns}")
     }
 
-    /// Returns the rules for later fragments, whose ports the chain `stage-ports` must not read: kernels up to 6.18 read
-    /// other bytes as ports (nft_payload_fast_eval). A match of ports does not hold for a packet that ends before its
-    /// ports. The queries of both can't be read.
+    /// Returns the rules of the chain `stage-ports` that send later fragments to `stage-lost`, since a query in a
+    /// fragment can't be read. They come before the rule that reads ports: kernels up to 6.18 read other bytes as a
+    /// later fragment's ports (nft_payload_fast_eval). That rule does not hold for a packet that ends before its ports,
+    /// which goes to `stage-lost`, too.
     fn fragments(family: &str) -> String {
         let all = [
             ("ip6", "ip frag-off & 0x1fff != 0"),
@@ -252,7 +254,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// Returns the statements that send a packet to the queue with a mark.
+    /// Returns the statements that send a packet to the queue with a mark. With `Queue::Iptables` they set the mark and
+    /// accept the packet; a rule of iptables then queues it by its mark.
+    /// - bypass: true if packets pass while no firewall reads the queue; without effect with `Queue::Iptables`.
     fn queue(&self, mark: u32, bypass: bool) -> String {
         let mark = format!(
             "meta mark set meta mark & {:#010x} | {mark:#010x}",

@@ -72,8 +72,9 @@ fn read_part(tokens: &Tokens, range: Range<usize>) -> Option<Part> {
         .then_some(Part::Other(text))
 }
 
-/// Returns the first token after the fields of a key: an operator, `map`, `vmap`, or a set.
+/// Returns the first token after the fields of a key: an operator, `map`, `vmap`, or a set; `end` if there is none.
 /// - start: first token of the fields.
+/// - end: first token after the rule.
 fn fields_end(tokens: &Tokens, start: usize, end: usize) -> usize {
     let is_end = |at: &usize| {
         let word = tokens.get(*at);

@@ -45,7 +45,8 @@ struct Learning {
 #[derive(Clone, Debug, Default)]
 pub struct Learns {
     sets: Vec<Learning>,
-    /// Tables that get the chains: one table of family inet, or one for each of ip and ip6. Indexes in `Tree::tables`.
+    /// Tables that get the chains for DNS packets: one table of family inet, or one for each of ip and ip6. Indexes in
+    /// `Tree::tables`.
     tables: Vec<usize>,
     /// Hooks in which DNS packets are queued, with the highest priority of the policy's chains there (without those of
     /// type nat), at least 0.
@@ -140,6 +141,7 @@ fn choose_tables(tree: &Tree, sets: &[Learning]) -> Vec<usize> {
 /// Finds the last hooks of the packets that the policy decides, in both directions, with the highest priority of the
 /// policy's chains in each hook, at least 0. Refuses chains that may drop a packet after the firewall has learned from
 /// it.
+/// - at: token at which refusals are reported.
 fn find_hooks(
     tokens: &Tokens,
     tree: &Tree,

@@ -57,14 +57,15 @@ pub enum Queue {
     /// nft's statement `queue`.
     #[default]
     Nft,
-    /// Rule of iptables in the table mangle, for kernels without nft's statement `queue`.
+    /// Rules of iptables in the tables mangle (for names) and security (for DNS that sets learn from), for kernels
+    /// without nft's statement `queue`.
     Iptables,
 }
 
 /// --undecided: treatment of packets of a connection whose name is not known yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Undecided {
-    /// A rule that may accept the connection accepts the packet; other rules are skipped.
+    /// A rule with names accepts the packet if it may accept the connection; otherwise the packet skips this rule.
     #[default]
     Accept,
     /// A rule that matches a name drops the packet.
@@ -192,14 +193,16 @@ pub struct Split {
     pub rules: Vec<SplitRule>,
     pub learned: Vec<LearnedSet>,
     pub warnings: Vec<Warning>,
-    /// True if packets of forwarded connections are queued: packets of a flowtable skip these chains.
+    /// True if packets are queued in prerouting or forward: packets of a flowtable skip these hooks.
     pub is_forwarding: bool,
     /// Mask of the used mark bits.
     pub mask: u32,
-    /// Mask and value of the marks of connections whose packets are no longer queued.
+    /// Mask and value of the marks of connections whose class is final in this generation. Most of their packets are no
+    /// longer queued.
     pub settled: (u32, u32),
-    /// Number of generations that a mark can distinguish; later generations reuse its bits. A connection that sends no
-    /// packet for so long keeps its class.
+    /// Number of generations that a mark can distinguish; later generations have the same bits again. A connection that
+    /// sends no packet during this number of generations keeps its old class, unless its mark is cleared, as `fwctl
+    /// apply` does.
     pub generations: u32,
 }
 

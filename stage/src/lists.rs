@@ -8,8 +8,8 @@ use crate::source::Source;
 use crate::{token, tree};
 
 impl Source {
-    /// Replaces the path of each list file. Fails if `change` fails.
-    /// - change: is called with the absolute path, and returns the path to write.
+    /// Returns a copy in which the path of each list file is replaced. Fails if `change` fails.
+    /// - change: is called with a file's absolute path, and returns the path to write into the copy.
     pub fn map_lists(
         &self,
         mut change: impl FnMut(&Path) -> io::Result<PathBuf>,

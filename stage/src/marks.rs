@@ -45,7 +45,7 @@ impl Layout {
         number << self.shift
     }
 
-    /// Returns the class of unreadable names.
+    /// Returns the class bits that stand for unreadable names: all of them.
     pub fn unreadable(&self) -> u32 {
         self.class_mask()
     }
@@ -70,7 +70,8 @@ impl Layout {
         self.settled() | self.class(1)
     }
 
-    /// Returns the mark of the RST to the sender of a rejected packet: class 2, without a generation.
+    /// Returns the mark of the RST to the sender of a rejected packet: the highest bit and class 2, without a
+    /// generation.
     pub fn refused(&self) -> u32 {
         self.settled() | self.class(2)
     }
@@ -249,8 +250,8 @@ fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
     names.map(of_name).fold(0, |all, bits| all | bits)
 }
 
-/// Returns the bits of a connection mark that a rule uses. Refuses a rule that uses all bits, because it would read or
-/// replace the bits of classes.
+/// Returns the bits of a connection mark that a rule uses. Refuses a rule that compares or replaces the whole mark,
+/// because it would read or replace the bits of classes.
 /// - text: use of the mark, as text.
 fn taken_of_connection(tokens: &Tokens, text: &str, at: usize) -> Result<u32, Refusal> {
     let own =
@@ -267,7 +268,8 @@ fn taken_of_connection(tokens: &Tokens, text: &str, at: usize) -> Result<u32, Re
     }
 }
 
-/// Returns the bits that operations change: `& N`, `| N` and `^ N`. None: a shift, or a value that is no number.
+/// Returns the bits that operations change: `& N` changes the bits not in N, `| N` and `^ N` those in N. None: a shift,
+/// a map, a concatenation, or a value that is no number.
 fn changed(ops: &[&str]) -> Option<u32> {
     let mut bits = 0;
     for pair in ops.chunks(2) {

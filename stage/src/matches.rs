@@ -10,7 +10,7 @@ use crate::tree::{self, Tree};
 /// Form of a match for the opposite direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mirror {
-    /// A match of another field, with these words.
+    /// A match of another field; the words of that field.
     Is(&'static str),
     /// The same match.
     Same,

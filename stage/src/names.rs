@@ -80,8 +80,8 @@ impl NameRule {
         self.is_of_dns_at(self.first_test())
     }
 
-    /// Returns true if the rule's only condition on names is that there is no DNS query. This is certain for ports
-    /// other than 53.
+    /// Returns true if the rule's only condition on names is that there is no DNS query. Packets from and to ports
+    /// other than 53 always meet this condition.
     pub fn is_of_no_dns(&self) -> bool {
         self.lookup.is_none() && self.asks.iter().all(Ask::is_of_no_dns)
     }

@@ -7,7 +7,7 @@ use rust_firewall::policy::{parse, print, Policy, Range, Right, StatementKind, T
 
 use crate::probe::{self, Wrong};
 
-/// Ranges of the other fields of a key, in the order of the key.
+/// An element's ranges for the fields of a key that are not names, in the order of the key.
 pub type Others = Vec<Range>;
 
 /// Field of every packet. It is added to each key, so that no key has a single field: the firewalls compare flags in a

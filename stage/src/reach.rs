@@ -29,7 +29,7 @@ pub struct Way {
     pub is_certain: bool,
 }
 
-/// Tokens and parts of a policy, in which ways are searched.
+/// Tokens and parts of a policy, in which ways (paths of jumps from base chains to a rule) are searched.
 pub struct Ways<'a> {
     pub tokens: &'a Tokens,
     pub tree: &'a Tree,
@@ -175,8 +175,8 @@ impl Ways<'_> {
         }
     }
 
-    /// Returns the beginning of a rule with names, up to the first test of the class that replaces its matches of
-    /// names.
+    /// Returns the beginning of a rule with names: its tokens before the place of its first test of the connection
+    /// mark, which the splitter writes instead of a match of a name.
     pub fn before_test(&self, named: &NameRule) -> Rule {
         let rule = &self.tree.rules[named.rule];
         Rule {
@@ -218,12 +218,12 @@ impl Ways<'_> {
     }
 }
 
-/// Search for the ways from base chains to a chain.
+/// Search for the ways (paths of jumps) from base chains to a chain.
 struct Search<'a> {
     ways: &'a Ways<'a>,
-    /// The chain to which the ways lead.
+    /// Chain to which the ways (paths of jumps) lead.
     target: usize,
-    /// Rules on these ways, each with the chain that it calls.
+    /// Rules on the ways (paths of jumps) to the target, each with the chain that it calls.
     calls: Vec<(&'a Rule, usize)>,
 }
 
@@ -254,7 +254,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the base chains from which a way begins.
+    /// Returns the base chains from which a way (path of jumps) leads to the target.
     fn bases(&self) -> BTreeSet<usize> {
         let callers = self.calls.iter().map(|(rule, _)| rule.chain);
         let chains = callers.chain([self.target]);
@@ -263,7 +263,8 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    /// Adds the matches of the jumps on each way from a chain, up to one way more than WAYS_MAX.
+    /// Adds the matches of the jumps on each way (path of jumps) from a chain to the target, up to one way more than
+    /// WAYS_MAX.
     /// - before: matches of the jumps to the chain.
     /// - depth: number of these jumps.
     /// - found: in/out: the matches, by way.
@@ -280,8 +281,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Returns the matches of the jumps on each way from a base chain; one way without matches if there are too many
-    /// ways, or if all are longer than the kernel allows.
+    /// Returns the matches of the jumps on each way (path of jumps) from a base chain to the target; one way without
+    /// matches if there are more than WAYS_MAX ways, or if all have more than DEPTH_MAX jumps.
     fn from(&self, base: usize) -> Vec<Vec<Match>> {
         let mut found = Vec::new();
         self.walk(base, &[], 0, &mut found);
@@ -387,7 +388,8 @@ mod tests {
         }
     }
 
-    /// The matches of too many jumps are left out, but only for their base chain.
+    /// If more than WAYS_MAX ways (paths of jumps) lead from a base chain to a rule, the matches of these jumps are
+    /// left out. Those of the ways from other base chains stay.
     #[test]
     fn each_base_chain_has_a_way() {
         let text = |count: usize| {
@@ -444,7 +446,8 @@ mod tests {
         assert_eq!(jump("elements = { 1 : jump y }"), ["input: udp sport 443"]);
     }
 
-    /// Names may be unknown in the hook of such a way. The policy is split if another way leads to the rule.
+    /// A map of verdicts without elements, in a base chain where names can't be matched, may lead to a rule with names.
+    /// The policy is split if another way leads to the rule.
     #[test]
     fn a_policy_is_not_refused_for_a_map_that_may_lead_on() {
         let policy = |raw: &str| {

@@ -22,8 +22,8 @@ pub fn resets_of(family: &str) -> &'static str {
     }
 }
 
-/// Match of packets that this host sends: hooks of sent packets have no interface of arrival, and its own ends are reached
-/// by the loopback interface.
+/// Match of packets that this host sends: in the hooks of sent packets there is no input interface (0), and packets to
+/// the host itself arrive by the loopback interface.
 const OWN: &str = "meta iif { 0, \"lo\" }";
 
 /// Statement that rejects.
@@ -150,7 +150,7 @@ impl Kernel<'_> {
         tree.chains[tree.rules[reject.rule].chain].table
     }
 
-    /// Returns the match of connections whose names are known.
+    /// Returns the match of TCP connections whose names are known: neither undecided nor unreadable.
     fn known(&self) -> String {
         format!(
             "meta l4proto tcp ct mark & {:#010x} != {{ 0, {:#010x} }}",

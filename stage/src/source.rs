@@ -27,7 +27,7 @@ impl fmt::Display for Place {
 /// Check of a file or folder before it is read. Fails with the reason.
 pub type Check<'a> = &'a dyn Fn(&Path) -> io::Result<()>;
 
-/// Text with its included files inserted.
+/// Text of a policy, with the files that it includes inserted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     pub text: String,
@@ -44,7 +44,8 @@ impl Source {
         self.place_of_line(line + 1)
     }
 
-    /// Returns the file and line of a line of the text, from 1.
+    /// Returns the file and line from which a line of the text was read.
+    /// - line: number of the line in the text, from 1.
     pub fn place_of_line(&self, line: usize) -> Place {
         let found = line.checked_sub(1).and_then(|line| self.lines.get(line));
         let (file, line) = found.copied().unwrap_or_default();

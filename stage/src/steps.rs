@@ -56,7 +56,7 @@ const OF_SETS: [&str; 3] = ["limit", "quota", "count"];
 /// Words in an element of a set or map that don't belong to its key.
 pub const OF_ELEMENTS: [&str; 6] = ["timeout", "expires", "comment", "counter", "limit", "quota"];
 
-/// Masks of all bits of the fields whose value is a protocol.
+/// Fields whose value is a protocol, by the mask that has all their bits set (see `one_of`).
 const OF_PROTOCOLS: [(&str, &[&str]); 2] = [
     (
         "0xff",
@@ -85,10 +85,11 @@ const OF_PROTOCOLS: [(&str, &[&str]); 2] = [
     ),
 ];
 
-/// Returns the match of packets whose key has one of the values. nft compares a set of a single value bit by bit: `tcp
-/// flags { syn }` also holds for a packet with SYN and ACK. After a match of protocols, nft refuses matches of another
-/// one, or leaves out its own test of the protocol for later matches: `meta nfproto { ipv4, ipv6 } ip6 hoplimit 64`
-/// reads a byte of IPv4, too. After a match with a mask it does neither.
+/// Returns the match, as text, of packets whose key has one of the values. A single value of one field is compared by
+/// `==`: nft compares a set of a single value bit by bit, so that `tcp flags { syn }` also holds for a packet with SYN
+/// and ACK. Fields in OF_PROTOCOLS are compared with their mask: after a match of protocols without a mask, nft refuses
+/// matches of another protocol, or leaves out its own test of the protocol for later matches: `meta nfproto { ipv4,
+/// ipv6 } ip6 hoplimit 64` reads a byte of IPv4, too.
 fn one_of(key: &str, values: &[&str]) -> String {
     let mask = OF_PROTOCOLS
         .iter()
@@ -130,7 +131,7 @@ impl Reader<'_> {
         self.matches += &format!("{text} ");
     }
 
-    /// Returns true if tokens read a field or set that a statement left out before may have changed.
+    /// Returns true if tokens read a field or set in `changed`: a statement that was left out may have changed it.
     fn is_changed(&self, range: &Range<usize>) -> bool {
         let text = tree::expand(self.ways.tokens, self.ways.tree, range);
         let mut words = text.split(' ');
@@ -142,7 +143,8 @@ impl Reader<'_> {
         self.step.ways.push(Way { matches, lead });
     }
 
-    /// Ends the rule at a statement that is not understood. A packet that may reach the statement is not accepted.
+    /// Ends the rule at a statement that is not understood. The rule does not accept packets that may reach the
+    /// statement: it drops them, or, if it is uncertain, they skip it.
     fn give_up(&mut self) {
         if !self.step.may {
             self.step.ways.clear();
@@ -150,7 +152,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the target of a verdict. Some(None): the rule continues. None: the verdict is not understood.
+    /// Returns the target of a verdict. Some(None): `continue` (the next rule follows). None: not understood.
     fn target(&self, words: &[&str]) -> Option<Option<Lead>> {
         let chain = |name: &str| {
             let mut chains = self.ways.tree.chains.iter();
@@ -210,7 +212,8 @@ impl Reader<'_> {
         Some(all)
     }
 
-    /// Returns the key of a lookup in a map, and the elements. None: it is not understood, or its result may change.
+    /// Returns the key of a lookup in a map, and the map's elements. None: an element is not understood, a statement
+    /// that was left out may change the key, or the map may change at run time.
     /// - range: tokens from the key's first word to `map` or `vmap`.
     fn looked_up_in(&self, range: &Range<usize>) -> Option<(String, Elements)> {
         let tokens = self.ways.tokens;
@@ -225,7 +228,8 @@ impl Reader<'_> {
         Some((key, self.elements(ranges)?))
     }
 
-    /// Parses `KEY map …`, which ends the rule for packets without an element. Returns None if it is not understood.
+    /// Parses `KEY map …`. Adds the match of packets whose key has an element: for other packets the rule ends there.
+    /// Returns None if the map is not understood or has no elements.
     /// - range: tokens from the key's first word to `map`.
     fn value_map(&mut self, range: &Range<usize>) -> Option<()> {
         let (key, elements) = self.looked_up_in(range)?;
@@ -259,7 +263,8 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Returns the match of elements by the fields of their key that are no names; empty if there are none.
+    /// Returns the match of packets that have the values of one of the elements in the key's fields other than names;
+    /// empty if the key has names only.
     fn others(lookup: &Lookup, elements: &[&Others]) -> String {
         let fields = &lookup.fields;
         if fields.texts.is_empty() {

@@ -17,7 +17,7 @@ const OPERATORS: [&str; 10] = [
 ];
 /// Words after the word `mark` that are no values.
 const NO_MARKS: [&str; 5] = ["type", "check", "mod", "timeout", "expires"];
-/// Words that stand before a field, and that may be names.
+/// Words of the language that are refused as an object's name or as a log prefix without quotes: `counter name status`.
 const FIELDS: [&str; 3] = ["original", "reply", "status"];
 /// Beginning of the names of the chains that this crate adds to a policy.
 const OWN: &str = "stage-";
@@ -195,7 +195,8 @@ fn of_statement(tokens: &Tokens, tree: &Tree, at: usize) -> Option<Why> {
     None
 }
 
-/// Returns the first token after a comment line within a statement: nft joins the line after it, too.
+/// Returns the first token after a comment line that follows a line with a backslash at its end: nft joins the line
+/// after the comment to the statement, too. None: there is no comment line after a backslash.
 fn comment_in_statement(tokens: &Tokens) -> Option<usize> {
     let text = &tokens.text;
     let mut joined = text.match_indices("\\\n").map(|(at, _)| at + 2);
@@ -211,7 +212,8 @@ fn fail(tokens: &Tokens, at: usize, (reason, cure): Why) -> Result<(), Refusal> 
     Err(Refusal::at(tokens, at, reason, cure))
 }
 
-/// Refuses statements that a class can't be tested before.
+/// Refuses a statement after `flow add` in a rule, except a counter or comment: this crate inserts a test of the class
+/// before `flow add`, so the statement would have effect for tested connections only.
 fn refuse_flows(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
     for rule in &tree.rules {
         let is_flow = |at: &usize| {
@@ -236,7 +238,7 @@ fn refuse_flows(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Refuses a policy with a spelling that is not followed.
+/// Refuses spellings and commands that nft accepts and that this crate reads differently, or does not follow.
 pub fn refuse(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
     if let Some(at) = comment_in_statement(tokens) {
         let why = (

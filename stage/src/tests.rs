@@ -280,7 +280,7 @@ fn a_connection_that_stands_is_rejected_by_a_reset() {
     assert!(at("chain stage-reject-1") < at("jump stage-reject-1"));
 }
 
-/// nft puts the match that an answer implies in front of a rule only if no match of the rule determines the protocol.
+/// nft begins a rule with the match that `reject with …` implies only if no match of the rule determines the protocol.
 #[test]
 fn a_protocol_that_a_match_determines_is_not_implied() {
     let first = |rule: &str| {
@@ -323,7 +323,7 @@ fn undecided_names_behind_an_authentication_header_are_unreadable_for_rules_of_d
     assert!(!is_hidden("tls sni @b drop"));
 }
 
-/// Without the IP version before, nft implies that of ICMP, and refuses fields of the other version.
+/// If no match of the IP version precedes `icmp`, nft implies IPv4, and refuses fields of IPv6 after it.
 #[test]
 fn a_trial_repeats_the_ip_version() {
     let rule = "tls sni @b meta nfproto ipv6 counter icmp type 8 exthdr frag exists accept";
@@ -381,7 +381,7 @@ fn what_is_refused_has_place_and_cure() {
     }
 }
 
-/// In nft `*` of a map is every packet, a queue is another program's verdict, and a proxy changes the destination.
+/// In nft `*` in a map stands for all other keys, `queue` asks another program, and `tproxy` changes the destination.
 #[test]
 fn what_is_not_known_to_accept_is_not_accepted() {
     for verdict in [

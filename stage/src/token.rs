@@ -125,7 +125,8 @@ fn first(rest: &[u8]) -> Option<(Kind, usize)> {
     })
 }
 
-/// Returns the number of bytes of the blank, comment or joined line at the beginning of a text.
+/// Returns the number of bytes of the blank, comment, or backslash with a line end, at the beginning of a text; 0 if
+/// there is none of them.
 fn blanks(rest: &[u8]) -> usize {
     match rest {
         [b'\\', b'\n', ..] => 2,

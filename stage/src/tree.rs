@@ -65,7 +65,7 @@ pub struct Tree {
     pub tables: Vec<Table>,
     pub chains: Vec<Chain>,
     pub rules: Vec<Rule>,
-    /// Sets and maps, and commands that add elements, which have no type.
+    /// Declarations of sets and maps, and commands that add elements (these have no type).
     pub sets: Vec<Set>,
     /// Values of `define` as tokens, by name without `$`.
     pub defines: HashMap<String, Range<usize>>,
@@ -86,7 +86,7 @@ pub fn unnamed(open: usize) -> String {
     format!("{{{open}")
 }
 
-/// Parser state.
+/// Parser of a policy: its tokens, and the parts read so far.
 struct Reader<'a> {
     tokens: &'a Tokens,
     tree: Tree,

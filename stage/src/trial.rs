@@ -19,16 +19,16 @@ use crate::steps::{self, Lead, Step, Way};
 /// Chain of a trial, which finds out whether a packet with unknown names may be accepted from a rule on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Trial {
-    /// Copy of a chain: the chain's index, and the index in `Tree::rules` from which its rules are copied.
+    /// Copy of a chain: its index in `Tree::chains`, and the index in `Tree::rules` from which its rules are copied.
     Rules(usize, usize),
     /// Rules that try the case that a rule holds, before the packet skips the rule: the rule's index, and the text of
     /// these rules.
     Rule(usize, String),
-    /// Jump to the copy in `Rules` with the same values, after a rule that may return. A drop there is not recorded in
-    /// the packet's mark, because the packet may also return.
+    /// Jump to the copy `Rules` with the same values: the rules after a rule that may return. Then the chain clears the
+    /// mark of a drop in that copy, because the packet may also return.
     Returns(usize, usize),
-    /// Jump to the copy in `Rules` with the same values, after the rule that began the trial and that may return. Then
-    /// the packet leaves the chain of this rule.
+    /// Jump to the copy `Rules` with the same values: the rules after the rule that began the trial and may return.
+    /// Then the chain sets the mark by which the packet leaves that rule's chain.
     Leaves(usize, usize),
 }
 
@@ -46,7 +46,7 @@ pub struct Trials<'a> {
     leaving: RefCell<BTreeSet<usize>>,
 }
 
-/// Names of the two chains that all tables with trials have.
+/// Names of two chains in each table with trials: one marks a packet as dropped in a trial, one clears a trial's mark.
 const ENDED: &str = "stage-ended";
 const LEFT: &str = "stage-left";
 
@@ -99,7 +99,7 @@ impl<'a> Trials<'a> {
         steps::read_whole(self.ways, rule, self.named(rule), &self.changed)
     }
 
-    /// Returns a match that compares the bits of a packet's mark that the split policy uses.
+    /// Returns the match of packets whose mark equals `mark` in the bits that the split policy uses.
     fn is_marked(&self, mark: u32) -> String {
         format!("meta mark & {:#010x} == {mark:#010x}", self.layout.mask())
     }
@@ -282,8 +282,8 @@ impl<'a> Trials<'a> {
         }
     }
 
-    /// Returns the rule that begins the trial in a chain; an index in `Tree::rules`.
-    /// - number: number of the chain, from 1.
+    /// Returns the rule (index in `Tree::rules`) that begins a trial in a trial chain. None: no trial begins there.
+    /// - number: number of the trial chain, from 1.
     pub fn rule(&self, number: usize) -> Option<usize> {
         let numbers = self.numbers.borrow();
         let of_number = |(trial, place): (&Trial, &usize)| match trial {
@@ -293,8 +293,8 @@ impl<'a> Trials<'a> {
         numbers.iter().find_map(of_number)
     }
 
-    /// Returns the edit that inserts a further rule after a rule, by which packets leave the chain. None: no packet
-    /// leaves the chain there.
+    /// Returns the edit that inserts another rule after a rule. The inserted rule sends packets out of the chain if a
+    /// trial has marked them so. None: no packet leaves the chain there.
     pub fn behind(&self, rule: usize) -> Option<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         if !self.leaving.borrow().contains(&rule) {
@@ -345,7 +345,7 @@ impl<'a> Trials<'a> {
 mod tests {
     use crate::{split, text, Options};
 
-    /// Returns name and rules of each chain in the kernel's text.
+    /// Returns name and rules of each chain in the kernel's text of a policy whose chain `in` has `rules`.
     fn chains(rules: &str) -> Vec<(String, Vec<String>)> {
         let policy = format!(
             "table inet f {{\n set s {{ type ipv4_addr; }}\n chain yes {{ tcp dport 80 counter accept; counter drop; }}\n chain no {{ ip daddr 10.0.0.1 drop; }}\n \

@@ -18,7 +18,7 @@ const FUNCTIONS: [&str; 8] = [
     "mnl_attr_(get_(type|len|payload_len|payload|u8|u16|u32|u64)|put(_u8|_u16|_u32|_u64)?|ok|next|parse)",
 ];
 
-/// Types in messages, and the socket's address.
+/// Regular expressions of the types to bind: types in netlink messages, and the socket's address.
 const TYPES: [&str; 7] = [
     "nlmsghdr|nlmsgerr|nlattr|sockaddr_nl",
     "nfgenmsg",
@@ -29,7 +29,7 @@ const TYPES: [&str; 7] = [
     "ctattr_type",
 ];
 
-/// Constants, by the kernel's prefixes.
+/// Regular expressions of the constants to bind, by the kernel's prefixes.
 const CONSTANTS: [&str; 9] = [
     "NFQNL_.*",
     "NFQA_.*",

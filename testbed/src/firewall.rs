@@ -147,7 +147,7 @@ impl Firewall {
             .context("no further line from the firewall")
     }
 
-    /// Requests a ledger (SIGUSR1).
+    /// Requests a ledger by SIGUSR1, and returns it.
     pub fn ledger(&self) -> anyhow::Result<Stats> {
         proc::signal(self.pid, libc::SIGUSR1);
         let stats = Stats::parse(&self.line()?)?;
@@ -281,7 +281,7 @@ impl Drop for Firewall {
     }
 }
 
-/// Runs a twin to its end, for starts that fail. Kills it if it does not end by itself.
+/// Runs a twin to its end, for starts that fail. Kills the twin and fails if it does not end within [`PATIENCE`].
 pub fn run_to_end<A: AsRef<OsStr>>(
     namespace: &Namespace,
     wrapper: &[&str],

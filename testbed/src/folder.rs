@@ -55,7 +55,7 @@ impl Folder {
         &self.0
     }
 
-    /// Returns the path of a file in the folder, which need not exist.
+    /// Returns the path of a file in the folder. The file need not exist.
     ///
     /// # Panics
     /// If the path of the folder for temporary files is not UTF-8.

@@ -22,8 +22,8 @@ const ETH_P_ALL: u16 = 0x0003;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
-/// Size of struct virtio_net_hdr before a frame, its flag for a checksum to fill in (linux/virtio_net.h), and the socket
-/// option that enables it (linux/if_packet.h).
+/// Constants of struct virtio_net_hdr, which precedes a frame: its size in bytes, its flag for a checksum to fill in
+/// (linux/virtio_net.h), and the socket option that enables the struct (linux/if_packet.h).
 const VIRTIO_BYTES: usize = 10;
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
 const PACKET_VNET_HDR: i32 = 15;
@@ -123,8 +123,8 @@ impl Link {
         })
     }
 
-    /// Makes packets pass the namespace's own network stack, with its hook output, to the destination in their header.
-    /// IPv4's stack fills in the header's checksum.
+    /// Makes [`Link::send`] pass packets through the namespace's own network stack, with its hook output, to the
+    /// destination in their header. IPv4's stack fills in the header's checksum.
     pub fn send_by_host(&mut self, namespace: &Namespace) -> anyhow::Result<()> {
         let open = |domain| namespace.enter(|| socket(domain, libc::SOCK_RAW, libc::IPPROTO_RAW));
         self.raw = Some([open(libc::AF_INET)?, open(libc::AF_INET6)?]);
@@ -235,7 +235,7 @@ impl Link {
     }
 
     /// Receives incoming IP packets for which `wanted` holds, until `expected` packets have arrived and then none for
-    /// `quiet`.
+    /// `quiet`. Returns fewer packets if not all arrive within [`PATIENCE`].
     pub fn receive(
         &self,
         wanted: impl Fn(&[u8]) -> bool,

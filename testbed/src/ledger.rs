@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use anyhow::{ensure, Context};
 use serde::{Deserialize, Deserializer};
 
-/// The start object of --json.
+/// The object that a firewall prints at its start with --json.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Start {
@@ -45,7 +45,7 @@ pub struct Situation {
     pub really: String,
 }
 
-/// Properties that a policy requires.
+/// Requirements of a policy: the packet data that it reads, and the effects that it has (`learns`, `reject`).
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 #[serde(deny_unknown_fields)]
 pub struct Requirement {
@@ -60,7 +60,7 @@ pub struct Requirement {
     pub reject: bool,
 }
 
-/// A ledger line.
+/// A ledger line of --json: the ledger of each queue, their sum, and the counts of the policy.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stats {
@@ -92,7 +92,7 @@ pub struct Replies {
     pub failed: u64,
 }
 
-/// A counter statement; rule is "FILE:LINE".
+/// A counter statement of a policy, with its counts; rule is "FILE:LINE".
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Counter {
@@ -102,7 +102,7 @@ pub struct Counter {
     pub bytes: u64,
 }
 
-/// A log statement.
+/// A log statement of a policy, with its number of packets; rule is "FILE:LINE".
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
@@ -133,11 +133,11 @@ pub struct Ledger {
     /// Packets returned to the kernel with a checksum that it had not written yet.
     pub restated: u64,
     pub replies: Replies,
-    /// Numbers of followed connections, by result.
+    /// Numbers of connections that were followed for their names, by result: `tls`, `quic`, `evicted` and so on.
     pub connections: BTreeMap<String, u64>,
-    /// Numbers of DNS answers, by result.
+    /// Numbers of DNS answers, by result: `learned`, `empty`, `other`, `unasked`, `unreadable`.
     pub answers: BTreeMap<String, u64>,
-    /// Numbers of elements that were added to the kernel's sets, by result.
+    /// Numbers of learned addresses that were sent to the kernel's sets, by result: `added`, `failed`.
     pub elements: BTreeMap<String, u64>,
     pub stalled: u64,
     /// Zeros if the firewall can't read the kernel's figures.

@@ -27,7 +27,7 @@ pub const VETH_IPV4: (IpAddr, IpAddr) = (
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)),
 );
-/// IPv6 addresses of the same two ends.
+/// IPv6 addresses of the two ends that [`Namespace::veth_pair`] makes: (first, second).
 pub const VETH_IPV6: (IpAddr, IpAddr) = (
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2)),

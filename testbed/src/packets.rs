@@ -198,7 +198,8 @@ impl RawReceiver {
         Ok(RawReceiver { socket })
     }
 
-    /// Counts packets until `expected` have arrived and then none for `quiet`.
+    /// Counts packets until `expected` have arrived and then none for `quiet`. Returns a smaller number if no packet
+    /// arrives for [`PATIENCE`] before.
     pub fn count(&self, expected: usize, quiet: Duration) -> io::Result<usize> {
         let mut packets = 0;
         let mut buffer = vec![0_u8; 65536];

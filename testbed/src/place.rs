@@ -57,6 +57,7 @@ pub fn load(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
 }
 
 /// Loads a case's own rules: lines of the filter table, in the format of iptables-restore.
+/// - tool: `iptables` or `iptables-legacy`, for example; its program `TOOL-restore` loads the rules.
 pub fn restore(namespace: &Namespace, tool: &str, lines: &str) -> anyhow::Result<()> {
     let text = format!("*filter\n{lines}\nCOMMIT\n");
     // Only one iptables-legacy may run on the whole machine: --wait waits for others.
@@ -98,7 +99,7 @@ impl Place {
         self.folder.file(name)
     }
 
-    /// Starts a twin with the policy.
+    /// Starts a twin with the policy and further options (`more`).
     pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Firewall> {
         let policy = self.path("web.nft");
         let arguments = [&["--policy", &policy], more].concat();

@@ -28,7 +28,7 @@ pub struct QueueRow {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueTotal {
     /// Packets passed to the owner: offered packets without those dropped at the owner's full socket. The kernel
-    /// numbers these, too, before it drops them.
+    /// numbers the dropped packets, too.
     pub handed: u64,
     /// Packets dropped because a queue or its owner's socket was full.
     pub dropped: u64,

@@ -61,7 +61,8 @@ fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Sends `bytes` bytes over one TCP connection; fails unless they arrive unchanged.
+/// Sends `bytes` bytes from client to server over one TCP connection; fails unless they arrive unchanged.
+/// - address: address of the server.
 pub fn tcp_transfer(
     client: &Namespace,
     server: &Namespace,
@@ -109,7 +110,8 @@ pub fn tcp_transfer(
     Ok(())
 }
 
-/// Opens a TCP connection to the port of the rules.
+/// Opens a TCP connection to the port of the rules ([`PORT`]), within the time `limit`.
+/// - address: address of the server.
 pub fn tcp_connect(
     namespace: &Namespace,
     address: IpAddr,
@@ -118,7 +120,7 @@ pub fn tcp_connect(
     namespace.enter(|| TcpStream::connect_timeout(&(address, PORT).into(), limit))
 }
 
-/// Opens a TCP connection from a given address.
+/// Opens a TCP connection from the address `from` to the port of the rules ([`PORT`]) at the address `to`.
 pub fn tcp_connect_from(namespace: &Namespace, from: IpAddr, to: IpAddr) -> io::Result<TcpStream> {
     namespace.enter(|| {
         let domain = if from.is_ipv4() {
@@ -171,7 +173,8 @@ pub struct UdpServer {
 }
 
 impl UdpServer {
-    /// Binds the port of the rules at an address of a namespace. Fails if the port is in use.
+    /// Binds the port of the rules ([`PORT`]) at an address of a namespace. Fails if the port is in use.
+    /// - answers: true: the server echoes each datagram; false: it only counts them.
     pub fn start(
         namespace: &Namespace,
         address: IpAddr,
@@ -220,7 +223,7 @@ impl UdpServer {
     }
 }
 
-/// Opens a UDP socket connected to the port of the rules.
+/// Opens a UDP socket connected to the port of the rules ([`PORT`]) at the server's address.
 pub fn udp_client(namespace: &Namespace, address: IpAddr) -> io::Result<UdpSocket> {
     udp_client_to(namespace, (address, PORT).into())
 }
@@ -243,7 +246,7 @@ pub fn udp_send(client: &UdpSocket, count: u64, payload_bytes: usize) -> anyhow:
     Ok(())
 }
 
-/// Sends requests one at a time, each after the reply to the previous one.
+/// Sends requests one at a time, each after the reply to the previous one. Fails unless each reply equals its request.
 pub fn udp_exchange(client: &UdpSocket, count: u64) -> anyhow::Result<()> {
     for number in 0..count {
         let request = number.to_be_bytes();
@@ -259,7 +262,7 @@ pub fn udp_exchange(client: &UdpSocket, count: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A thread that sends datagrams as fast as it can, until it is stopped.
+/// A thread that sends datagrams without waiting for replies, until it is stopped.
 pub struct UdpFlood {
     stop: Arc<AtomicBool>,
     thread: thread::JoinHandle<u64>,
@@ -271,8 +274,8 @@ impl UdpFlood {
         UdpFlood::paced(client, Duration::ZERO)
     }
 
-    /// Starts a flood with a pause after each burst, so that a firewall that gets no CPU time for whole seconds does not
-    /// overflow the kernel's queue.
+    /// Starts a flood with a pause after each burst of 64 datagrams, so that a firewall that gets no CPU time for whole
+    /// seconds does not overflow the kernel's queue.
     pub fn paced(client: UdpSocket, pause: Duration) -> UdpFlood {
         const BURST: u64 = 64;
         let stop = Arc::new(AtomicBool::new(false));

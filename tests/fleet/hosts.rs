@@ -30,7 +30,8 @@ const FLOODED: u16 = 9999;
 /// Duration of the measurement of idle agents.
 const REST: Duration = Duration::from_secs(20);
 
-/// Returns the longest time in seconds for which a host had the last policy that it reverted.
+/// Returns the longest time in seconds for which a host had a policy that it reverted. Only the last policy of each
+/// host counts; 0 if no host has reverted its last policy.
 fn longest_revert(place: &Place) -> anyhow::Result<f64> {
     let mut longest: f64 = 0.0;
     for host in &place.hosts {
@@ -122,7 +123,7 @@ fn a_flood_stops_a_wave(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Measures idle agents: wake-ups of an agent per second, and the largest resident memory.
+/// Measures the idle agents of up to 20 hosts: wake-ups per agent and second, and the largest resident memory.
 fn at_rest(place: &Place) -> anyhow::Result<Rest> {
     let few = place.hosts.len().min(20);
     let pids: Vec<u32> = (0..few)

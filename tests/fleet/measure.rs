@@ -39,7 +39,7 @@ pub struct Push {
     /// CPU time of etcd during the push, in seconds.
     pub etcd_cpu: f64,
     pub curve: Vec<Point>,
-    /// Exit status of fwctl; `said` is its output.
+    /// Exit status of fwctl, or None if a signal ended it; `said` is its output.
     pub code: Option<i32>,
     pub said: String,
 }

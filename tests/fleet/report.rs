@@ -33,7 +33,8 @@ pub struct Run {
     pub bytes_at_rest: u64,
     /// Number of hosts that `fwctl fleet status` does not list.
     pub unknown: usize,
-    /// Longest time in seconds for which a canary (host of the first wave) had a policy that cut it off.
+    /// Longest time in seconds for which a canary (host of the first wave) had a policy that cut it off. None: not
+    /// measured, because the agents have no firewalls.
     pub canary: Option<f64>,
     pub traffic: Option<Count>,
     pub rest: Option<Rest>,
@@ -101,12 +102,14 @@ const HEIGHT: f64 = 420.0;
 const LEFT: f64 = 70.0;
 const TOP: f64 = 50.0;
 const BOTTOM: f64 = 60.0;
-/// Room for the names of the plotted lines.
+/// Width of the figure's right margin, with the names of the plotted lines, in SVG units.
 const RIGHT: f64 = 230.0;
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 
 /// Returns the SVG line of a run's median push: share of confirmed hosts over time, with a dot at the start of each
 /// wave.
+/// - number: index of the run, for its colour and the row of its name.
+/// - longest: length of the time axis in seconds.
 fn line(run: &Run, number: usize, longest: f64) -> String {
     let colour = COLOURS[number % COLOURS.len()];
     let x = |seconds: f64| LEFT + seconds / longest * (WIDTH - LEFT - RIGHT);

@@ -27,14 +27,14 @@ pub struct Traffic {
 
 /// Numbers of sent and lost datagrams.
 pub struct Count {
-    /// Number of datagrams sent to each of the two ports.
+    /// Number of datagrams sent to each of the two ports, over all hosts.
     pub sent: u64,
-    /// Numbers of datagrams lost on the port through queues, and on the port past them.
+    /// Numbers of datagrams lost, over all hosts: of the port whose packets go to a queue, then of the other port.
     pub lost: [u64; 2],
 }
 
-/// Reads all sockets until the traffic has ended and no datagram has arrived for [`QUIET`]. Returns the counts of both
-/// ports.
+/// Reads all sockets until the traffic has ended and no datagram has arrived for [`QUIET`]. Returns the numbers of
+/// datagrams that arrived at each of the two ports.
 fn receive(sockets: &[[UdpSocket; 2]], ended: &AtomicBool) -> [u64; 2] {
     let mut arrived = [0; 2];
     let mut last = Instant::now();

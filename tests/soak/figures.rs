@@ -60,7 +60,8 @@ impl Memory {
     }
 }
 
-/// Returns the slope of the least-squares line.
+/// Returns the slope of the least-squares line through the samples, in their unit per sample; 0 with fewer than two
+/// samples.
 fn slope(samples: &[i64]) -> f64 {
     let count = samples.len() as f64;
     let mean_time = (count - 1.0) / 2.0;
@@ -79,7 +80,7 @@ fn slope(samples: &[i64]) -> f64 {
 }
 
 impl Figures {
-    /// Adds the counts of successive firewalls, from their last ledger.
+    /// Adds the counts of a firewall's last ledger, which include those of the firewalls before it that were upgraded.
     pub fn add(&mut self, ledger: &Ledger) {
         self.received += ledger.received;
         self.accepted += ledger.verdict("accept");

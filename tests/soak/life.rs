@@ -47,6 +47,7 @@ fn memory_of(pid: u32) -> anyhow::Result<i64> {
 }
 
 /// Causes the events of one second: a reload, a scrape, and in some seconds requests, signals and a stall.
+/// - number: number of the second, from 0 for each firewall.
 fn second(
     place: &Place,
     firewall: &Firewall,

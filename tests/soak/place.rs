@@ -83,7 +83,7 @@ impl Place {
         self.folder.replace("policy.nft", text).map(drop)
     }
 
-    /// Removes the events file, so that events go to a new one.
+    /// Removes the events file, so that the firewall's next events go to a new file after SIGUSR2.
     pub fn forget_events(&self) {
         // It does not exist before the first event.
         let _ = fs::remove_file(self.file("events.json"));
@@ -94,7 +94,7 @@ impl Place {
         Client::new(&self.file("control"))?.done(request)
     }
 
-    /// Scrapes the metrics.
+    /// Scrapes the exporter's metrics. Fails unless they are complete.
     pub fn scrape(&self) -> anyhow::Result<()> {
         let mut stream = self.namespace.enter(|| TcpStream::connect(METRICS))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;

@@ -12,7 +12,7 @@ use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo, udp_client, UdpServer};
 use testbed::wait::pause_for;
 
-/// Datagrams per burst, and the pause between bursts: at most 20,000 a second.
+/// Number of datagrams per burst; with the pause between bursts, at most 20,000 datagrams a second.
 const BURST: usize = 100;
 const PAUSE: Duration = Duration::from_millis(5);
 const UDP: u8 = libc::IPPROTO_UDP as u8;

@@ -23,7 +23,7 @@ pub struct Held<'a> {
 }
 
 impl Held<'_> {
-    /// Sends datagrams to a stopped firewall's queue.
+    /// Starts a firewall, stops it (SIGSTOP), and sends datagrams that then wait in its queue.
     pub fn send(namespace: &Namespace) -> anyhow::Result<Held<'_>> {
         let rule = format!("-A INPUT -p udp --dport {PORT} -j NFQUEUE --queue-num 0");
         restore(namespace, "iptables", &rule)?;

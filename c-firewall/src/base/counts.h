@@ -8,10 +8,10 @@
 
 #include "spec/count.h"
 
-/// Adds to a count.
+/// Adds to a count, which all threads share.
 void counts_add(enum count count, uint64_t amount);
 
-/// Returns the value of a count.
+/// Returns the value of a count, which all threads share.
 uint64_t counts_get(enum count count);
 
 #endif

@@ -81,7 +81,7 @@ enum log_level log_level(void) { return __atomic_load_n(&current, __ATOMIC_RELAX
 
 const char *log_level_name(enum log_level level) { return options_log_level_name(level); }
 
-/// Prints a line, unless its level is above the log level.
+/// Prints "LEVEL: TEXT" as one line on stderr, if the log level allows lines of the level `own`.
 static void print(enum log_level own, const char *format, va_list arguments) {
     char text[LOG_TEXT_BYTES];
 

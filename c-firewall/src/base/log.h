@@ -49,8 +49,9 @@ void failure_set_running(struct failure *failure, const char *call, int error);
 /// - Returns the failure's exit code.
 int log_fail(const struct failure *failure);
 
-/// Each prints "error: TEXT", "warning: TEXT", "info: TEXT" or "debug: TEXT" as one line on stderr,
-/// from a printf format, if the log level allows it. Any thread may call them.
+/// Prints "error: TEXT" (the next functions: "warning: TEXT", "info: TEXT", "debug: TEXT") as one
+/// line on stderr, from a printf format, if the log level allows it. Any thread may call these
+/// functions.
 void log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void log_info(const char *format, ...) __attribute__((format(printf, 1, 2)));

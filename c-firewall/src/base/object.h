@@ -13,8 +13,8 @@ void object_put(json_t *object, const char *key, json_t *value);
 void object_put_number(json_t *object, const char *key, uint64_t value);
 void object_put_bool(json_t *object, const char *key, bool value);
 
-/// Returns a text as a string of a JSON object. If the text is not UTF-8, question marks replace
-/// all bytes that are not ASCII.
+/// Returns a text as UTF-8 for a string of a JSON object, without quotes and escapes. If the text
+/// is not UTF-8, question marks replace all bytes that are not ASCII.
 /// - Returns a copy that the caller frees; NULL if there is no memory.
 char *object_string_of(const char *text);
 

@@ -4,7 +4,7 @@
 #define BASE_OUTPUT_H
 
 /// Writes a report to stdout, flushes stdout, and frees the report. Logs a warning if the report is
-/// NULL.
+/// NULL: there was no memory for it.
 void output_print(char *text);
 
 #endif

@@ -20,10 +20,10 @@ uint8_t *pages_make(size_t bytes);
 /// Frees memory. NULL is allowed.
 void pages_free(uint8_t *memory, size_t bytes);
 
-/// Returns the 64-bit word at a byte offset.
+/// Returns the 64-bit word (in the processor's byte order) at a byte offset, which is not checked.
 uint64_t pages_word(const uint8_t *memory, size_t at);
 
-/// Sets the 64-bit word at a byte offset.
+/// Sets the 64-bit word (in the processor's byte order) at a byte offset, which is not checked.
 void pages_set_word(uint8_t *memory, size_t at, uint64_t word);
 
 #endif

@@ -18,11 +18,11 @@
 #include "packet/packet.h"
 
 enum {
-    ASKED_BUCKETS = 512, // number of buckets in the table of pending queries
+    ASKED_BUCKETS = 512, // number of buckets in the table of pending DNS queries
     ASKED_BUCKET_QUESTIONS = 8,
 };
 
-/// A pending query.
+/// A pending DNS query.
 struct asked_question {
     uint64_t tag;
     uint64_t end_ns;           // expiry time; 0 means that the entry is unused
@@ -31,23 +31,25 @@ struct asked_question {
     uint32_t server_interface;
 };
 
-/// The pending queries of a worker.
+/// The pending DNS queries of a worker.
 struct asked {
     struct siphash_key key;
     struct asked_question buckets[ASKED_BUCKETS][ASKED_BUCKET_QUESTIONS];
     // Table of the DNS connections over TCP, with the start of each server's next message.
     struct borders borders;
-    struct openers openers; // flows of UDP, by the end that opened them
+    struct openers openers; // UDP flows with port 53, by the end that opened them
 };
 
-/// Makes an empty table; free it with free. Returns NULL if there is no memory.
+/// Makes empty tables; free them with free. Returns NULL if there is no memory.
 struct asked *asked_make(void);
 
-/// Records that the question of a query is pending.
+/// Records that the question of a DNS query is pending.
 void asked_note(struct asked *asked, const struct packet *packet, const struct answer *query,
                 const struct connection_input *input);
 
-/// Removes the question of an answer from the table. Returns true if the question was pending.
+/// Removes the question of a DNS answer from the table, if it is pending and the answer's
+/// interfaces fit the query's (see direction_answers_query). Returns true if the question was
+/// removed.
 bool asked_remove(struct asked *asked, const struct packet *packet, const struct answer *answer,
                   const struct connection_input *input);
 

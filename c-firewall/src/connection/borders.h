@@ -17,7 +17,7 @@
 #include "packet/packet.h"
 
 enum {
-    BORDERS_BUCKETS = 256, // number of buckets in the table of connections
+    BORDERS_BUCKETS = 256, // number of buckets in the table of DNS connections over TCP
     BORDERS_BUCKET_BORDERS = 8,
 };
 
@@ -29,7 +29,7 @@ struct border {
     uint32_t client_interface;
     uint32_t server_interface;
     bool is_known; // true if the server has answered the client's SYN, so that `next` is known
-    uint32_t next; // sequence number of the first byte of the server's next message
+    uint32_t next; // sequence number of the first byte of the server's next DNS message
 };
 
 /// Table of a worker's DNS connections over TCP.
@@ -45,7 +45,8 @@ void borders_make(struct borders *borders);
 void borders_begin(struct borders *borders, const struct packet *packet,
                    const struct connection_input *input);
 
-/// Stores the sequence number at which the server's next message begins.
+/// Stores the sequence number at which the server's next DNS message begins, if the table has the
+/// packet's connection.
 /// - packet: packet from the server.
 void borders_set(struct borders *borders, const struct packet *packet,
                  const struct connection_input *input, uint32_t next);

@@ -53,8 +53,9 @@ bool checksum_is_right(const struct packet *packet, uint32_t size) {
     return fold(total(packet, ends, bytes, size)) == 0xffff;
 }
 
-/// Stores the number of bytes that a packet's checksum covers in *size: TCP up to the packet's end,
-/// UDP by its own length. Returns false if the packet was cut, or if its UDP length exceeds it.
+/// Stores the number of bytes that a packet's checksum covers in *size: for TCP those up to the
+/// packet's end, for UDP the length in the UDP header. Returns false if the packet was cut, or if
+/// the UDP length goes beyond the packet's end.
 static bool covered(const struct packet *packet, uint32_t *size) {
     const uint8_t *header = packet->bytes + packet->l4_offset;
     uint32_t available;

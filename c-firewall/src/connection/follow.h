@@ -33,9 +33,9 @@
 int connection_make(struct connections *connections, const struct connection_settings *settings);
 void connection_free(struct connections *connections);
 
-/// Updates the connection of a packet. Returns whether the packet has names or is denied, and the
-/// slot of its connection. Must be called for the packets of both directions, in the order of the
-/// queue.
+/// Updates the connection of a packet. Returns the connection's slot, and the packet's kind:
+/// FOLLOWED_NONE (neither TCP nor UDP), FOLLOWED_NAMES (in any state, also undecided) or
+/// FOLLOWED_DENIED. Must be called for the packets of both directions, in the order of the queue.
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input);
 
@@ -83,8 +83,9 @@ bool connection_expected(const struct connections *connections, const struct fol
 bool connection_refuse(struct connections *connections, const struct packet *packet,
                        uint64_t generation, uint32_t *expected);
 
-/// Returns true if the names of a packet's connection are final, and the server has acknowledged
-/// the bytes that they were read from.
+/// Returns true if the names of a packet's TCP connection are final, and the server has
+/// acknowledged the bytes that they were read from. Always false for UDP, DNS and HTTP, and for a
+/// client whose bytes are an evasion.
 bool connection_is_settled(const struct connections *connections, const struct followed *followed);
 
 /// Returns true if the packet followed last comes from a QUIC server that has the complete
@@ -94,15 +95,17 @@ bool connection_is_settled(const struct connections *connections, const struct f
 bool connection_is_answer(const struct connections *connections, const struct followed *followed);
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP
-/// client whose names are not final, or is a DNS query, or is like a packet of QUIC. TCP packets of
-/// unreadable connections and fragments, whose names are unreadable, are not among them.
+/// client whose names are not settled (see connection_is_settled), or goes to UDP port 53, or is a
+/// UDP packet whose data begins like a long header of QUIC. Always false for fragments, for TCP
+/// packets of unreadable connections, and for denied connections.
 bool connection_decides(const struct connections *connections, const struct followed *followed,
                         const struct packet *packet);
 
 /// Returns the number of connections that are followed.
 uint32_t connection_count(const struct connections *connections);
 
-/// Returns the counters since connection_make.
+/// Returns the counters of connections since connection_make, and the numbers of connections that
+/// are followed now.
 struct connection_counts connection_counts(const struct connections *connections);
 
 #endif

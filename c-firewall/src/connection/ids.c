@@ -33,7 +33,7 @@ static uint64_t hash_of(const struct connection_table *table, const uint8_t *id,
     return connection_table_hash(table, &key);
 }
 
-/// Returns the bucket of an id.
+/// Returns the index of the bucket of a QUIC connection id.
 static uint32_t bucket_of(const struct connection_table *table, const uint8_t *id, uint8_t bytes) {
     return connection_table_bucket(table, hash_of(table, id, bytes));
 }

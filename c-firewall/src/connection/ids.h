@@ -14,12 +14,12 @@
 
 #include "connection/types.h"
 
-/// Returns the connection with an id, or CONNECTION_SLOT_NONE.
+/// Returns the slot of the connection with a QUIC connection id, or CONNECTION_SLOT_NONE.
 uint32_t connection_ids_find(const struct connection_table *table, const uint8_t *id,
                              uint8_t bytes);
 
-/// Returns true if a connection gave up an id recently, or if the id belongs to other connections
-/// but not to that in `slot`.
+/// Returns true if a QUIC connection id belongs to other connections but not to that in `slot`, or
+/// if it belongs to no connection and was given up recently.
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 

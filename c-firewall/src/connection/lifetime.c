@@ -9,7 +9,9 @@
 
 enum {
     EXPIRE_MAX = 16, // maximum number of connections of a list that expire for one packet
-    SHARE = 16, // connections are evicted from a list that contains more than 1/SHARE of the table
+    // Divisor for evictions from a full table: the list to evict from is the first of `lists` (one
+    // list for each state of connections) with more than 1/SHARE of the table.
+    SHARE = 16,
     // Number of oldest connections of a list among which a connection is chosen for eviction, by
     // the number of its client's connections.
     SAMPLE = 16,
@@ -125,7 +127,8 @@ static void count_unreadable(struct connections *connections, enum connection_ca
     connections->counts.unreadable[cause]++;
 }
 
-/// Handles the timeout of a connection.
+/// Handles the timeout of a connection: settles it if it is in the list Settling, otherwise removes
+/// it from the table. In the list Showing its names are counted as unreadable before the removal.
 static void time_out(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     switch (connection_table_at(&connections->table, slot)->list) {
     case CONNECTION_SHOWING:

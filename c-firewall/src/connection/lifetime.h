@@ -52,7 +52,7 @@ void lifetime_close(struct connections *connections, uint32_t slot, uint64_t now
 struct followed lifetime_packet_unreadable(struct connections *connections,
                                            enum connection_cause cause);
 
-/// Returns undecided names for a packet, whatever the names of its connection are.
+/// Returns undecided names for a packet without data, whatever the names of its connection are.
 struct followed lifetime_packet_undecided(struct connections *connections);
 
 /// Returns known names without content for a packet that needs no connection.
@@ -87,12 +87,14 @@ void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t de
 /// Records that a client has begun to send its names, which starts the time limit.
 void lifetime_start_showing(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted or
-/// settled to free memory.
+/// Stores a piece of a client's bytes. If the pool has no free block, other connections are evicted
+/// or settled to free memory. Returns STREAM_POOL only if that does not free enough.
 enum stream_put lifetime_store(struct connections *connections, uint32_t slot, uint32_t offset,
                                const uint8_t *bytes, uint32_t length, uint64_t now_ns);
 
-/// Handles bytes of a client that were not stored: the connection is denied or becomes unreadable.
+/// Handles bytes of a client that were not stored. If different bytes are stored for their position
+/// (STREAM_CONFLICT), the connection is denied for good; otherwise its names become unreadable.
+/// - put: result of the attempt to store the bytes; not STREAM_KEPT.
 struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,
                                 uint64_t now_ns);
 

@@ -19,7 +19,8 @@ enum {
 
 void openers_make(struct openers *openers) { openers->key = siphash_draw(); }
 
-/// Returns the hash of a packet's flow. is_servers: the packet comes from the server.
+/// Returns the hash of a packet's flow.
+/// - is_servers: true if the packet comes from the server.
 static uint64_t hash(const struct openers *openers, const struct packet *packet, bool is_servers) {
     uint64_t words[CONNECTION_KEY_WORDS + 1];
     struct connection_key key;
@@ -30,7 +31,8 @@ static uint64_t hash(const struct openers *openers, const struct packet *packet,
     return siphash_words(&openers->key, words, CONNECTION_KEY_WORDS + 1);
 }
 
-/// Returns the hash of a packet's client.
+/// Returns the hash of the address and port of a packet's client.
+/// - is_servers: true if the packet comes from the server.
 static uint64_t hash_client(const struct openers *openers, const struct packet *packet,
                             bool is_servers) {
     uint64_t words[CONNECTION_END_WORDS];
@@ -61,7 +63,8 @@ static const struct openers_flow *find(const struct openers_bucket *buckets, uin
     return NULL;
 }
 
-/// Stores or prolongs an entry; replaces only expired entries. Returns false if the bucket is full.
+/// Stores or prolongs an entry; replaces only expired entries. Returns false if the bucket is full,
+/// and records that in full_ns.
 static bool keep(struct openers_bucket *buckets, uint32_t count, uint64_t tag, uint64_t now_ns) {
     struct openers_bucket *bucket = &buckets[tag % count];
     struct openers_flow *flow = place(bucket, tag);
@@ -86,8 +89,8 @@ static void keep_client(struct openers *openers, uint64_t tag,
     };
 }
 
-/// Returns true if a client's packet belongs to a reversed flow, which is then prolonged, or to a
-/// client that may have one.
+/// Returns true if a client's packet belongs to a reversed flow (opened by its server), which is
+/// then prolonged, or to a client that may have a reversed flow.
 static bool is_reversed(struct openers *openers, const struct packet *packet, uint64_t tag,
                         uint64_t now_ns) {
     uint64_t end;
@@ -109,7 +112,9 @@ bool openers_is_clients(const struct openers *openers, const struct packet *pack
     return flow && direction_answers(CONNECTION_INTERFACE_UNKNOWN, flow->client_interface, input);
 }
 
-/// Stores the flow of a packet to port 53, unless it is reversed.
+/// Stores the flow of a packet to port 53 as opened by its client, unless the flow is reversed
+/// (opened by its server) or its client may have a reversed flow. A flow that is stored as opened
+/// by its client already (openers_is_clients) is always stored again.
 static void note_client(struct openers *openers, const struct packet *packet,
                         const struct connection_input *input) {
     const uint64_t tag = hash(openers, packet, false);
@@ -119,7 +124,8 @@ static void note_client(struct openers *openers, const struct packet *packet,
         keep_client(openers, tag, input);
 }
 
-/// Stores the flow of a packet from port 53, unless its client opened it.
+/// Stores the flow of a packet from port 53 as reversed (opened by its server), unless its client
+/// opened it.
 static void note_server(struct openers *openers, const struct packet *packet,
                         const struct connection_input *input) {
     const uint64_t tag = hash(openers, packet, true);

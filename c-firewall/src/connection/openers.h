@@ -25,13 +25,17 @@
 #include "packet/packet.h"
 
 enum {
-    OPENERS_CLIENT_BUCKETS = 2048,   // number of buckets in the table `clients`
-    OPENERS_REVERSED_BUCKETS = 1024, // number of buckets in the table `reversed`
-    OPENERS_END_BUCKETS = 256,       // number of buckets in the table `ends`
+    // Number of buckets in the table `clients`: flows that their client opened.
+    OPENERS_CLIENT_BUCKETS = 2048,
+    // Number of buckets in the table `reversed`: flows that their server opened.
+    OPENERS_REVERSED_BUCKETS = 1024,
+    // Number of buckets in the table `ends`: clients of reversed flows that have no place in
+    // `reversed`.
+    OPENERS_END_BUCKETS = 256,
     OPENERS_BUCKET_FLOWS = 8,
 };
 
-/// A flow, or a client's address and port.
+/// Entry of a table: the hash of a flow, or of a client's address and port.
 struct openers_flow {
     uint64_t tag;
     uint64_t end_ns; // expiry time; 0 means that the entry is unused
@@ -46,7 +50,7 @@ struct openers_bucket {
     uint64_t full_ns; // time until which an entry may be missing because the bucket was full
 };
 
-/// The flows of a worker.
+/// UDP flows with port 53 of a worker, by the end that opened them.
 struct openers {
     struct siphash_key key;
     struct openers_bucket clients[OPENERS_CLIENT_BUCKETS];
@@ -58,11 +62,12 @@ struct openers {
 /// Makes empty tables in zeroed memory.
 void openers_make(struct openers *openers);
 
-/// Returns true if a client's packet belongs to a flow that the client opened. False before `note`.
+/// Returns true if a client's packet belongs to a flow that the client opened, and comes in by the
+/// interface of the client's last packet. False until openers_note has stored the flow.
 bool openers_is_clients(const struct openers *openers, const struct packet *packet,
                         const struct connection_input *input);
 
-/// Stores the flow of an accepted UDP packet.
+/// Stores the flow of an accepted UDP packet, if one of its ports is 53.
 void openers_note(struct openers *openers, const struct packet *packet,
                   const struct connection_input *input);
 

@@ -9,8 +9,8 @@
 
 enum {
     DNS_PORT = 53, // port of DNS servers
-    // Maximum distance of a server's segment after the latest byte from the server: segments may be
-    // reordered.
+    // Maximum distance in bytes by which a server's segment may begin after the server's latest
+    // byte: segments may be reordered.
     AHEAD_MAX = 1 << 20,
 };
 

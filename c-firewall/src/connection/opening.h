@@ -45,9 +45,10 @@ bool opening_is_finished(const struct connection *connection);
 struct followed opening_answer(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 
-/// Stores the sequence number after a server's segment, if it ends later than all earlier segments;
-/// the highest number if the segment's end is beyond it. Returns false if the segment can't belong
-/// to this connection.
+/// Stores the sequence number after a server's segment in `server_end`, if the segment ends later
+/// than all earlier segments. `server_end` stays at most 2^32 - 1 bytes after the server's first
+/// byte. Returns false if the server has not answered the client's SYN, or if the segment does not
+/// begin between the server's first byte and AHEAD_MAX bytes after its latest byte.
 bool opening_hear(struct connection *connection, const struct segment *segment);
 
 /// Returns true if a client's segment acknowledges bytes of the server in this connection, at least

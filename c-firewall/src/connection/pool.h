@@ -17,7 +17,7 @@ void connection_pool_free(struct connection_pool *pool);
 /// free. Its content is arbitrary.
 uint32_t connection_pool_allocate(struct connection_pool *pool);
 
-/// Returns a block to the pool.
+/// Frees a block, so that the pool can allocate it again.
 void connection_pool_give(struct connection_pool *pool, uint32_t block);
 
 /// Returns the bytes of a block.

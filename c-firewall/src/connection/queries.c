@@ -9,8 +9,9 @@
 #include "names/dns.h"
 
 enum {
-    LENGTH_BYTES = 2, // length of a message's length field in bytes
-    // Number of kept bytes above which acknowledged queries are dropped.
+    LENGTH_BYTES = 2, // length in bytes of the length field before a DNS message
+    // Number of stored bytes of a stream above which queries that the server has acknowledged are
+    // freed.
     TRIM_BYTES = STREAM_BYTES_MAX / 2,
 };
 
@@ -18,8 +19,8 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Returns the length of the message at an offset, including its length field; 0 if the message is
-/// incomplete.
+/// Returns the length of the DNS message at an offset, including its length field; 0 if the message
+/// is incomplete.
 /// - place: offset of the message in `bytes`.
 /// - end: end of the available bytes.
 static uint32_t whole_at(const uint8_t *bytes, uint32_t place, uint32_t end) {
@@ -51,8 +52,8 @@ static uint32_t border(const struct connections *connections, uint32_t place, ui
     return last;
 }
 
-/// Drops the queries that the server has acknowledged, from a stream without gaps. The remaining
-/// bytes need no additional memory.
+/// Frees the stored queries that the server has acknowledged, if the stream has no gaps. The
+/// remaining bytes need no additional memory.
 static void trim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct stream *stream = &at(connections, slot)->stream;
     const struct stream before = *stream;
@@ -140,7 +141,9 @@ static void decide_to(struct connections *connections, uint32_t slot, uint32_t p
     connection_table_move_to(&connections->table, slot, CONNECTION_SETTLING, now_ns);
 }
 
-/// Handles a packet that completes no query.
+/// Handles a packet that completes no query. If the beginning of the next query is invalid, the
+/// connection becomes unreadable. Otherwise, if a part of that query is stored, its time limit
+/// starts.
 /// - grown: true if the packet extended the bytes before the first gap.
 static void note_part(struct connections *connections, uint32_t slot, bool grown, uint64_t now_ns) {
     struct connection *connection = at(connections, slot);

@@ -15,8 +15,8 @@
 #include "connection/types.h"
 
 enum {
-    // Maximum number of queries that decide a packet; a connection with more queries in one packet
-    // is unreadable.
+    // Maximum number of DNS queries or HTTP requests that decide a packet; a connection with more
+    // of them in one packet is unreadable.
     QUERIES_MAX = 128,
 };
 
@@ -27,13 +27,14 @@ void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now
 /// Reads the bytes of a DNS client and moves to the first query that decides the packet.
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
-/// - length: number of bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on, captured or not.
 struct followed queries_follow(struct connections *connections, uint32_t slot, uint32_t offset,
                                const uint8_t *data, uint32_t captured, uint32_t length,
                                uint64_t now_ns);
 
-/// Moves to the next query that decides the current packet, and stores the query's names as those
-/// of the connection. Returns false if none is left.
+/// Moves to the next DNS query that decides the current packet, and stores the query's names as
+/// those of the connection. If the query can't be read, or the packet has too many, makes the names
+/// unreadable and returns true. Returns false if no query is left.
 bool queries_next(struct connections *connections, uint64_t now_ns);
 
 #endif

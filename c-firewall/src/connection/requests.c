@@ -208,7 +208,9 @@ bool requests_next(struct connections *connections, uint64_t now_ns) {
     return false;
 }
 
-/// Reads the available bytes of a stream from an offset on.
+/// Reads the bytes of a stream before its first gap, and moves to the first request that decides
+/// the packet.
+/// - place: offset at which the reading begins.
 static struct followed parse(struct connections *connections, uint32_t slot, uint64_t place,
                              uint64_t now_ns) {
     const struct stream *stream = &at(connections, slot)->stream;

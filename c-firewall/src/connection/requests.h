@@ -28,8 +28,9 @@ bool requests_go_on(const struct connection *connection);
 struct followed requests_begin(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 
-/// Records that requests are lost if the policy does not read them. Returns true if the policy
-/// reads requests, and an earlier policy did not read all requests of this connection.
+/// Records that the position of later requests is lost, if the policy does not read requests.
+/// Returns true if the policy reads requests, and an earlier policy did not read all requests of
+/// this connection.
 bool requests_are_lost(struct connection *connection, const struct connection_input *input);
 
 /// Reads the status of a server's first response, to detect that the connection becomes a tunnel.
@@ -42,13 +43,14 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
 /// Reads the bytes of a client and moves to the first request that decides the packet.
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
-/// - length: number of bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on, captured or not.
 struct followed requests_follow(struct connections *connections, uint32_t slot, uint32_t offset,
                                 const uint8_t *data, uint32_t captured, uint32_t length,
                                 uint64_t now_ns);
 
-/// Moves to the next request that decides the current packet, and stores the request's names as
-/// those of the connection. Returns false if none is left.
+/// Moves to the next HTTP request that decides the current packet, and stores the request's names
+/// as those of the connection. If the request can't be read, or the packet has too many, makes the
+/// names unreadable and returns true. Returns false if no request is left.
 bool requests_next(struct connections *connections, uint64_t now_ns);
 
 #endif

@@ -18,11 +18,12 @@
 /// Returns true if a server may request a second ClientHello after a ClientHello with these names.
 bool retry_can(const struct names *names);
 
-/// Compares a server's first bytes with the start of a HelloRetryRequest: a difference shows that
-/// the server sends none.
+/// Compares a server's first bytes with the start of a HelloRetryRequest. A difference shows that
+/// the server sends no HelloRetryRequest: `may_retry` becomes false.
 void retry_hear(struct connection *connection, const struct segment *segment);
 
-/// Settles a connection (see `lifetime_settle`) if its names are final.
+/// Settles a connection (see `lifetime_settle`) if it is in the list Settling, its names are final,
+/// and its server has acknowledged the bytes that they were read from.
 void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes after the first ClientHello up to the first gap: a second ClientHello must have

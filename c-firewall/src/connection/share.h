@@ -13,16 +13,18 @@
 
 #include "connection/types.h"
 
-/// Returns the index of a client's share in `shares`.
+/// Returns the index of a client's share (its list of connections) in `shares`. Several clients may
+/// have the same share.
 /// - client_low: true if the client is the lower end (by address and port).
 uint32_t share_place(const struct connection_table *table, const struct connection_key *key,
                      bool client_low);
 
-/// Returns the number of connections in a share.
+/// Returns the number of connections in a share (list of a client's connections).
 /// - place: index of the share.
 uint32_t share_count(const struct connection_table *table, uint32_t place);
 
-/// Returns the oldest connection in a share, or CONNECTION_SLOT_NONE.
+/// Returns the slot of the oldest connection in a share (list of a client's connections), or
+/// CONNECTION_SLOT_NONE.
 /// - place: index of the share.
 uint32_t share_oldest(const struct connection_table *table, uint32_t place);
 

@@ -68,7 +68,8 @@ static bool differs(const struct stream *stream, struct connection_pool *pool, u
     return false;
 }
 
-/// Writes a piece to its blocks, and allocates missing blocks. Returns false if the pool is empty.
+/// Writes a piece to its blocks, and allocates missing blocks. Returns false if the pool has no
+/// free block.
 static bool store(struct stream *stream, struct connection_pool *pool, uint32_t offset,
                   const uint8_t *bytes, uint32_t length) {
     for (uint32_t done = 0; done < length;) {

@@ -10,7 +10,7 @@
 #include "connection/types.h"
 
 enum {
-    STREAM_BYTES_MAX = NAMES_HELLO_BYTES_MAX, // maximum number of bytes of a stream
+    STREAM_BYTES_MAX = NAMES_HELLO_BYTES_MAX, // maximum number of stored bytes of a client's stream
 };
 
 /// Result of storing a piece of a client's stream.
@@ -26,7 +26,7 @@ enum stream_put {
 /// - base: sequence number of offset 0.
 struct stream stream_make(uint32_t base);
 
-/// Stores a piece. Bytes from offset STREAM_BYTES_MAX on are dropped.
+/// Stores a piece of a stream at an offset. Bytes from offset STREAM_BYTES_MAX on are ignored.
 enum stream_put stream_insert(struct stream *stream, struct connection_pool *pool, uint32_t offset,
                               const uint8_t *bytes, uint32_t length);
 

@@ -226,7 +226,7 @@ void connection_table_remove(struct connection_table *table, uint32_t slot) {
     table->free = slot;
 }
 
-/// Returns a time in whole seconds, plus 1.
+/// Returns a time in whole seconds, plus 1, because 0 means no record in `graves`.
 static uint32_t second_of(uint64_t now_ns) { return (uint32_t)(now_ns / SECOND_NS) + 1; }
 
 static bool is_fresh(const struct connection_grave *grave, uint32_t second) {

@@ -21,8 +21,9 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
-/// Compares repeated and late bytes with the bytes that the names were read from. If a server may
-/// request another ClientHello, the bytes after the first ClientHello are read as well.
+/// Compares repeated and late bytes with the bytes that the names were read from; different bytes
+/// are an evasion. If a server may request another ClientHello, the bytes after the first
+/// ClientHello are read as well.
 static struct followed follow_known(struct connections *connections, uint32_t slot,
                                     const struct segment *segment, uint32_t offset,
                                     const uint8_t *data, uint32_t captured, uint32_t length) {
@@ -52,8 +53,8 @@ static struct followed follow_known(struct connections *connections, uint32_t sl
                : followed;
 }
 
-/// Reads the bytes of a stream before the first gap.
-/// - data: bytes of the latest segment, from its offset on.
+/// Parses a client's names from the bytes of its stream before the first gap.
+/// - data: bytes of the latest segment; offset: their offset in the stream.
 static enum names_state parse(struct connections *connections, uint32_t slot, uint32_t offset,
                               const uint8_t *data, uint32_t length) {
     struct connection *connection = at(connections, slot);
@@ -68,10 +69,10 @@ static enum names_state parse(struct connections *connections, uint32_t slot, ui
                               &connection->progress, &connection->names);
 }
 
-/// Returns true if the latest bytes can't decide an undecided connection, so that its bytes need
-/// not be read.
-/// - before: end of the bytes that were read before.
-/// - data: bytes of the latest segment, from its offset on.
+/// Returns true if the latest segment can't decide an undecided connection, so that its stream need
+/// not be parsed.
+/// - before: number of bytes before the first gap, without the latest segment.
+/// - data: bytes of the latest segment; offset: their offset in the stream.
 static bool waits(struct connections *connections, uint32_t slot, uint32_t before, uint32_t offset,
                   const uint8_t *data, uint32_t length) {
     const struct connection *connection = at(connections, slot);

@@ -14,7 +14,8 @@
 #include "connection/types.h"
 #include "packet/packet.h"
 
-/// Follows a TCP packet.
+/// Updates the connection of a TCP packet, and reads the names in a client's data. Returns whether
+/// the packet has names or is denied, and the slot of its connection.
 struct followed connection_tcp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input);
 

@@ -12,8 +12,7 @@
 #include "names/quic.h"
 #include "names/types.h"
 
-// Slot (index in the table of connections) that means no connection: the names belong to one packet
-// only.
+// Slot (index in the table of connections) that means no connection.
 #define CONNECTION_SLOT_NONE UINT32_MAX
 
 /// Index that stands for this host in place of an interface: the host itself sends or receives the
@@ -24,7 +23,7 @@
 
 /// Limits of the connections of one worker.
 struct connection_settings {
-    uint32_t connections;      // maximum number of connections
+    uint32_t connections;      // maximum number of connections that one worker follows
     uint64_t hello_bytes;      // memory for the clients' bytes that names are read from, in bytes
     uint64_t hello_timeout_ns; // time limit for a client's names, from its first byte
     // Maximum number of bytes that pass in each direction before the client has sent its names.
@@ -45,20 +44,21 @@ struct connection_input {
     // True if the packet combines several packets (NFQA_SKB_GSO), which its receiver gets
     // separately.
     bool segmented;
-    // Input and output interface, CONNECTION_INTERFACE_HOST or _UNKNOWN.
+    // Index of the packet's input and of its output interface, or CONNECTION_INTERFACE_HOST or
+    // CONNECTION_INTERFACE_UNKNOWN.
     uint32_t source_interface;
     uint32_t sink_interface;
     uint64_t generation; // generation of the policy that decides; never 0
-    bool asks_requests;  // true if that policy reads HTTP requests
-    // True if the kernel has checked that the clients of DNS opened their flows (--stage).
+    bool asks_requests;  // true if the policy that decides reads HTTP requests
+    // DNS: true if the kernel has checked that the client opened the packet's flow (--stage).
     bool is_directed;
-    uint64_t now_ns; // monotonic time
+    uint64_t now_ns; // time of the packet (monotonic)
 };
 
 /// Kind of the result for a packet.
 enum followed_kind {
-    FOLLOWED_NONE,  // no names: neither TCP nor UDP
-    FOLLOWED_NAMES, // names, returned by connection_names
+    FOLLOWED_NONE,  // the packet has no names: it is neither TCP nor UDP
+    FOLLOWED_NAMES, // the packet has names, in any state; connection_names returns them
     // The connection is denied: the packet is dropped, or rejected with a RST (is_reset), without
     // evaluating rules.
     FOLLOWED_DENIED,
@@ -85,7 +85,9 @@ struct connection_cache {
 /// Timeout list that contains a connection. Each list is ordered by time and has one timeout.
 enum connection_list {
     CONNECTION_OPENING, // TCP: the client has not acknowledged the server's answer to its SYN yet
-    CONNECTION_SHOWING, // the client has sent a part of its names
+    // The client has sent a part of the bytes that show its names, or of another DNS query or HTTP
+    // request.
+    CONNECTION_SHOWING,
     // The names are known, and the client's bytes are kept until the TCP server has acknowledged
     // them, or the time limit ends.
     CONNECTION_SETTLING,
@@ -110,7 +112,7 @@ enum connection_cause {
     CONNECTION_CUT,      // a packet's bytes were not copied, or its header is malformed
     CONNECTION_FRAGMENT, // a packet is a fragment
     CONNECTION_CHECKSUM, // a packet's checksum is incorrect
-    CONNECTION_PARSE,    // the client's bytes are unreadable
+    CONNECTION_PARSE,    // the client's bytes can't be parsed or decrypted
     // A packet came in by another interface than that of its sender's end, or a server's UDP
     // datagram leaves by another interface than the client's.
     CONNECTION_INTERFACE,
@@ -126,7 +128,8 @@ enum {
 struct connection_counts {
     uint64_t opened;                     // connections that were followed
     uint64_t now[CONNECTION_LIST_COUNT]; // connections followed now, by enum connection_list
-    // Connections whose names became known, DNS queries and HTTP requests, by enum names_protocol.
+    // Connections whose names became known, by enum names_protocol. Each DNS query counts, and each
+    // HTTP request if the policy reads requests.
     uint64_t decided[CONNECTION_PROTOCOL_COUNT];
     uint64_t denied; // connections that the policy refused
     // Connections whose client sent different bytes for the same position, or different names in a
@@ -136,7 +139,8 @@ struct connection_counts {
     // connection. CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE count packets only.
     uint64_t unreadable[CONNECTION_CAUSE_COUNT];
     uint64_t evicted[CONNECTION_LIST_COUNT]; // evicted connections, by enum connection_list
-    uint64_t unknown_version;                // packets of unsupported QUIC versions
+    // UDP packets that begin like a QUIC packet of an unsupported version and are not from port 53.
+    uint64_t unknown_version;
 };
 
 enum {
@@ -168,8 +172,8 @@ struct stream_span {
 /// Stored bytes of a client's stream, assembled from packets. Offsets count from `base`.
 struct stream {
     uint32_t base;    // sequence number of offset 0
-    uint32_t decided; // end of the bytes that the names were read from
-    uint32_t acked;   // end of the bytes that the server has acknowledged
+    uint32_t decided; // end of the bytes that the names were read from, as an offset from base
+    uint32_t acked;   // end of the bytes that the server has acknowledged, as an offset from base
     // True if the stored bytes were freed, so that later bytes can't be compared with them.
     bool let_go;
     bool ahead; // DNS: true if a piece arrived before the bytes that precede it in the stream
@@ -324,7 +328,8 @@ struct connection_table {
 /// Position among the DNS queries over TCP or the HTTP requests that decide the current packet.
 /// Offsets count from the start of `gathered` (below).
 struct connection_queries {
-    // Slot of the connection of these queries or requests; CONNECTION_SLOT_NONE if none is left.
+    // Slot of the connection that sent the queries or requests; CONNECTION_SLOT_NONE if none of
+    // them is left.
     uint32_t slot;
     uint32_t place; // offset of the next query or request
     uint32_t end;   // length of the gathered bytes

@@ -49,8 +49,8 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
 }
 
 /// Parses a packet's UDP header. Returns false if the header was not copied or is malformed. The
-/// kernel sends all bytes of a packet with several datagrams, whatever length its header has
-/// (__udp_gso_segment).
+/// kernel sends all bytes of a packet with several datagrams (__udp_gso_segment), so a shorter
+/// length in its header is ignored.
 static bool datagram_of(const struct packet *packet, const struct connection_input *input,
                         struct datagram *datagram) {
     const uint32_t start = packet->l4_offset;
@@ -102,7 +102,8 @@ static void set_keys(struct connections *connections, uint32_t slot,
 /// they are for another QUIC version (RFC 9368), keys derived for the packet's version from the
 /// connection's id. Then tries keys from the packet's own connection id, which a client uses after
 /// Retry.
-/// - is_others: true if the packet's connection id belongs to another connection.
+/// - is_others: true if the packet's connection id belongs to another connection, or was given up
+///   recently. Then keys from this id can decrypt the packet, but are not stored.
 /// - plain: out: the packet's frames.
 /// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
 static uint32_t open_known(struct connections *connections, uint32_t slot,
@@ -135,8 +136,9 @@ static uint32_t open_known(struct connections *connections, uint32_t slot,
 
 /// Decrypts an Initial packet whose ends have no followed connection, and begins to follow the
 /// connection.
-/// - is_others: true if the packet's connection id belongs to another connection. Then the packet's
-///   connection is not followed, unless a connection between its ends was forgotten recently.
+/// - is_others: true if the packet's connection id belongs to another connection, or was given up
+///   recently. Then the packet's connection is not followed, unless a connection between its ends
+///   was forgotten recently, which makes it unreadable.
 /// - plain: out: the packet's frames.
 /// - slot: out: slot of the connection, if it is followed.
 /// - Returns the number of bytes of the frames; 0 if the connection is not followed.
@@ -199,9 +201,9 @@ static void give_up(struct connections *connections, uint32_t slot, uint64_t now
     lifetime_make_unreadable(connections, slot, CONNECTION_PARSE, now_ns);
 }
 
-/// Reads the gathered bytes after the first ClientHello of a connection: the client's response to
-/// HelloRetryRequest (RFC 8446, section 4.1.4), whose name servers use, too. Different names are an
-/// evasion.
+/// Reads the gathered bytes after the first ClientHello of a connection: a second ClientHello, with
+/// which the client responds to HelloRetryRequest (RFC 8446, section 4.1.4). Different names in it
+/// are an evasion, because servers use them, too.
 /// - end: end of the gathered bytes.
 static void parse_second(struct connections *connections, uint32_t slot, uint32_t end,
                          uint64_t now_ns) {
@@ -321,8 +323,8 @@ static bool has_handshake(const struct datagram *datagram, bool segmented) {
     return false;
 }
 
-/// Reads an Initial packet. Returns false if the packet is unreadable or its connection id belongs
-/// to another connection.
+/// Reads an Initial packet. Returns false if the packet is unreadable, or if its connection id
+/// belongs to another connection or was given up recently.
 /// - slot: in/out: slot of the packet's connection.
 static bool follow_initial(struct connections *connections, uint32_t *slot,
                            const struct datagram *datagram, const struct names_quic_header *header,
@@ -378,8 +380,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     return lifetime_packet_unreadable(connections, CONNECTION_PARSE);
 }
 
-/// Handles a DNS query, which is independent of other queries. Several queries in one packet can't
-/// be separated.
+/// Handles a DNS query, which is independent of other queries. A packet of several datagrams is
+/// unreadable, because its queries can't be separated.
 static struct followed ask(struct connections *connections, const struct datagram *datagram,
                            bool segmented) {
     if (segmented ||
@@ -413,16 +415,17 @@ static bool is_forged(const struct connection *connection, const struct datagram
                : !direction_answers(client, server, &datagram->input);
 }
 
-/// Returns true if a datagram of an end shows that the server has a complete ClientHello of which
-/// the firewall lacks a part.
+/// Returns true if a datagram of either end shows that the server has a complete ClientHello of
+/// which the firewall lacks a part.
 static bool is_answered(struct connections *connections, uint32_t slot,
                         const struct datagram *datagram, bool segmented) {
     return slot != CONNECTION_SLOT_NONE && at(connections, slot)->names.state == NAMES_UNDECIDED &&
            has_handshake(datagram, segmented);
 }
 
-/// Handles a server's datagram: a Handshake packet shows that the server has the complete
-/// ClientHello (RFC 9001, section 4.1.4).
+/// Handles a server's datagram, and stores the server's interface if it is unknown. If the names
+/// are known, a Handshake packet shows that the server has the complete ClientHello (RFC 9001,
+/// section 4.1.4).
 static void hear(struct connections *connections, uint32_t slot, const struct datagram *datagram,
                  bool segmented) {
     struct connection *connection = at(connections, slot);

@@ -17,7 +17,8 @@
 #include "connection/types.h"
 #include "packet/packet.h"
 
-/// Follows a UDP packet.
+/// Updates the QUIC connection of a UDP packet, or reads the packet's DNS query. Returns whether
+/// the packet has names or is denied, and the slot of its connection.
 struct followed connection_udp_follow(struct connections *connections, const struct packet *packet,
                                       const struct connection_input *input);
 

@@ -19,7 +19,7 @@
 char *control_answer_error(const char *text);
 
 /// Returns the answer to `status`: the running program, its policy, queues and counts.
-/// - counts: COUNT_COUNT of them, as counts_get returns them.
+/// - counts: COUNT_COUNT results of counts_get, in the order of enum count.
 char *control_answer_status(const struct control_self *self, const struct snapshot *snapshot,
                             enum log_level level, const uint64_t *counts);
 

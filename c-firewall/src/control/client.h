@@ -66,7 +66,8 @@ enum control_line control_client_line(struct control_client *client, const char 
 /// Removes the first line from the buffer; it must be complete.
 void control_client_next(struct control_client *client);
 
-/// Sets the answer to send, which the client frees. No other answer may be due.
+/// Sets the answer to send. No other answer may be due.
+/// - answer: owned by *client from now on.
 void control_client_answer(struct control_client *client, char *answer, uint64_t now_ms);
 
 /// Sends as much of the answer as possible without blocking.

@@ -102,7 +102,8 @@ static void turn_away(int fd, const char *text) {
     close(fd);
 }
 
-/// Appends a client. Returns 0 or -ENOMEM.
+/// Makes a client in the first unused element of control->clients; the caller counts it. Returns 0
+/// or -ENOMEM.
 static int make_client(struct control *control, int fd, const struct control_peer *peer) {
     const struct proof proof = {.pid = peer->pid, .number = ++control->connections};
 

@@ -36,7 +36,10 @@ struct control_actions {
     /// Returns the ledger as a line of JSON, as report_ledger makes it with --json, with
     /// "reason":"control"; the caller frees the line. Returns NULL if there is no memory.
     char *(*stats)(void *context);
-    /// Fills in a page of the connection listing (workers_list).
+    /// Fills in a page of the connection listing (workers_list). Fails if the position's worker
+    /// does not exist or does not answer.
+    /// - from: position at which the page begins.
+    /// - undecided: true for only the connections whose names are undecided.
     int (*connections)(void *context, uint64_t from, bool undecided, struct listing *listing);
     /// Reloads the policy (reload).
     int (*reload)(void *context, struct reload_result *result, struct failure *failure);
@@ -45,6 +48,7 @@ struct control_actions {
     void (*drain)(void *context, uint32_t seconds);
     /// Begins an upgrade: the hand-over to the process at the other end of the connection
     /// client_fd, to which no answer was sent yet. The main loop continues the hand-over.
+    /// - backend: name of the new firewall's packet backend.
     /// - Returns 0, and the action owns the descriptor and sends all answers from now on; or -errno
     ///   with failure filled in, and the caller still owns the descriptor.
     int (*upgrade)(void *context, int client_fd, const char *backend, struct failure *failure);

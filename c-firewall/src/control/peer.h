@@ -31,7 +31,8 @@ struct control_peer {
     gid_t groups[CONTROL_PEER_GROUPS_MAX + 1];
 };
 
-/// Reads the credentials of the client, which the kernel stored when it connected.
+/// Reads the credentials of a client, which the kernel stored when the client connected.
+/// - fd: connection to the client.
 /// - Returns 0 or -errno.
 int control_peer_read(int fd, struct control_peer *peer);
 

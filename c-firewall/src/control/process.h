@@ -15,8 +15,8 @@ struct control_self {
     char **arguments; // options of the command line, as --NAME and VALUE, with absolute paths
 };
 
-/// Fills in the identity of this process. --take-over is left out: the next process takes over from
-/// this process.
+/// Fills in the identity of this process. The arguments omit --take-over, because the next process
+/// takes over from this process.
 /// - Returns 0, or -ENOMEM with *self zeroed. Values that /proc does not show are empty.
 int control_self_read(struct control_self *self);
 

@@ -72,7 +72,7 @@ static pid_t sender_of(struct msghdr *message) {
 }
 
 /// Receives a message.
-/// - came: out: the proof in the message; pid 0 = the message is no proof.
+/// - came: out: the proof that the sender has CAP_NET_ADMIN; pid 0 = the message is no proof.
 /// - Returns 0, or -errno (-EAGAIN: there is no message).
 static int receive(const struct control_proof *proof, struct proof *came) {
     char text[CONTROL_PROOF_BYTES + 1] = "";

@@ -21,7 +21,8 @@
 #include "base/log.h"
 
 enum {
-    // Maximum number of received proofs that are stored for later upgrade requests: one per client.
+    // Maximum number of received proofs of CAP_NET_ADMIN that are stored for later upgrade
+    // requests: one per client.
     CONTROL_PROOFS_MAX = 16,
     CONTROL_PROOF_BYTES = 20, // maximum length of a connection's number as text, in bytes
 };
@@ -36,19 +37,21 @@ struct proof {
 /// CONTROL_PROOFS_MAX of these proofs.
 struct control_proof {
     int fd;
-    uint32_t port;  // netlink port of the socket, to which clients send their proofs
+    uint32_t port;  // netlink port of the socket, to which clients send proofs of CAP_NET_ADMIN
     uint32_t count; // number of proofs received so far
     struct proof came[CONTROL_PROOFS_MAX];
 };
 
-/// Opens a netlink socket that can send and receive proofs. Returns it, or -errno.
+/// Opens a netlink socket that can send and receive proofs of CAP_NET_ADMIN. Returns it, or -errno.
 int control_proof_make_socket(void);
 
-/// Opens and binds the socket that receives proofs. Must be called before the sandbox is in place.
+/// Opens and binds the socket that receives proofs of CAP_NET_ADMIN. Must be called before the
+/// sandbox is in place.
 /// - Returns 0, or -errno with failure filled in.
 int control_proof_open(struct control_proof *proof, struct failure *failure);
 
-/// Receives all waiting messages. Returns true if a process has sent the wanted proof.
+/// Receives all waiting messages. Returns true if the wanted proof of CAP_NET_ADMIN is one of the
+/// last CONTROL_PROOFS_MAX that came.
 bool control_proof_has_come(struct control_proof *proof, const struct proof *wanted);
 
 void control_proof_close(struct control_proof *proof);

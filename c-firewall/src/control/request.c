@@ -80,8 +80,8 @@ static bool takes(enum control_command command, const char *key) {
     return strcmp(key, "command") == 0;
 }
 
-/// Fails if the request has a key that the command does not accept; names the first of them in byte
-/// order.
+/// Fails if the request has keys that the command does not accept. The failure names the first of
+/// these keys in byte order.
 static int check_keys(json_t *object, enum control_command command, struct failure *failure) {
     const char *unknown = NULL;
     char quoted[ARGUMENTS_QUOTED_BYTES];

@@ -145,7 +145,7 @@ static int check_stale(const char *path, const struct sockaddr_un *address,
     return -EADDRINUSE;
 }
 
-/// Removes the socket's file. Fails if a process listens at it.
+/// Removes the socket's file. Fails if the file is no socket, or if a process listens at it.
 static int remove_stale(const struct control_socket *made, const struct sockaddr_un *address,
                         struct failure *failure) {
     struct stat found;
@@ -171,8 +171,9 @@ static int bind_with_mode(int fd, const struct sockaddr_un *address, mode_t mode
     return result;
 }
 
-/// Creates the file in the open folder, through /proc/self/fd, since bind accepts no folder
-/// descriptor. No client can connect yet, as the socket does not listen.
+/// Creates the socket's file in the open folder, through /proc/self/fd, since bind accepts no
+/// folder descriptor. Replaces a socket at which no process listens. No client can connect yet, as
+/// the new socket does not listen.
 static int make_file(const struct control_socket *made, mode_t mode, struct failure *failure) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const int length = snprintf(address.sun_path, sizeof address.sun_path, "/proc/self/fd/%d/%s",
@@ -222,8 +223,9 @@ static int give_file(int file, const struct options *options, bool is_taken, uid
     return 0;
 }
 
-/// Sets the file's mode and owner, listens, and records the file's identity. Fails, without
-/// changing the file, if it is no socket or has a second link.
+/// Sets the file's owner, and its mode if the socket was taken over (is_taken). Listens, and
+/// records the file's identity. Fails, without changing the file, if it is no socket or has a
+/// second link.
 static int open_made(struct control_socket *made, const struct options *options, bool is_taken,
                      uid_t owner, gid_t group, struct failure *failure) {
     const int file = openat(made->folder, made->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

@@ -109,8 +109,9 @@ static void make_contract(struct daemon *daemon, const struct queue_rules *queue
     contract_make(daemon->options, queue_rules, &facts, &daemon->state.unguarded);
 }
 
-/// Pairs the policy's rules with those of the old firewall's policy, and sets the policy's
-/// generation to the next number. Returns 0, or -errno with failure filled in.
+/// Pairs the policy's rules with those of the old firewall's policy, whose counters, limits and
+/// quotas they inherit. Sets the policy's generation to the number after that of the old policy.
+/// Returns 0, or -errno with failure filled in.
 static int prepare(struct state *state, struct handover *taken, struct failure *failure) {
     if (state->loaded->compiled && taken->generation < UINT32_MAX)
         state->loaded->generation = taken->generation + 1;
@@ -160,7 +161,8 @@ static int start_threads(struct daemon *daemon, struct handover *taken, struct f
     return result;
 }
 
-/// Starts the firewall. Returns 0, or -errno with failure filled in.
+/// Starts the firewall, or takes over from a running firewall (--take-over). Returns 0, or -errno
+/// with failure filled in.
 static int start(struct daemon *daemon, struct failure *failure) {
     struct options *options = daemon->options;
     struct handover handover;

@@ -86,6 +86,7 @@ static int act_connections(void *context, uint64_t from, bool undecided, struct 
 }
 
 /// Fills in the failure of a request that must wait until an upgrade is over. Returns -EBUSY.
+/// - cure: verb for the client's action after the upgrade, such as "reload".
 static int fail_giving(const char *cure, struct failure *failure) {
     failure_set(failure, LOG_EXIT_USAGE,
                 "another firewall is about to take over: %s when that is done or has failed", cure);
@@ -167,7 +168,8 @@ struct control_actions supervise_actions(struct daemon *daemon) {
     };
 }
 
-/// Hands over to a new firewall that is ready.
+/// Hands the queues over to a new firewall that is ready, and stops this firewall. If that fails,
+/// this firewall continues.
 static void give(struct daemon *daemon) {
     struct handover_giving *const giving = daemon->giving;
     struct ucred peer = {0};
@@ -185,7 +187,7 @@ static void give(struct daemon *daemon) {
     daemon->stopped = true;
 }
 
-/// Continues an upgrade, if there is one.
+/// Continues the hand-over to a new firewall, if one has begun.
 static void keep_giving(struct daemon *daemon) {
     const int fds[HANDOVER_FD_COUNT] = {
         [HANDOVER_CONTROL] = daemon->control ? control_listener(daemon->control) : -1,
@@ -337,7 +339,7 @@ static bool anything_waits(const struct workers *workers) {
     return false;
 }
 
-/// Executes the checks whose time has come.
+/// Executes the checks whose time has come. Stops the firewall if a drain is over.
 static void keep_times(struct daemon *daemon, struct times *times) {
     const uint64_t now_ns = wait_clock();
 

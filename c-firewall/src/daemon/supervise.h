@@ -11,10 +11,11 @@
 /// Runs the main thread's loop until daemon->stopped.
 void supervise(struct daemon *daemon);
 
-/// Returns the handlers of the control socket's requests. daemon outlives them.
+/// Returns the handlers of the control socket's requests. daemon must outlive them.
 struct control_actions supervise_actions(struct daemon *daemon);
 
-/// Notifies systemd that packets are decided, with the policy that decides.
+/// Notifies systemd that the firewall is ready and decides packets. The status text shows the
+/// policy's generation, file and number of rules.
 void supervise_tell_ready(const struct state *state);
 
 /// Prints the ledgers of all queues.

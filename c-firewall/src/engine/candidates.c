@@ -76,7 +76,8 @@ static void leave_out(struct plan *plan, const struct lookup_range *ranges, uint
         left_out[ranges[i].value] = plan->totals[ranges[i].value] > CANDIDATES_INTERVALS_MAX;
 }
 
-/// Fills the lists: counts the items of each interval first, then stores them.
+/// Fills starts and ids of the lists: counts the items of each interval first, then stores them.
+/// Returns 0 or -ENOMEM.
 static int fill_lists(struct candidates *candidates, struct plan *plan,
                       const struct lookup_range *ranges, uint32_t count, const bool *left_out) {
     uint32_t total = 0;

@@ -25,6 +25,7 @@ struct candidates {
 };
 
 /// Creates the lists of candidates.
+/// - bits: number of bits of a value, as for lookup_make.
 /// - ranges: the value of each range is the ID of its item, less than id_count. The IDs must not
 ///   descend. The ranges of one ID must not overlap.
 /// - left_out: out: a flag for each ID; true for IDs that are in no list because their ranges have
@@ -35,7 +36,7 @@ int candidates_make(struct candidates *candidates, uint32_t bits, const struct l
 void candidates_free(struct candidates *candidates);
 
 /// Returns the expected number of candidates of a search that finds a list, rounded up. The
-/// probability of a list is proportional to its length.
+/// probability of a list is assumed to be proportional to its length.
 uint32_t candidates_cost(const struct candidates *candidates);
 
 #endif

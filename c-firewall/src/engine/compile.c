@@ -64,7 +64,7 @@ static int resolve_interface(const struct build *build, const struct policy_plac
     return 0;
 }
 
-/// Resolves a range of interfaces or host names; other ranges stay unchanged. Returns 0 or -EINVAL.
+/// Replaces a name in a range (interface: its index; host: its numbers). Returns 0 or -EINVAL.
 static int resolve_range(const struct build *build, const struct policy_place *place,
                          enum policy_type type, struct policy_range *range) {
     if (type == POLICY_IFACE_INDEX)
@@ -74,8 +74,8 @@ static int resolve_range(const struct build *build, const struct policy_place *p
     return 0;
 }
 
-/// Allocates the ranges of elements with interfaces and host names resolved; the caller frees them.
-/// An element with a missing interface has an empty first range.
+/// Allocates the ranges of elements with all names replaced (resolve_range); the caller frees them.
+/// An element with a missing interface has an empty first range: set_make leaves it out.
 static int resolve_elements(const struct build *build, const struct policy_elements *elements,
                             const enum policy_type *types, struct policy_range **resolved) {
     const size_t count = (size_t)elements->count * elements->fields;
@@ -99,7 +99,7 @@ static int resolve_elements(const struct build *build, const struct policy_eleme
     return 0;
 }
 
-/// Adds a set, with count host names of files (listed: their numbers). Returns 0 or -errno.
+/// Adds a set with count more elements: host names from files (listed). Returns 0 or -errno.
 static int add_set(struct build *build, const struct policy_elements *elements,
                    const enum policy_type *types, const uint32_t *listed, uint32_t count) {
     struct policy_range *ranges, *all;
@@ -251,7 +251,7 @@ static void want(struct build *build, const struct policy_key *key) {
         build->out->wanted |= FIELDS_BIT(key->fields[i]);
 }
 
-/// Adds the bit that the compiled policy uses for an ALPN protocol to a mask.
+/// Adds the bit of an ALPN protocol to a mask. Fails if the policy has more than 32 protocols.
 static int protocol_bit(struct build *build, const struct policy_place *place,
                         policy_value protocol, uint32_t *mask) {
     const int result = hostnames_add_protocol(&build->out->hosts, protocol, mask);
@@ -452,7 +452,7 @@ static int compare_bases(const void *left, const void *right) {
     return (a->declared < b->declared) - (a->declared > b->declared);
 }
 
-/// Adds the base chains of a hook whose tables are for a family.
+/// Adds the base chains of a hook for packets of a family (0 = IPv4, 1 = IPv6), in their order.
 static int add_bases(struct compiled *out, const struct base *bases, uint32_t count, int hook,
                      int family) {
     const enum policy_family other = family == 0 ? POLICY_IP6 : POLICY_IP;

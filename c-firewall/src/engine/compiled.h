@@ -40,7 +40,7 @@ struct flow_limit {
 /// Parameters of a quota, in the terms of nft_quota.c.
 struct flow_quota {
     uint64_t bytes;
-    uint64_t used; // bytes that are used at the start
+    uint64_t used; // number of bytes that count as used when the quota is created, from the text
     bool over;
 };
 
@@ -98,12 +98,13 @@ struct compile_kernel_set {
 
 /// Set that learns addresses from DNS answers.
 struct compile_learning {
-    // Number of the set in sets. The compiled set is empty.
+    // Number of the set in sets. That entry of sets is empty, because the addresses are in learned.
     uint32_t set;
     // Identity of the set in learned: a hash of its table, name, type and names. A reload with the
     // same set keeps it.
     uint64_t identity;
-    struct compile_kernel_set kernel; // corresponding set of the kernel, for --stage
+    // Corresponding set of the kernel, to which the addresses are added with --stage.
+    struct compile_kernel_set kernel;
     struct lookup names; // lookup of the names whose addresses the set learns, by their numbers
 };
 
@@ -113,7 +114,7 @@ struct compile_rule {
     // Conditions of this rule on a packet (DEPENDENCY_NEEDS_*), checked before the rule's first
     // statement, and the flag DEPENDENCY_READS_NAMES.
     uint32_t needs;
-    // Index of the first statement that reads a name; DEPENDENCY_NO_NAMES if none does.
+    // Index in the rule of the first statement that reads a name; DEPENDENCY_NO_NAMES if none does.
     uint32_t names_at;
 };
 
@@ -128,11 +129,12 @@ struct compile_index {
 /// Set of a packet's fields whose indexes can be used to find rules. Fields beyond the captured
 /// bytes and unknown names are not in the set.
 enum compile_reach {
-    COMPILE_WHOLE,   // all fields
-    COMPILE_UNNAMED, // all fields except names
-    // Fields of IP headers and metadata: neither names nor fields after the IP header.
+    COMPILE_WHOLE,   // the indexes of all fields can be used
+    COMPILE_UNNAMED, // the indexes of all fields except names can be used
+    // Only the indexes of IP header fields and metadata can be used: neither names nor fields after
+    // the IP header.
     COMPILE_BEYOND_COPY,
-    COMPILE_NONE, // no field: every rule is evaluated
+    COMPILE_NONE, // no index can be used: every rule is evaluated
     COMPILE_REACH_COUNT
 };
 
@@ -181,7 +183,7 @@ struct compiled {
     struct compile_chain *chains;
     struct compile_index *indexes;
     uint32_t learning_count;
-    struct compile_learning *learning; // sets that learn, at most 32
+    struct compile_learning *learning; // sets that learn addresses from DNS answers, at most 32
     // Table of learned addresses, shared with the previous and the next policy; NULL until a policy
     // that learns is loaded.
     struct learned *learned;
@@ -190,7 +192,7 @@ struct compiled {
     uint32_t *always;
     uint32_t reader_count;
     // Numbers of rules that may read names although an index of a finder skips them, ascending
-    // within each finder; of rules that begin alike, the first.
+    // within each finder. Of rules that begin alike (index.c), only the first is listed.
     uint32_t *readers;
     struct compile_bases hooks[POLICY_HOOK_COUNT][COMPILE_FAMILIES];
     uint32_t base_count;
@@ -204,7 +206,8 @@ struct compiled {
 
 /// Grows an array of count items, so that it has room for one more item. Returns the array, or NULL
 /// with the old array untouched.
-/// - array: NULL for the first item.
+/// - array: array that this function has returned; NULL for the first item.
+/// - size: size of an item in bytes.
 void *compiled_grow(void *array, uint32_t count, size_t size);
 
 #endif

@@ -25,8 +25,10 @@ enum verdict decide(const struct decide_settings *settings, enum packet_status s
 ///   unless settings->malformed_by_policy is set and they are IPv4 or IPv6; and packets of which a
 ///   rule reads bytes that were not captured (outcome->undecidable) or an unreadable name.
 ///   --undecided decides packets of which a rule reads a name that is not known yet
-///   (outcome->undecided). Earlier rules have already had their effects. Even if the option accepts
-///   such packets, a packet passes only if the rules may accept it (ways.h).
+///   (outcome->undecided). If a rule reads uncaptured bytes, or an unreadable or unknown name,
+///   earlier rules have already had their effects, and an option that accepts lets the packet pass
+///   only if the rules may accept it (ways.h). Packets of a refused connection (input->refused) are
+///   dropped, unless --fail decides them as truncated or malformed.
 void decide_packet(const struct decide_settings *settings, const struct compiled *compiled,
                    struct flow *flow, struct flow_counters *counters,
                    const struct decide_input *input, struct decide_outcome *outcome);

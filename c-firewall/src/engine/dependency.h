@@ -22,8 +22,8 @@ enum {
 /// does.
 uint32_t dependency_names_at(const struct policy_rule *rule);
 
-/// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of
-/// DEPENDENCY_NEEDS_* and DEPENDENCY_READS_NAMES.
+/// Returns a rule's conditions on a packet, and the flag that the rule reads names, as a bitwise OR
+/// of DEPENDENCY_NEEDS_* and DEPENDENCY_READS_NAMES.
 uint32_t dependency_needs(enum policy_family family, const struct policy_rule *rule);
 
 #endif

@@ -8,10 +8,9 @@
 #include "policy/value.h"
 
 enum {
-    DNS_PORT = 53, // port of DNS servers
-    // Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
-    OPTION_NOP = 1,
-    OPTION_MPTCP = 30,
+    DNS_PORT = 53,     // port of DNS servers
+    OPTION_NOP = 1,    // kind of the TCP option NOP: padding of one byte
+    OPTION_MPTCP = 30, // kind of the TCP option Multipath TCP (RFC 8684)
     // Maximum number of bytes of a transport header that are read, without options.
     TRANSPORT_READ_BYTES = PACKET_TCP_FLAGS_OFFSET + 1,
 };
@@ -206,6 +205,7 @@ static uint32_t transport_there(const struct packet *packet) {
 }
 
 /// Marks the fields of the transport header that lie beyond the captured bytes.
+/// - bytes: number of captured bytes of the transport header and its payload.
 static void note_beyond(struct fields *fields, uint8_t nfproto, const struct packet *packet,
                         uint32_t bytes) {
     const uint8_t protocol = packet->transport_protocol;
@@ -274,8 +274,8 @@ static bool has_option(const uint8_t *header, uint32_t length, uint8_t wanted) {
     return false;
 }
 
-/// Sets a field to whether a packet has a TCP option. A packet without a complete TCP header has no
-/// options.
+/// Sets a field to whether a packet has a TCP option. A packet that contains no complete TCP header
+/// has no options. The field is beyond the copy if a part of the header was not captured.
 /// - wanted: kind of the option.
 static void read_option(struct fields *fields, enum policy_field field, const struct packet *packet,
                         uint8_t wanted) {

@@ -77,7 +77,7 @@ uint64_t flow_logged(const struct flow_counters *counters, uint32_t log);
 bool flow_limit_holds(struct flow *flow, uint32_t index, const struct flow_limit *limit,
                       uint32_t bytes, uint64_t now_ns);
 
-/// Returns the number of tokens in a limit's bucket: from 0 to its size.
+/// Returns the number of tokens in a limit's bucket: from 0 to its size. A token is a nanosecond.
 int64_t flow_limit_tokens(const struct flow_word *word, const struct flow_limit *limit,
                           uint64_t now_ns);
 
@@ -87,8 +87,9 @@ int64_t flow_limit_tokens(const struct flow_word *word, const struct flow_limit 
 void flow_limit_fill(struct flow_word *word, const struct flow_limit *limit, int64_t tokens,
                      int64_t size, uint64_t now_ns);
 
-/// Evaluates a quota; the packet's bytes are counted in any case. Returns true if the statement
-/// holds.
+/// Adds a packet's bytes to the used bytes of a quota, and evaluates the quota. Returns true if the
+/// statement holds: with `over`, if the used bytes exceed the quota; without `over`, if they do
+/// not.
 bool flow_quota_holds(struct flow *flow, uint32_t index, const struct flow_quota *quota,
                       uint32_t bytes);
 

@@ -6,7 +6,7 @@ static void add_list(struct frame *frame, const uint32_t *from, uint32_t count) 
         frame->lists[frame->count++] = (struct frame_list){from, from + count};
 }
 
-/// Adds the rules that an index has for the packet's value.
+/// Adds the rules that an index has for the packet's field value to the lists of the current chain.
 static void add_candidates(struct walk *walk, const struct compile_index *index) {
     const struct candidates *candidates = &index->candidates;
     uint32_t list;

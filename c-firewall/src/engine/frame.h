@@ -38,11 +38,11 @@ struct frame {
 struct frame_fork {
     // True if a way may continue after the rule, however the ways through the other chain end.
     bool joins;
-    // True if the rule may lead there by goto: then the end of the other chain is also the end of
-    // the rule's chain.
+    // True if the rule may lead to the other chain by goto: then the end of the other chain is also
+    // the end of the rule's chain.
     bool is_goto;
     bool aside;    // true if, after the rule, the packet may be accepted on another way
-    uint32_t next; // index of the next possible target of the rule's verdict map; 0 = none
+    uint32_t next; // index in set.leads of the rule's next possible target; 0 = only one target
     // marks: marks on the ways that continue after the rule, apart from the way through the end of
     // the other chain. held: marks on the ways on which the rule holds.
     mark_set marks, held;
@@ -53,7 +53,7 @@ struct frame_waiting {
     uint32_t chain;
     uint32_t rule; // rule that led to the other chain
     uint32_t way;
-    struct frame_fork fork; // state for `ways`
+    struct frame_fork fork; // state of the rule in a walk along several ways (ways.h)
 };
 
 /// State of a packet's evaluation by the policy.
@@ -68,15 +68,16 @@ struct walk {
     struct frame frame; // current chain
     enum compile_reach reach;
     uint32_t way;   // number of jumps and gotos on the way to the current chain
-    uint32_t stuck; // statement whose result is unknown, if a walk has ended there
+    uint32_t stuck; // index in its rule of the statement with an unknown result that ended a walk
     uint32_t depth; // number of entries in stack
     struct frame_waiting stack[POLICY_WAY_MAX];
 };
 
-/// Enters a chain at its first rule, and reports it.
+/// Enters a chain at its first rule, and reports the chain to the recorder, if there is one.
 void frame_enter_newly(struct walk *walk, uint32_t chain);
 
-/// Removes and returns the next rule of the current chain, or FRAME_NO_RULE.
+/// Returns the next rule of the current chain, and removes the rule from the frame's lists.
+/// FRAME_NO_RULE at the chain's end.
 uint32_t frame_next_rule(struct frame *frame);
 
 /// Continues after a rule that led to another chain: enters the rule's chain again, and skips its

@@ -27,7 +27,8 @@ void hostnames_free(struct host_numbers *numbers);
 /// below it.
 struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id);
 
-/// Returns the number of a host name that a client has sent, like forest_find.
+/// Returns the number of a host name that a client has sent, or else the number of the nearest
+/// wildcard above it; 0 if the policy has neither (forest_find).
 uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name, size_t length);
 
 /// Adds the bit of an ALPN protocol to a mask, and adds the protocol if it is new. Returns 0,
@@ -36,7 +37,8 @@ uint32_t hostnames_find(const struct host_numbers *numbers, const uint8_t *name,
 int hostnames_add_protocol(struct host_numbers *numbers, policy_value protocol, uint32_t *mask);
 
 /// Finds the numbers of a client's names in a compiled policy (compiled.hosts): host_number and
-/// alpn_bits of decide_input. The numbers change only if the names or the policy change.
+/// alpn_bits of decide_input. Both are 0 unless the names are known. They change only if the names
+/// or the policy change.
 /// - host_number, alpn_bits: out: always set.
 void hostnames_resolve(const struct host_numbers *numbers, const struct names *names,
                        uint32_t *host_number, uint32_t *alpn_bits);

@@ -14,9 +14,14 @@ enum { BEGINNINGS_MAX = 128 };
 
 /// Statements of a rule before its first match of a name: they decide whether it reads the names.
 enum beginning {
-    BEGINNING_KNOWN, // the rule reads no names, or an earlier rule begins alike
-    BEGINNING_FIRST, // no earlier rule begins alike
-    // It contains a match of the mark, which rules change, or another statement.
+    // The rule reads no names, or an earlier rule has the same matches before its first match of a
+    // name.
+    BEGINNING_KNOWN,
+    // None of the earlier rules with which find_beginnings compares the rule has the same matches
+    // before its first match of a name.
+    BEGINNING_FIRST,
+    // The statements before the first match of a name contain a match of the mark, which rules may
+    // change, or a statement that is no match.
     BEGINNING_MARKED,
 };
 
@@ -31,13 +36,15 @@ struct plan {
     bool *taken;                // for each rule, true if it is in an index
     bool *reads;                // for each rule, true if it must be in the list of readers
     bool *tested;               // for each rule, true if `ranges` has ranges of the rule
-    // For each rule in `ranges`, true if it is the first with its beginning, and found by a name or
-    // a field after it.
+    // For each rule in `ranges`, true if it must be in the list of readers (rules that may read
+    // names although they are skipped) once it is in an index by the current field. That is so if
+    // the kind of its beginning is BEGINNING_FIRST, and its match in `ranges` is its first match of
+    // a name or a later match.
     bool *late;
     // For each rule, true if candidates_make left it out, because it has too many intervals.
     bool *left_out;
     uint32_t range_count;
-    struct lookup_range *ranges; // ranges of the current field
+    struct lookup_range *ranges; // ranges of the rules' matches of the current field (collect)
 };
 
 /// Returns the elements of a match's set. Returns NULL for a match without a set, for a key with
@@ -120,6 +127,7 @@ static uint32_t leading_count(const struct plan *plan, uint32_t rule) {
 
 /// Returns a rule's first match of a field by which it can be found, before the rule's first
 /// statement that is no match; NULL if there is none.
+/// - statement: out: index of the match in the rule, if there is one.
 static const struct compile_op *leading(const struct plan *plan, uint32_t rule,
                                         enum policy_field field, uint32_t *statement) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
@@ -298,8 +306,9 @@ static bool begin_alike(const struct compiled *compiled, const struct policy_cha
     return true;
 }
 
-/// Stores the beginnings of a chain's rules.
-/// - beginnings: in: zeroed; out: the beginnings, by the number of the rule.
+/// Stores the kind of beginning (statements before the first match of a name) of each rule of a
+/// chain.
+/// - beginnings: in: zeroed; out: the kinds, by the number of the rule.
 static void find_beginnings(const struct compiled *compiled, const struct policy_chain *source,
                             uint32_t chain, enum beginning *beginnings) {
     const uint32_t first_rule = compiled->chains[chain].first_rule;

@@ -28,7 +28,8 @@ struct interface_slot {
     policy_value name;
 };
 
-/// Cache of one thread. A zeroed cache is empty, and reads names by interface_system.
+/// Cache of interface names for one thread. A zeroed cache is empty, and reads names by
+/// interface_system.
 struct interfaces {
     interface_read *read; // function that returns the name of an index; NULL = interface_system
     struct interface_slot slots[INTERFACE_SLOTS];

@@ -36,12 +36,12 @@ struct learned *learned_share(struct learned *learned);
 /// Removes an owner; the last one frees the table. NULL is allowed.
 void learned_free(struct learned *learned);
 
-/// Returns the time in nanoseconds at which an address of a set expires; 0 if the set does not have
-/// it.
+/// Returns the time (monotonic clock, ns) at which an address of a set expires; 0 if the set does
+/// not have the address.
 /// - set: identity of the set (compile_learning).
 uint64_t learned_end(struct learned *learned, uint64_t set, policy_value address);
 
-/// Returns true if a set has an address that has not expired.
+/// Returns true if a set has the given address, and this address has not expired.
 bool learned_find(struct learned *learned, uint64_t set, policy_value address, uint64_t now_ns);
 
 /// Adds an address to a set, with its expiry time. An address that the set already has keeps the
@@ -55,8 +55,9 @@ uint64_t learned_count(const struct learned *learned, uint64_t now_ns);
 /// Returns the number of entries, used and free.
 uint32_t learned_places(const struct learned *learned);
 
-/// Returns true with *found filled in if the address in an entry has not expired. No other thread
-/// may write.
+/// Returns true with *found filled in if an entry has an address that has not expired. No other
+/// thread may write.
+/// - place: number of the entry, less than learned_places.
 bool learned_at(const struct learned *learned, uint32_t place, uint64_t now_ns,
                 struct learned_address *found);
 

@@ -147,7 +147,7 @@ void lookup_free(struct lookup *lookup) {
     *lookup = (struct lookup){.kind = LOOKUP_EMPTY};
 }
 
-/// Returns the bucket of a value, which is not below the base.
+/// Returns the number of the bucket of a value. The value must not be less than lookup->base.
 static uint32_t bucket_of(const struct lookup *lookup, policy_value value) {
     const policy_value bucket = (value - lookup->base) >> lookup->bucket_shift;
 

@@ -21,8 +21,8 @@ struct lookup_range {
     uint32_t value;
 };
 
-/// Range of narrow values with the same result. The intervals of a lookup ascend and do not
-/// overlap.
+/// Range of values with at most 32 bits and the same result. The intervals of a lookup ascend and
+/// do not overlap.
 struct lookup_interval {
     uint32_t low, high;
     uint32_t value;
@@ -35,10 +35,10 @@ struct lookup_wide_interval {
 
 enum lookup_kind {
     LOOKUP_EMPTY,
-    LOOKUP_EXACT,          // narrow values, every range is one value
-    LOOKUP_INTERVALS,      // narrow values
-    LOOKUP_WIDE_EXACT,     // wide values, every range is one value
-    LOOKUP_WIDE_INTERVALS, // wide values
+    LOOKUP_EXACT,          // values with at most 32 bits; every range is one value
+    LOOKUP_INTERVALS,      // values with at most 32 bits; at least one range has several values
+    LOOKUP_WIDE_EXACT,     // values with more than 32 bits; every range is one value
+    LOOKUP_WIDE_INTERVALS, // values with more than 32 bits; at least one range has several values
 };
 
 struct lookup {
@@ -68,10 +68,12 @@ uint32_t lookup_part(struct lookup_range *ranges, uint32_t count);
 int lookup_make(struct lookup *lookup, uint32_t bits, struct lookup_range *ranges, uint32_t count);
 void lookup_free(struct lookup *lookup);
 
-/// Returns the result for a value, or LOOKUP_NONE. The lookup must be of narrow values.
+/// Returns the result for a value; LOOKUP_NONE if no range contains the value. The lookup must be
+/// of values with at most 32 bits.
 uint32_t lookup_find(const struct lookup *lookup, uint32_t value);
 
-/// Returns the result for a value, or LOOKUP_NONE. The lookup must be of wide values.
+/// Returns the result for a value; LOOKUP_NONE if no range contains the value. The lookup must be
+/// of values with more than 32 bits.
 uint32_t lookup_find_wide(const struct lookup *lookup, policy_value value);
 
 #endif

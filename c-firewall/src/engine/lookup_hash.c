@@ -10,8 +10,8 @@ enum {
     EMPTY_BYTE = 0xff, // every byte of LOOKUP_NONE, and so of an empty slot
 };
 
-/// Returns the base 2 logarithm of the number of slots: the smallest power of 2 that is at least
-/// twice the count, and at least 2.
+/// Returns the base 2 logarithm of the number of slots. That number is the smallest power of 2 that
+/// is at least twice the count, and at least 2.
 static uint32_t slots_log2(uint32_t count) {
     uint32_t log2 = 1;
 

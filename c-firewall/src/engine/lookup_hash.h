@@ -25,7 +25,7 @@ enum {
 };
 
 struct lookup_slot {
-    uint32_t tag;   // the value itself, or the upper half of a key's hash
+    uint32_t tag;   // the value itself (at most 32 bits), or the upper half of the hash of a key
     uint32_t value; // result, or index of the key's row; LOOKUP_NONE = empty slot
 };
 
@@ -44,14 +44,14 @@ struct lookup_hash {
     uint64_t *rows; // rows (their number is count): each has the words of its key, then the result
 };
 
-/// Creates a table of narrow values.
-/// - entries: all tags differ.
+/// Creates a hash table of values with at most 32 bits.
+/// - entries: each value, as `tag`, with its result; all values differ.
 /// - Returns 0, or -ENOMEM with *table zeroed.
 int lookup_table_make(struct lookup_table *table, const struct lookup_slot *entries,
                       uint32_t count);
 void lookup_table_free(struct lookup_table *table);
 
-/// Returns the result for a value, or LOOKUP_NONE.
+/// Returns the result for a value; LOOKUP_NONE if the value is not in the table.
 uint32_t lookup_table_find(const struct lookup_table *table, uint32_t value);
 
 /// Creates a hash table.
@@ -61,7 +61,7 @@ uint32_t lookup_table_find(const struct lookup_table *table, uint32_t value);
 int lookup_hash_make(struct lookup_hash *hash, uint32_t words, uint64_t *rows, uint32_t count);
 void lookup_hash_free(struct lookup_hash *hash);
 
-/// Returns the result for a key, or LOOKUP_NONE.
+/// Returns the result for a key; LOOKUP_NONE if the key is not in the table.
 /// - words: as many as the table's keys have.
 uint32_t lookup_hash_find(const struct lookup_hash *hash, const uint64_t *key, uint32_t words);
 

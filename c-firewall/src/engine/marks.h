@@ -15,7 +15,8 @@ enum {
     MARKS_VALUES_MAX = 63,
 };
 
-/// Set of marks: bit n stands for the value n, and MARKS_ANY for a value that is not known.
+/// Set of marks: bit n stands for the mark values[n] in struct mark_values, and MARKS_ANY for a
+/// mark that is not known.
 typedef uint64_t mark_set;
 
 #define MARKS_NONE UINT64_C(0)
@@ -27,7 +28,8 @@ struct mark_values {
     uint32_t values[MARKS_VALUES_MAX];
 };
 
-/// Returns the set that contains only this value. Assigns a bit to a new value.
+/// Returns the set that contains only this value. Assigns a bit to a new value; returns MARKS_ANY
+/// if all bits are assigned.
 mark_set marks_one(struct mark_values *values, uint32_t value);
 
 /// Returns the set of several values.
@@ -40,7 +42,7 @@ static inline mark_set marks_first(mark_set set) { return set & -set; }
 /// - value: out: that value.
 bool marks_value(const struct mark_values *values, mark_set set, uint32_t *value);
 
-/// Returns the marks after a statement that keeps some bits of the mark and toggles others.
+/// Returns the set of the marks after a statement that sets the mark to (mark & keep) ^ toggle.
 mark_set marks_changed(struct mark_values *values, mark_set set, uint32_t keep, uint32_t toggle);
 
 #endif

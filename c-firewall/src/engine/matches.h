@@ -10,7 +10,9 @@
 #include "engine/fields.h"
 #include "engine/types.h"
 
-/// Result of evaluating a match.
+/// Result of evaluating a match: its field lies beyond the captured bytes (BEYOND), is unknown
+/// (UNKNOWN) or is absent from the packet (MISSING); the match does not hold (NOT) or holds
+/// (FOUND).
 enum match { MATCH_BEYOND, MATCH_UNKNOWN, MATCH_MISSING, MATCH_NOT, MATCH_FOUND };
 
 static inline enum match matches_found_if(bool holds) { return holds ? MATCH_FOUND : MATCH_NOT; }
@@ -76,9 +78,9 @@ static inline enum decide_why matches_why_not(enum match found) {
 /// Returns the bits of the fields that a match or map reads.
 uint64_t matches_looks_at(const struct compiled *compiled, const struct compile_op *op);
 
-/// Stores in step the values of the fields that a match or map reads. If a field has no value for
-/// the reason step->why, or has several values, stores only the first such field. Does nothing for
-/// other statements.
+/// Stores in step the values of the fields that a match or map reads. If a field has no value or
+/// several possible values, and step->why is the reason for this or is DECIDE_DIFFERS, stores only
+/// the first of these fields, in step->missing. Does nothing for other statements.
 void matches_note_values(const struct compiled *compiled, const struct fields *fields,
                          const struct compile_op *op, struct decide_step *step);
 

@@ -50,16 +50,18 @@ void named_tell(const struct named *named, const struct names *names, struct dec
 /// connection.
 bool named_refuses(const struct named *named, const struct decide_outcome *outcome);
 
-/// Resets both ends of a refused TCP connection, if its rule has `reject` of any kind: an ICMP
-/// error does not end an established connection (RFC 5461 section 3). The sender of this packet and
-/// of each later one gets a RST.
+/// Resets both ends of a refused TCP connection, if the rule that refused it has `reject` of any
+/// kind: an ICMP error does not end an established connection (RFC 5461 section 3). The sender of
+/// this packet and of each later one gets a RST.
+/// - outcome: in/out: becomes a reject with a TCP RST, if the connection is reset.
 /// - expected: out: sequence number of the RST.
 /// - Returns true if a RST to the packet's destination is due, with its sequence number in
 ///   *expected.
 bool named_reset(const struct connections *connections, const struct named *named,
                  const struct packet *packet, struct decide_outcome *outcome, uint32_t *expected);
 
-/// Fills in the counters of connections since their creation.
+/// Fills in the counters of connections, in the order given at NAMED_RESULT_COUNT, since
+/// `connections` was created.
 void named_results(const struct connections *connections, uint64_t results[NAMED_RESULT_COUNT]);
 
 #endif

@@ -46,7 +46,9 @@ mark_set rule_together(const struct ways *ways, const struct compile_op *op, mar
     return reads ? first : marks;
 }
 
-/// Records that it is unknown whether the current rule holds, because of one of its statements.
+/// Records in ways and read that it is unknown whether the current rule holds, because of one of
+/// its statements.
+/// - fields: bits of the fields that the statement reads; 0 if only the mark decides.
 static void note_open(struct ways *ways, struct rule_read *read, uint32_t statement,
                       enum decide_why why, uint64_t fields) {
     const struct fields *known = &ways->walk->fields;
@@ -61,9 +63,10 @@ static void note_open(struct ways *ways, struct rule_read *read, uint32_t statem
     read->names |= (fields & names) != 0;
 }
 
-/// Executes a map that sets the mark; if its key is unknown, the mark may have any value of the
-/// map. Returns the reason why the rule ends there.
-/// - aside: true if the packet keeps its mark.
+/// Executes a statement that sets the mark by a map; if the map's key is unknown, the mark may have
+/// any value of the map. Returns DECIDE_HELD, DECIDE_BEYOND or DECIDE_UNKNOWN, or the reason why
+/// the rule does not hold.
+/// - aside: true if the mark in the outcome stays unchanged.
 static enum decide_why mark_map(struct ways *ways, const struct compile_op *op, bool aside) {
     const struct compiled *compiled = ways->walk->compiled;
     const struct set *set = &compiled->sets[op->index];
@@ -91,10 +94,13 @@ static enum decide_why mark_map(struct ways *ways, const struct compile_op *op, 
     return matches_why_not(found);
 }
 
-/// Executes a statement that is no verdict. Returns the reason why the rule ends there.
-/// - aside: true if it has no effects.
-/// - It and walk_marks are inlined, because two calls per statement would add a thirtieth to the
-///   instructions of a decision whose names are unknown.
+/// Executes a statement that is no verdict. Returns DECIDE_HELD, DECIDE_BEYOND or DECIDE_UNKNOWN,
+/// or the reason why the rule does not hold.
+/// - aside: true to omit the effects of the statement. The result for a limit or quota is then
+///   DECIDE_HELD, and the current marks are added to ways->past: it is unknown whether the rule
+///   holds.
+/// - This function and walk_marks are inlined, because two calls per statement would add a
+///   thirtieth to the instructions of a decision whose names are unknown.
 __attribute__((always_inline)) static inline enum decide_why
 walk_statement(struct ways *ways, const struct compile_op *op, bool aside) {
     struct set_target none = NOWHERE;
@@ -122,10 +128,11 @@ walk_statement(struct ways *ways, const struct compile_op *op, bool aside) {
     }
 }
 
-/// Executes a statement that is no verdict for the current marks. Returns the reason why the rule
-/// ends there.
-/// - aside: true if it has no effects.
-/// - read: out: unknown values that decide whether the rule holds.
+/// Executes, for the current marks, a statement that is no verdict. Returns DECIDE_HELD if the rule
+/// may still hold, otherwise the reason why it does not hold.
+/// - number: index of the statement in the rule.
+/// - aside: true to omit the effects of the statement.
+/// - read: in/out: kinds of unknown values on which the result of the rule depends.
 __attribute__((always_inline)) static inline enum decide_why walk_marks(struct ways *ways,
                                                                         const struct compile_op *op,
                                                                         uint32_t number, bool aside,
@@ -143,8 +150,9 @@ __attribute__((always_inline)) static inline enum decide_why walk_marks(struct w
     return DECIDE_HELD;
 }
 
-/// Executes a statement that reads the mark, for each of the marks. Returns the reason why the rule
-/// ends there on all ways.
+/// Executes a statement that reads the mark, once for each of the current marks. Returns
+/// DECIDE_HELD if the rule may still hold with one of them, otherwise the reason why it does not
+/// hold.
 __attribute__((cold, noinline)) static enum decide_why
 walk_each(struct ways *ways, const struct compile_op *op, uint32_t number, struct rule_read *read) {
     const mark_set before = ways->marks;

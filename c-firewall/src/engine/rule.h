@@ -11,7 +11,8 @@
 #include "engine/marks.h"
 #include "engine/types.h"
 
-/// Result of a rule for a packet with unknown values.
+/// Result of a rule for a packet with unknown values: no, may, yes, or closed (may hold, but the
+/// packet must not pass).
 enum rule_holds {
     RULE_HOLDS_NO,
     RULE_HOLDS_MAY,
@@ -22,23 +23,26 @@ enum rule_holds {
 /// Flags for the kinds of unknown values: true if the result of a rule depends on a value of this
 /// kind.
 struct rule_read {
-    bool beyond; // true for fields beyond the captured bytes
+    bool beyond; // true if the result depends on a field beyond the captured bytes
     bool names;
 };
 
-/// State of a walk along several ways.
+/// State of an evaluation that follows several ways through the rules, because it is unknown
+/// whether some rules hold.
 struct ways {
     struct walk *walk;
     // True if a packet may pass although a rule reads a field beyond the captured bytes
     // (truncated_open), or an unknown name (unknown_open).
     bool truncated_open;
     bool unknown_open;
-    bool waits;    // true if the names may still arrive
+    bool waits;    // true if the client may still send the names
     uint32_t base; // current base chain
     bool accepts;  // true if a way through the base chain accepts the packet
     bool returns;  // true if a way reaches the end of the base chain
-    bool aside; // true until the current chain ends, if the packet may be accepted on another way
-    struct mark_values *values; // values of the bits of all sets of marks
+    // True if rules have no effects until the current chain ends, because the packet may be
+    // accepted on another way.
+    bool aside;
+    struct mark_values *values; // mark values for which the bits of all sets of marks stand
     mark_set marks;             // values that the packet's mark may have on the current ways
     // accepted: values that the mark may have on the ways on which the base chain accepts the
     // packet. returned: values that the mark may have on the ways that reach the end of the base
@@ -56,19 +60,21 @@ struct ways {
     enum decide_why why;
 };
 
-/// Returns true if the current effects would happen on some ways only.
+/// Returns true if the current rule must have no effects, because the packet may be accepted on
+/// another way.
 bool rule_is_aside(const struct ways *ways);
 
 /// Sets the marks on the current ways. The packet's mark in the outcome stays unchanged.
 void rule_set_marks(struct ways *ways, mark_set marks);
 
-/// Returns the marks for which a statement is executed at once: all, or the first one if the
-/// statement reads the mark.
+/// Returns those of the marks for which a statement can be executed in one step: all of them, or
+/// only the first one if the statement reads the mark.
 mark_set rule_together(const struct ways *ways, const struct compile_op *op, mark_set marks);
 
-/// Returns whether a rule holds from a statement on; executes its effects. Afterwards the marks are
-/// those of the ways on which it may hold, if there are any.
-/// - read: out: unknown values that decide whether the rule holds.
+/// Evaluates a rule from a statement on, with its effects, and returns whether it holds. Afterwards
+/// the marks are those of the ways on which it may hold, if there are any.
+/// - from: index of the statement in the rule.
+/// - read: in/out: kinds of unknown values on which the result of the rule depends; at first none.
 enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule, uint32_t from,
                               struct rule_read *read);
 

@@ -54,8 +54,8 @@ struct nested {
     const struct policy_range *ranges;
 };
 
-/// Returns the width of an element: the number of names that its host names contain, without
-/// themselves.
+/// Returns the width of an element: the number of the policy's names below the element's host
+/// names.
 static policy_value width(const struct nested *nested, uint32_t number) {
     const struct policy_range *element = &nested->ranges[(size_t)number * nested->fields];
     policy_value sum = 0;
@@ -123,6 +123,10 @@ static int make_exact(struct set *set, const bool *wide, const struct policy_ran
 
 /// Creates the search for the elements with ranges (the candidates) by one field of the key.
 /// Returns 0 or -ENOMEM.
+/// - by: index of the field in the key.
+/// - wide: true if values of the field are longer than 32 bits.
+/// - left_out: out: true for the elements that this search does not find, and that are therefore
+///   compared one by one.
 static int make_by(const struct set *set, uint32_t by, bool wide, struct candidates *candidates,
                    bool *left_out) {
     struct lookup_range *all = malloc((set->ranged_count + 1ULL) * sizeof *all);
@@ -141,7 +145,8 @@ static int make_by(const struct set *set, uint32_t by, bool wide, struct candida
     return result;
 }
 
-/// Returns the expected number of elements to compare with these candidates.
+/// Returns the expected number of elements that a search compares with a key.
+/// - left_out: true for the elements that are not among the candidates.
 static uint64_t cost(const struct candidates *candidates, uint32_t count, const bool *left_out) {
     uint64_t always = 0;
 

@@ -21,17 +21,19 @@ enum decide_why statement_meets(const struct walk *walk, uint32_t needs);
 enum decide_why statement_walk(struct walk *walk, const struct compile_op *op,
                                struct set_target *target);
 
-/// Looks up the key of a map without the effects of its statement, if the key has names. Returns
-/// DECIDE_HELD for any other statement.
+/// Looks up the key of a map statement in its map, without the statement's effects, if the key has
+/// names. Returns DECIDE_HELD if the map has the key, otherwise the reason why it does not, or why
+/// this is unknown. Returns DECIDE_HELD for any other statement, without a lookup.
 enum decide_why statement_look_up(const struct walk *walk, const struct compile_op *op);
 
-/// Returns the statements of a rule.
+/// Returns the first of a rule's statements; their number is rule->count. Matches are statements,
+/// too.
 static inline const struct compile_op *statement_ops(const struct walk *walk,
                                                      const struct compile_rule *rule) {
     return &walk->compiled->ops[rule->first];
 }
 
-/// Reports a rule that was evaluated up to a statement.
+/// Reports to the recorder a rule that was evaluated up to a statement.
 /// - may: true if an unknown value decides whether the rule holds or is reached.
 void statement_record(const struct walk *walk, uint32_t rule, uint32_t statement,
                       enum decide_why why, const struct set_target *target, bool may);

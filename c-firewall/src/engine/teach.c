@@ -76,7 +76,8 @@ static uint32_t sets_of(const struct compiled *compiled, const struct answer *me
     return sets;
 }
 
-/// Adds the addresses of an answer to sets.
+/// Adds the addresses of a DNS answer to sets, and calls the listener for each of these sets.
+/// - sets: bits of the sets, from sets_of.
 static void learn(const struct compiled *compiled, uint32_t sets, const struct answer *answer,
                   uint64_t now_ns, struct teach_output *output) {
     uint64_t end_ns = now_ns + TEACH_TTL_MIN * SECOND_NS;
@@ -102,8 +103,9 @@ static void learn(const struct compiled *compiled, uint32_t sets, const struct a
     }
 }
 
-/// Returns true if the DNS client of a packet opened the packet's connection. Always true for TCP,
-/// because other TCP connections have no borders, and if the kernel has checked it (is_directed).
+/// Returns true if the client that sent a DNS query opened the connection of the query. Always true
+/// if the kernel has checked it (is_directed). Always true for TCP, because answers are read only
+/// on TCP connections that their clients opened (borders).
 static bool is_clients(const struct asked *asked, const struct packet *packet,
                        const struct connection_input *how) {
     const bool is_known = packet->protocol == IPPROTO_TCP || how->is_directed;
@@ -111,7 +113,8 @@ static bool is_clients(const struct asked *asked, const struct packet *packet,
     return is_known || openers_is_clients(&asked->openers, packet, how);
 }
 
-/// Reads a DNS message, and counts the result if it is an answer.
+/// Reads a DNS message: stores a query for a name that a set learns, or adds the addresses of an
+/// answer to sets, and counts the result of the answer.
 static void learn_message(struct asked *asked, const struct compiled *compiled,
                           const struct packet *packet, const struct names_cursor *message,
                           const struct connection_input *how, struct teach_output *output) {
@@ -145,7 +148,7 @@ static void learn_message(struct asked *asked, const struct compiled *compiled,
 }
 
 /// Reads the messages of a TCP segment, each preceded by its length. Returns true if the segment
-/// contains the last one completely.
+/// contains the last message completely.
 static bool learn_stream(struct asked *asked, const struct compiled *compiled,
                          const struct packet *packet, struct names_cursor data,
                          const struct connection_input *how, struct teach_output *output) {
@@ -159,8 +162,9 @@ static bool learn_stream(struct asked *asked, const struct compiled *compiled,
     return true;
 }
 
-/// Reads a server's segment from the stored sequence number at which the next message begins.
-/// Returns true if the segment contains all of the messages that begin in it.
+/// Reads the DNS messages of a server's TCP segment, from the stored sequence number at which the
+/// next message begins. Returns false if the segment has data and the number is unknown or before
+/// the segment, or if a message does not end in the segment.
 static bool learn_answers(struct asked *asked, const struct compiled *compiled,
                           const struct packet *packet, uint32_t sequence, struct names_cursor data,
                           const struct connection_input *how, struct teach_output *output) {

@@ -23,7 +23,7 @@ enum {
     TEACH_TTL_MAX = 86400, // maximum lifetime of an address in seconds: a day
 };
 
-/// Result of reading an answer.
+/// Result of reading a DNS answer.
 enum teach_result {
     TEACH_LEARNED,    // addresses were added
     TEACH_EMPTY,      // the answer has no address
@@ -38,8 +38,9 @@ enum teach_result {
 struct teach_output {
     // Numbers of answers by enum teach_result; the packet's answers are added.
     uint64_t results[TEACH_RESULT_COUNT];
-    // Called for each set that learns from an answer: with the set, the addresses, and the time (in
-    // nanoseconds) until which the set must have them; NULL = none.
+    // Called for each set that learns from an answer: with the set, the addresses, and the time
+    // until which the set must have them (in nanoseconds, by the clock of connection_input.now_ns);
+    // NULL = none.
     void (*listener)(void *context, const struct compile_kernel_set *set,
                      const policy_value *addresses, uint32_t count, uint64_t end_ns);
     void *context; // first argument of listener

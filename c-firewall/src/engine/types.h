@@ -26,7 +26,7 @@ struct decide_settings {
     enum verdict default_verdict;
     bool malformed_open;            // true for --fail malformed=open
     bool truncated_open;            // true for --fail truncated=open
-    bool malformed_by_policy;       // true for --malformed policy
+    bool malformed_by_policy;       // true if rules decide malformed packets (--malformed policy)
     enum verdict undecided_verdict; // verdict of --undecided: VERDICT_ACCEPT or VERDICT_DROP
     bool unknown_open;              // true for --fail unknown=open
 };
@@ -93,8 +93,8 @@ struct decide_outcome {
     // True if --undecided or --fail decided, and a rule reads a name that is not known yet, or is
     // unreadable.
     bool undecided;
-    // True if the names are known, and a rule read one of them, present or not; the same with
-    // indexes as without.
+    // True if the names are known, and a rule read one of them, present or not. A rule that an
+    // index skipped counts if its evaluation would have read one.
     bool read_names;
     uint32_t log_count; // number of log statements that were executed
     // Numbers of the executed log statements, but only of the first DECIDE_LOGS_MAX. compile_log_at

@@ -10,7 +10,10 @@
 
 static const struct set_target NOWHERE = {.verdict = POLICY_CONTINUE};
 
-/// Ends the evaluation by the settings for the unknown values that were read.
+/// Sets the outcome for a packet whose verdict depends on unknown values: --fail or --undecided
+/// decides.
+/// - read: kinds of the unknown values.
+/// - open: true to accept the packet, false to drop it.
 static void end_open(struct ways *ways, struct rule_read read, bool open) {
     const bool by_names = ways->waits && read.names && (!read.beyond || ways->truncated_open);
     struct decide_outcome *outcome = ways->walk->outcome;
@@ -87,9 +90,9 @@ static mark_set marks_to(struct ways *ways, const struct compile_rule *rule, mar
     return leading;
 }
 
-/// Records that a way reaches the end of the current chain before the other ways. Returns true if
-/// the packet may be accepted from there on: a rule follows, or the policy of the base chain
-/// accepts.
+/// Records that a way reaches the end of the current chain, while other ways are still to be
+/// evaluated. Returns true if the packet may be accepted from there on: a rule follows, or the
+/// policy of the base chain accepts.
 static bool note_return(struct ways *ways) {
     struct walk *walk = ways->walk;
     mark_set *end = &ways->returned;
@@ -280,9 +283,9 @@ static bool follow(struct ways *ways, uint32_t number, const struct compile_rule
     return true;
 }
 
-/// Reports the current rule.
+/// Reports the current rule to the recorder.
 /// - before: marks before the rule.
-/// - may: true if it is reached on some ways only.
+/// - may: true if the rule is reached on some ways only.
 static void record(struct ways *ways, uint32_t number, const struct compile_rule *rule,
                    enum rule_holds holds, mark_set before, bool may) {
     const struct set_target leads_to = target(ways, rule);
@@ -296,7 +299,8 @@ static void record(struct ways *ways, uint32_t number, const struct compile_rule
 }
 
 /// Evaluates a rule from a statement on. Returns false if the base chain is finished.
-/// - is_new: true if it has not been reported.
+/// - from: index of the statement in the rule.
+/// - is_new: true if the rule has not been reported to the recorder.
 static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is_new) {
     const struct compile_rule *rule = &ways->walk->compiled->rules[number];
     const bool aside = rule_is_aside(ways);
@@ -327,8 +331,9 @@ static bool walk_rule(struct ways *ways, uint32_t number, uint32_t from, bool is
     return go_past(ways, number, rule);
 }
 
-/// Evaluates a base chain, or the rest of it. Returns true if it may accept.
-/// - stuck: rule at which the previous walk has ended; FRAME_NO_RULE = the chain is entered.
+/// Evaluates a base chain, or the rest of it. Returns true if a way through it accepts the packet.
+/// - stuck: rule at which the previous walk has ended, and at which the evaluation continues;
+///   FRAME_NO_RULE = it begins at the first rule of the chain.
 static bool walk_base(struct ways *ways, uint32_t base, uint32_t stuck) {
     bool goes_on = true;
 

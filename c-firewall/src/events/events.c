@@ -181,7 +181,8 @@ static uint64_t left(struct events *events) {
     return lines;
 }
 
-/// Marks the thread as asleep, and checks the rings once more. Returns true if there is work.
+/// Marks the thread as asleep, so that workers wake it, and checks the rings once more. Returns
+/// true if a ring has a record; then the mark is removed.
 static bool fall_asleep(struct events *events) {
     bool found = false;
 

@@ -43,11 +43,13 @@ int events_fd(struct events *events);
 void events_policy(struct events *events, uint32_t generation, const struct policy *policy,
                    const struct compiled *compiled);
 
-/// Starts the thread, if events can ever be requested.
+/// Starts the events thread, if events can ever be requested: by --events, or by clients of a
+/// control socket.
 /// - Returns 0, or -errno with failure filled in.
 int events_start(struct events *events, struct failure *failure);
 
-/// Reopens the file of --events; retains the old file if that fails.
+/// Makes the events thread reopen the file of --events; the thread retains the old file if that
+/// fails.
 void events_rotate(struct events *events);
 
 /// Starts sending events to a client, after the answer {"ok":true}.

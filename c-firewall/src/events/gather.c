@@ -82,7 +82,7 @@ void events_gather_forget(struct events_gather *gather) {
     gather->known[1] = (struct events_known){0};
 }
 
-/// Returns the policy of a generation.
+/// Returns the policy of a generation; a zeroed struct if there was none, or it has been removed.
 static struct events_known known_of(const struct events_gather *gather, uint32_t generation) {
     for (int i = 0; i < EVENTS_POLICIES; i++)
         if (gather->known[i].policy && gather->known[i].generation == generation)
@@ -138,6 +138,7 @@ struct shared_line {
 
 /// Returns a record's line: the line of a log statement, or of the packet.
 /// - log: index of the log statement; log_count for the packet's line.
+/// - packet: true to include the packet's bytes and the policy's input in the packet's line.
 static const char *line_of(struct shared_line *line, const struct event_text *text, uint32_t log,
                            uint32_t log_count, bool packet) {
     if (!line->made)

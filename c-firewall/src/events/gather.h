@@ -46,7 +46,7 @@ struct events_gather {
     uint32_t rate;
     uint64_t tokens; // tokens of --events-rate, in billionths of a line
     uint64_t refilled_ns;
-    uint64_t left_out;  // number of lines over the rate since the last report
+    uint64_t left_out;  // number of lines left out because of --events-rate since the last report
     uint64_t lost_told; // number of events in bell.lost that have been reported
     uint64_t told_ns;
 };

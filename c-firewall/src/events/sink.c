@@ -22,7 +22,7 @@ enum {
     // Size of each of the two buffers of a sink, in bytes: for pending lines, and for lines that
     // are being written.
     ROOM = 1 << 20,
-    ROOM_TAIL = 1 << 18, // size of a client's buffers, in bytes
+    ROOM_TAIL = 1 << 18, // size of each of a client's two buffers, in bytes
     FILE_MODE = 0640,
 };
 
@@ -101,7 +101,9 @@ static int reopen(const struct events_sink *sink) {
     return sink->kind == EVENTS_SINK_UNIX ? open_socket(sink->path) : open_file(sink->path);
 }
 
-/// Logs that a sink accepts no events, once until it accepts events again.
+/// Logs that a sink accepts no events, once until it accepts events again. Logs nothing for a
+/// client.
+/// - what: reason.
 static void begin_trouble(struct events_sink *sink, const char *what) {
     if (sink->troubled)
         return;
@@ -216,7 +218,8 @@ static size_t line_start(const struct events_sink *sink) {
 /// Resets `written` to the start of the partly written line, so that the line is written again.
 static void again(struct events_sink *sink) { sink->written = line_start(sink); }
 
-/// Reports an error, and sets the time of the next attempt.
+/// Logs an error of a sink, and sets the time of the next attempt. Closes a connection or a broken
+/// pipe, but no file.
 static void fail(struct events_sink *sink, int error, uint64_t now_ns) {
     begin_trouble(sink, reason(error));
     sink->retry_ns = now_ns + RETRY_NS;

@@ -56,7 +56,8 @@ struct events_sink {
 };
 
 /// Opens the destination of --events. A zeroed struct means that there is no sink.
-/// - inherited: as in events_open.
+/// - inherited: descriptor of the file from the old firewall, owned by *sink from now on; -1 =
+///   none.
 /// - Returns 0, or -errno with failure filled in.
 int events_sink_open(struct events_sink *sink, const struct options *options, int inherited,
                      struct failure *failure);

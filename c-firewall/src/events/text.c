@@ -191,7 +191,7 @@ static struct event_string base64(const uint8_t *bytes, size_t count) {
     return (struct event_string){.made = text};
 }
 
-/// Returns the policy's input for a packet, without the packet's bytes.
+/// Returns the object `input` of a packet's line: the packet's metadata.
 static struct event_input input_of(const struct event_text *text) {
     const struct event *event = text->event;
 

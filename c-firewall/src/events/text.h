@@ -28,7 +28,7 @@ struct event_text {
 char *events_text_shown(const uint8_t *name, size_t length);
 
 /// Returns the line of a packet: accept, drop, reject or anomaly.
-/// - packet: true to include the packet's bytes and the policy's input.
+/// - packet: true to include the packet's bytes and metadata (the object `input`).
 char *events_text_packet(const struct event_text *text, bool packet);
 
 /// Returns the line of a log statement of the policy, which must be known.

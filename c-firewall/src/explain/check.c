@@ -12,7 +12,7 @@
 #include "policy/print.h"
 
 enum {
-    RULES_TOLD = 8, // maximum number of rules whose positions are printed
+    RULES_TOLD = 8, // maximum number of printed positions of rules that nft does not support
 };
 
 /// Returns true if a statement searches a set that learns addresses.
@@ -36,8 +36,9 @@ static bool reads_names(const struct policy_table *table, const struct policy_ru
     return false;
 }
 
-/// Lists those rules of a chain that nft does not support.
-/// - told: in/out: number of such rules so far, in all chains.
+/// Writes the positions of those rules of a chain that nft does not support, but no more than
+/// RULES_TOLD of all chains.
+/// - told: in/out: number of rules so far, in all chains, that nft does not support.
 static void put_chain(FILE *out, const struct policy *policy, const struct policy_table *table,
                       const struct policy_chain *chain, uint32_t *told) {
     for (uint32_t i = 0; i < chain->count; i++) {
@@ -50,7 +51,8 @@ static void put_chain(FILE *out, const struct policy *policy, const struct polic
     }
 }
 
-/// Lists the rules that nft does not support, if there are any.
+/// Writes the positions of the first RULES_TOLD rules that nft does not support, and the number of
+/// the remaining rules. Writes nothing if nft supports all rules.
 static void put_rules(FILE *out, const struct policy *policy) {
     uint32_t told = 0;
 

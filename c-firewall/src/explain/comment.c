@@ -70,7 +70,7 @@ static const struct field fields[] = {
     {"gid", store_gid},         {"ct", store_ct_state}, {"ctmark", store_ct_mark},
 };
 
-/// Returns the value of a hexadecimal digit; -1 if it is none.
+/// Returns the value of a hexadecimal digit; -1 if the byte is no digit.
 static int digit_of(uint8_t byte) {
     static const char digits[] = "0123456789abcdef";
     const uint8_t lower = byte >= 'A' && byte <= 'F' ? (uint8_t)(byte + 'a' - 'A') : byte;
@@ -112,7 +112,8 @@ static bool all_within(const uint8_t *text, size_t length, uint8_t low, uint8_t 
     return length > 0;
 }
 
-/// Parses a field, NAME=VALUE. Returns false if it is damaged or repeated.
+/// Parses a field, NAME=VALUE; ignores a field with an unknown name. Returns false if the field is
+/// damaged or repeated.
 /// - seen: in/out: bit n is set if fields[n] has been parsed.
 static bool parse_word(struct comment *comment, const uint8_t *text, size_t length,
                        uint32_t *seen) {

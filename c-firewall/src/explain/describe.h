@@ -24,7 +24,8 @@ void describe_place_padded(FILE *out, const struct policy *policy, struct compil
 /// Prints the family and name of a chain's table and the chain's name: "inet filter input".
 void describe_chain(FILE *out, const struct policy *policy, struct compile_place place);
 
-/// Each returns the rule or the statement at a position in the policy.
+/// Returns the rule (describe_rule) or the statement (describe_statement) at a position in the
+/// policy.
 const struct policy_rule *describe_rule(const struct policy *policy, struct compile_place place);
 const struct policy_statement *describe_statement(const struct policy *policy,
                                                   struct compile_place place);

@@ -11,7 +11,8 @@ enum {
     ROOM_AT_FIRST = 16,
 };
 
-/// Returns the index number of a name in the policy; 0 = none.
+/// Returns the index number of an interface name in the policy; 0 if the policy does not have the
+/// name.
 static uint32_t number_of(const struct indexes *indexes, const char *name) {
     for (size_t i = 0; i < indexes->count; i++)
         if (strcmp(indexes->known[i], name) == 0)

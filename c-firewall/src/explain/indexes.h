@@ -18,21 +18,26 @@ struct indexes {
     char (*known)[OPTION_INTERFACE_BYTES_MAX + 1];
 };
 
-/// Returns the index number of a name in the policy; adds the name if it is new; 0 if there is no
-/// memory. A callback for compile_settings.
+/// Returns the index number of an interface name in the policy; adds the name if it is new; 0 if
+/// there is no memory. The number is this program's own, not the kernel's. A callback for
+/// compile_settings.
 /// - context: the struct indexes.
 uint32_t indexes_add(const char *name, void *context);
 
-/// Returns the index number of the interface at which a packet arrived; 0 = none.
+/// Returns the index number of the interface at which a packet arrived; 0 = none. A name that the
+/// policy does not have has a reserved number.
 /// - name: name of the interface; "" = none.
 uint32_t indexes_iif(const struct indexes *indexes, const char *name);
 
-/// Returns the index number of the interface by which a packet leaves; 0 = none.
-/// - iif: name of the interface at which the packet arrived; may be the same name.
+/// Returns the index number of the interface by which a packet leaves; 0 = none. A name that the
+/// policy does not have has a reserved number: the same as that of the arrival interface if both
+/// names are equal.
+/// - name: name of the interface; "" = none.
+/// - iif: name of the interface at which the packet arrived.
 uint32_t indexes_oif(const struct indexes *indexes, const char *name, const char *iif);
 
 /// Returns the interface name for an index number; "" = none.
-/// - iif, oif: interfaces of the current packet.
+/// - iif, oif: names of the current packet's interfaces, for the reserved numbers.
 const char *indexes_name_of(const struct indexes *indexes, uint32_t number, const char *iif,
                             const char *oif);
 

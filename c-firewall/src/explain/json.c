@@ -22,7 +22,8 @@ static void put_string(FILE *out, const char *text) {
     putc('"', out);
 }
 
-/// A JSON string that is being built: text is printed to `out`, then the string is ended.
+/// Text that becomes a JSON string: it is printed to the memory stream `out`, then string_end
+/// prints it as a JSON string.
 struct string {
     FILE *out;
     char *text;
@@ -50,7 +51,8 @@ static void put_place(FILE *out, const struct explain *explain, struct compile_p
     string_end(&string, out);
 }
 
-/// Prints a JSON string: `before`, then the name of a chain.
+/// Prints a JSON string: `before`, then family, table and name of a chain.
+/// - place: position of the chain, or of a rule in the chain.
 static void put_chain(FILE *out, const struct explain *explain, struct compile_place place,
                       const char *before) {
     struct string string;

@@ -8,10 +8,10 @@
 
 #include "explain/types.h"
 
-/// Prints the current packet as one line of JSON.
+/// Prints the current packet's number, time, verdict and trace as one line of JSON.
 void explain_json_packet(FILE *out, const struct explain *explain);
 
-/// Prints the summary as one line of JSON.
+/// Prints the summary of all packets (the policy's counters, and sums) as one line of JSON.
 void explain_json_end(FILE *out, const struct explain *explain);
 
 #endif

@@ -25,7 +25,8 @@ static void put_why(FILE *out, const struct explain *explain, const struct decid
     describe_why(out, &explain->policy, step, &explain->shown, explain_interface, (void *)explain);
 }
 
-/// Returns the word that shows whether a rule matched.
+/// Returns the word that shows whether a rule matched: "yes", "no", or "may" if that depends on an
+/// unknown value.
 static const char *matched(const struct decide_step *step) {
     if (step->may)
         return "may";
@@ -125,7 +126,8 @@ static void put_verdict(FILE *out, const struct explain *explain) {
     putc('\n', out);
 }
 
-/// Prints the recorded verdict, if the packet's verdict differs from it.
+/// Prints the verdict that the capture records for the packet, if the policy's verdict differs from
+/// it.
 static void put_recorded(FILE *out, const struct explain *explain) {
     if (explain_differs(explain))
         fprintf(out, "  recorded otherwise: %s\n", verdict_name(explain->recorded));

@@ -7,10 +7,10 @@
 
 #include "explain/types.h"
 
-/// Prints the current packet with its trace as text.
+/// Prints the current packet, its trace, its verdict and the nearest miss as text.
 void explain_text_packet(FILE *out, const struct explain *explain);
 
-/// Prints the summary as text.
+/// Prints the summary of all packets (the policy's counters, and sums) as text.
 void explain_text_end(FILE *out, const struct explain *explain);
 
 #endif

@@ -52,7 +52,8 @@ void trace_free(struct trace *trace) {
     *trace = (struct trace){0};
 }
 
-/// Returns true if a rule could have given a packet with this verdict another verdict.
+/// Returns true if a rule, had it matched, could have led to another verdict.
+/// - verdict: the packet's verdict.
 static bool leads_elsewhere(const struct policy_rule *rule, enum verdict verdict) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
 

@@ -10,7 +10,7 @@
 
 #include "engine/decide.h"
 
-/// A chain that was entered, or a rule that was compared.
+/// A chain that was entered, or a rule that was compared with the packet.
 struct trace_item {
     bool is_chain;
     uint32_t depth;          // number of jumps and gotos on the way to the item
@@ -24,7 +24,7 @@ struct trace {
     struct trace_item *items;
 };
 
-/// Returns a recorder that adds to the trace.
+/// Returns callbacks for decide_trace: they append entered chains and compared rules to the trace.
 struct decide_recorder trace_recorder(struct trace *trace);
 
 /// Empties the trace; its memory is reused for the next packet.

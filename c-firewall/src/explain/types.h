@@ -23,7 +23,7 @@ struct explain_sums {
     uint64_t rejected;
     uint64_t recorded;  // number of packets with a recorded verdict
     uint64_t different; // number of packets whose verdict differs from the recorded verdict
-    uint64_t damaged;   // number of invalid comments
+    uint64_t damaged;   // number of packets whose comment in the capture is invalid
 };
 
 /// A compiled policy with its state.
@@ -41,7 +41,7 @@ struct explain {
     enum policy_hook hook; // hook of packets whose metadata has no hook
     struct indexes indexes;
     struct options_facts facts;   // metadata of the current packet
-    struct explain_engine daemon; // engine as in the daemon
+    struct explain_engine daemon; // engine with indexes, as in the daemon
     struct explain_engine linear; // engine that evaluates every rule, without indexes
     struct explain_sums sums;
     uint64_t skipped;  // number of frames that are not IP
@@ -61,17 +61,20 @@ struct explain {
     struct trace trace;
     bool has_reply; // true if the packet was rejected and the daemon would send a reply
     bool has_recorded;
-    enum verdict recorded; // recorded verdict of the packet
+    enum verdict recorded; // verdict that the capture records for the packet, if has_recorded
 };
 
-/// Returns true if the packet's verdict differs from the recorded verdict.
+/// Returns true if the capture records a verdict for the packet, and the policy's verdict differs
+/// from it.
 bool explain_differs(const struct explain *explain);
 
-/// Returns the name of the interface with an index; "" = none.
+/// Returns the name of the interface with an index number (explain/indexes); "" = none.
 /// - context: the struct explain.
 const char *explain_interface(void *context, uint32_t index);
 
-/// Returns the position of a counter in the policy's text, and its values.
+/// Returns the position of a counter statement in the policy's text, and the counter's values.
+/// - counter: number of the counter in the compiled policy.
+/// - figures: out: the counter's values.
 struct compile_place explain_counter(const struct explain *explain, uint32_t counter,
                                      struct flow_counter *figures);
 

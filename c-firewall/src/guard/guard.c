@@ -33,8 +33,8 @@ bool guard_wanted(const struct options *options) {
     return options->deadline_ms > 0 || options->fail_open[OPTIONS_CRASH];
 }
 
-/// Stores the process ID of a guard that still holds a queue although its firewall has ended in
-/// *pid. Returns false if there is no such guard.
+/// Stores in *pid the process ID of the guard process that still holds a queue although its
+/// firewall has ended. Returns false if the owner of the queue is not a guard process.
 /// - number: number of the queue.
 static bool find_bereaved(uint16_t number, pid_t *pid) {
     struct queue_figures figures;
@@ -116,8 +116,8 @@ static void forget(struct guard *guard) {
     guard->fd = -1;
 }
 
-/// Receives the guard's first message. Returns 0, or -errno with failure filled in; then the guard
-/// has been ended.
+/// Waits for the guard's first message, at most READY_MS. Returns 0 if the guard is ready.
+/// Otherwise ends the guard, and returns -errno with failure filled in.
 static int await_ready(struct guard *guard, struct failure *failure) {
     struct failure told;
     ssize_t got = 0;
@@ -184,7 +184,8 @@ bool guard_read(struct guard *guard, struct guard_note *note) {
     return false;
 }
 
-/// Sends a command without waiting. A stopped guard reads it later.
+/// Sends a command to the guard without waiting. A stopped guard reads it later.
+/// - word: GUARD_BYE, GUARD_HOLD or GUARD_GO_ON.
 static void say(const struct guard *guard, char word) {
     send(guard->fd, &word, sizeof word, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

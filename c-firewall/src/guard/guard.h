@@ -41,13 +41,15 @@ enum {
     GUARD_GO_ON = 'g', // command to the guard: watch the queues
 };
 
-/// Connection of the firewall to its guard.
+/// Connection of the firewall to its guard, the process that answers packets when the firewall
+/// can't.
 struct guard {
     int fd; // the firewall's end of the socket pair; -1 = there is no guard
     pid_t pid;
 };
 
-/// Message of the guard: it has answered packets of a queue.
+/// Message of the guard process to the firewall: the guard has answered packets of a queue in the
+/// place of the firewall.
 struct guard_note {
     uint16_t queue;
     bool begins; // true if a stall begins, false if a stall continues
@@ -56,15 +58,17 @@ struct guard_note {
     uint32_t id; // ID of the last packet that the guard answered
 };
 
-/// Returns true if the options require a guard.
+/// Returns true if the options require a guard process, which answers packets when the firewall
+/// can't: a deadline (--deadline), or --fail crash=open.
 bool guard_wanted(const struct options *options);
 
-/// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be
-/// called before queues are opened and before rights are given up.
+/// Ends the guard processes of crashed firewalls that still hold one of this firewall's queues.
+/// Must be called before queues are opened and before rights are given up.
 void guard_relieve(const struct options *options);
 
-/// Starts the guard if guard_wanted; otherwise guard->fd is -1. Must be called before threads are
-/// started and rights are given up. The guard is paused until guard_hold is called with false.
+/// Starts the guard process if guard_wanted; otherwise guard->fd is -1. Must be called before
+/// threads are started and rights are given up. The guard is paused until guard_hold is called with
+/// false.
 /// - queue_fds: netlink sockets of the queues `numbers`.
 /// - Returns 0, or -errno with failure filled in.
 int guard_start(struct guard *guard, const struct options *options, const int *queue_fds,
@@ -78,12 +82,12 @@ int guard_fd(const struct guard *guard);
 ///   itself, logs one warning, and guard_fd returns -1 from then on.
 bool guard_read(struct guard *guard, struct guard_note *note);
 
-/// Pauses the guard (hold) or resumes it. It is paused while no firewall answers, because the
-/// queues are being handed over.
+/// Pauses the guard if `hold` is true; otherwise resumes it. The guard is paused while no firewall
+/// answers, because the queues are being handed over.
 void guard_hold(const struct guard *guard, bool hold);
 
-/// Sends the command to end, and waits until the guard has ended, but not after a second without a
-/// message. Must be called before the firewall ends normally, or after another firewall has taken
+/// Sends the command to end, and waits until the guard has ended, or has sent no message for a
+/// second. Must be called before the firewall ends normally, or after another firewall has taken
 /// over.
 void guard_end(struct guard *guard);
 

@@ -70,8 +70,8 @@ static int send_verdict(struct queue *queue, uint32_t id, bool accept) {
     return queue_verdict(queue, &batch);
 }
 
-/// Stores the ID of the first message in the socket in *id, without removing the message. Returns
-/// id, or NULL if there is no message with an ID.
+/// Stores in *id the packet ID of the first message in a queue's socket, without removing the
+/// message. Returns id, or NULL if there is no message with an ID.
 static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     uint8_t bytes[SLOT_BYTES];
     struct queue_packet packet;
@@ -83,15 +83,16 @@ static const uint32_t *peek(const struct queue *queue, uint32_t *id) {
     return id;
 }
 
-/// Sends a note to the firewall and clears it. If it can't be sent now, it stays, and is sent at
-/// the next reading of the counters.
+/// Sends a note to the firewall and clears it; does nothing if its `packets` is 0. A note that
+/// can't be sent now stays, and is sent at the next reading of the counters.
 static void tell(struct guard_note *note) {
     if (note->packets > 0 && send(STDIN_FILENO, note, sizeof *note, MSG_DONTWAIT) > 0)
         *note = (struct guard_note){.queue = note->queue};
 }
 
-/// Sends the verdict for all packets up to the ID `id`. Adds their number to the note for the
-/// firewall.
+/// Sends the verdict of --fail stall for all packets of a queue up to the ID `id`. Adds the number
+/// of packets that the guard answered to the note for the firewall.
+/// - before: the queue's counters before the verdict.
 static void settle(const struct guarding *guarding, struct watched *watched,
                    const struct queue_figures *before, uint32_t id) {
     const uint16_t number = watched->queue.settings.number;
@@ -107,8 +108,9 @@ static void settle(const struct guarding *guarding, struct watched *watched,
     watched->untold.id = id;
 }
 
-/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the
-/// start is logged at the next reading of the counters.
+/// Logs the start of a stall if it is not logged yet, because the firewall may never log again. If
+/// stderr is full, the start is logged at the next reading of the counters.
+/// - accept: true if the guard accepts the waiting packets, false if it drops them.
 static void say(struct watched *watched, uint32_t deadline_ms, bool accept) {
     struct pollfd writable = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -140,8 +142,8 @@ static void forget(const struct guarding *guarding) {
         guard_watch_forget(&guarding->all[i].watch);
 }
 
-/// Waits for a command of the firewall until due_ns. Returns the command, -1 if the socket was
-/// closed, or 0 if due_ns has passed.
+/// Waits for a command of the firewall until due_ns (wait_clock); UINT64_MAX = without a time
+/// limit. Returns the command, -1 if the socket was closed, or 0 if due_ns has passed.
 static int listen_until(uint64_t due_ns) {
     struct pollfd firewall = {.fd = STDIN_FILENO, .events = POLLIN};
     char word;
@@ -164,7 +166,7 @@ static int listen_until(uint64_t due_ns) {
 }
 
 /// Watches the queues until the firewall sends BYE or closes the socket pair. Returns false if the
-/// firewall crashed.
+/// firewall crashed: it has closed the socket pair without BYE, after its first GO_ON.
 static bool watch(const struct guarding *guarding) {
     const uint64_t step_ns = (uint64_t)guarding->deadline_ms * NS_PER_MS / GUARD_WATCH_LOOKS;
     const bool looks = step_ns > 0 && guarding->figures;
@@ -220,7 +222,7 @@ static void accept_received(struct queue *queue) {
     }
 }
 
-/// Accepts all packets until a signal ends the process.
+/// Accepts all packets of the queues, waiting and new, until a signal ends the process.
 static void accept_all(const struct guarding *guarding) {
     struct pollfd *sockets = calloc(guarding->count, sizeof *sockets);
     sigset_t terminated;

@@ -29,7 +29,7 @@ struct guard_watch_look {
     uint32_t settled;
 };
 
-/// State of the detection for one queue. Zeroed = nothing observed.
+/// State of the detection of stalls for one queue. Zeroed = nothing observed.
 struct guard_watch {
     // Latest readings of the queue's counters since the firewall last answered packets, the oldest
     // first.
@@ -39,13 +39,14 @@ struct guard_watch {
     uint32_t head; // ID of the first message in the queue's socket at the last reading
     uint32_t own;  // number of packets that the guard answered
     bool stalls; // true if the guard has answered packets since the firewall last answered a packet
-    // Value of enqueued at the reading up to which the guard answered last, if stalls.
+    // Value of enqueued at the oldest reading when the guard last answered, if stalls: it answered
+    // the packets that were enqueued until this reading.
     uint32_t settled;
 };
 
 /// Adds a reading of a queue's counters.
-/// - head: ID of the first message in the queue's socket; NULL if there is none, or it need not be
-///   examined.
+/// - head: ID of the first message in the queue's socket; NULL if there is none, or without --fail
+///   overload=open.
 /// - id: out: ID of the last packet that must be answered.
 /// - Returns true with *id set if the packets up to it have waited for the whole deadline, so that
 ///   the guard must answer them.

@@ -85,7 +85,8 @@ static int fail(const struct handover_channel *channel, int error, struct failur
     return error;
 }
 
-/// Waits until the socket can be read or written. Returns 0 or -errno: -ETIMEDOUT at the deadline.
+/// Waits until the socket can be read (`events` POLLIN) or written (POLLOUT). Returns 0 or -errno:
+/// -ETIMEDOUT at the deadline.
 static int wait_for(const struct handover_channel *channel, short events) {
     struct pollfd source = {.fd = channel->fd, .events = events};
 
@@ -103,7 +104,9 @@ static int wait_for(const struct handover_channel *channel, short events) {
     }
 }
 
-/// Sends as much as possible without blocking. Returns the number of sent bytes, or -errno.
+/// Sends as many bytes as possible without blocking, with the descriptor if there is one. Returns
+/// the number of sent bytes, or -errno.
+/// - fd: -1 = none.
 static ssize_t send_some(const struct handover_channel *channel, const char *bytes, size_t length,
                          int fd) {
     struct iovec vector = {.iov_base = (char *)bytes, .iov_len = length};
@@ -143,7 +146,8 @@ int handover_channel_send(struct handover_channel *channel, const char *bytes, s
     return 0;
 }
 
-/// Stores the received descriptor, if there is one. Returns 0, or -EPROTO if there are too many.
+/// Stores the received descriptor, if there is one. Returns 0, or -EPROTO if the control data are
+/// anything else than one descriptor, or if too many descriptors are stored.
 static int keep_fd(struct handover_channel *channel, const struct msghdr *message) {
     const struct cmsghdr *header = CMSG_FIRSTHDR(message);
     int fd;
@@ -163,7 +167,8 @@ static int keep_fd(struct handover_channel *channel, const struct msghdr *messag
 }
 
 /// Moves the unread bytes to the start of the buffer and grows it if little room is left. Returns 0
-/// or -errno.
+/// or -errno: -EMSGSIZE if the buffer must grow, but already contains HANDOVER_LINE_BYTES unread
+/// bytes.
 static int make_room(struct handover_channel *channel) {
     const size_t left = channel->filled - channel->begin;
     size_t room;
@@ -186,8 +191,8 @@ static int make_room(struct handover_channel *channel) {
     return 0;
 }
 
-/// Receives available bytes and the descriptor that came with them, if any. Returns the number of
-/// bytes, or -errno: -ECONNRESET if the other end has closed the connection.
+/// Receives available bytes, and stores the descriptor that came with them, if any. Returns the
+/// number of bytes, or -errno: -ECONNRESET if the other end has closed the connection.
 static ssize_t receive_some(struct handover_channel *channel) {
     struct iovec vector = {.iov_base = channel->bytes + channel->filled,
                            .iov_len = channel->room - channel->filled};

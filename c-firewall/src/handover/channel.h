@@ -20,7 +20,8 @@ enum {
     HANDOVER_FDS_MAX = 320,
 };
 
-/// A connection to the other firewall. handover_channel_close frees it.
+/// A connection to the other firewall of an upgrade (the old or the new one).
+/// handover_channel_close frees it.
 struct handover_channel {
     int fd;            // descriptor of the socket; -1 = closed
     const char *whose; // name of the firewall at the other end in messages: "old" or "new"
@@ -32,8 +33,9 @@ struct handover_channel {
     uint32_t fd_count;
 };
 
-/// Returns the connection that HANDOVER_GIVEN names, which the caller owns from now on; -1 if the
-/// variable names no socket. Must be called only once.
+/// Returns the inherited connection to the old firewall, from the environment variable
+/// HANDOVER_GIVEN; the caller owns it from now on. Returns -1 if the variable is not set or names
+/// no socket. Must be called only once.
 int handover_channel_inherited(void);
 
 /// Creates a channel from a connected socket, which the channel owns from now on.
@@ -54,7 +56,7 @@ void handover_channel_until(struct handover_channel *channel, uint64_t due_ns);
 int handover_channel_send(struct handover_channel *channel, const char *bytes, size_t length,
                           int fd, struct failure *failure);
 
-/// Receives a line.
+/// Waits for a line, at most until the deadline.
 /// - line: out: the line without its line end, NUL-terminated; valid until the next call.
 /// - Returns 0, or -errno with failure filled in.
 int handover_channel_line(struct handover_channel *channel, char **line, struct failure *failure);

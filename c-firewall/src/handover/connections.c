@@ -119,7 +119,7 @@ int handover_connections_write(struct handover_memory *memory, struct connection
     return handover_memory_append(memory, record.bytes, record.length);
 }
 
-/// Returns the number of connections that were evicted from all lists.
+/// Returns the number of connections that were evicted so far, summed over all lists.
 static uint64_t evicted(const struct connections *connections) {
     uint64_t sum = 0;
 
@@ -130,6 +130,7 @@ static uint64_t evicted(const struct connections *connections) {
 
 /// Parses the records of forgotten connections (graves) and adds them to the table. Returns true if
 /// all records are valid.
+/// - mask: highest place in the old table.
 static bool parse_graves(struct handover_reading *reading, struct connections *connections,
                          uint32_t mask, uint64_t count, uint64_t now_ns) {
     bool is_good = true;

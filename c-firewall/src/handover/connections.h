@@ -28,7 +28,8 @@ struct handover_connections_taken {
     uint64_t left_out;
 };
 
-/// Writes all connections of a stopped worker.
+/// Writes the connections of a stopped worker, as far as there is room, and the records of
+/// forgotten connections.
 /// - room: number of bytes that may be written. The records of forgotten connections are written
 ///   even if they take more.
 /// - Returns 0 or -errno.
@@ -37,7 +38,7 @@ int handover_connections_write(struct handover_memory *memory, struct connection
 
 /// Parses connections into an empty table. If there is no room, connections are evicted as for new
 /// packets.
-/// - followed: out: numbers of connections.
+/// - followed: out: numbers of connections that were transferred, and that were left out.
 /// - Returns NULL, or the name of the invalid part; then the table is empty.
 const char *handover_connections_parse(const uint8_t *bytes, size_t length,
                                        struct connections *connections, uint64_t now_ns,

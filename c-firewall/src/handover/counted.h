@@ -35,11 +35,12 @@ int handover_counted_write_states(struct handover_memory *memory, const struct s
 /// - Returns 0 or -errno.
 int handover_counted_write_sums(struct handover_memory *memory, const struct state *state);
 
-/// Allocates the states in *taken, as many as the totals of its rules say. Returns 0 or -ENOMEM.
+/// Allocates the arrays for the states of limits and quotas in *taken. Their lengths are the totals
+/// of the old policy's rules. Returns 0 or -ENOMEM.
 int handover_counted_make_states(struct handover *taken);
 
-/// Parses the states (counts, queues' counters, limits and quotas) into the arrays of
-/// handover_counted_make_states.
+/// Parses the states (counts, queues' counters, limits and quotas) into *taken.
+/// handover_counted_make_states must have been called.
 /// - bytes: the states; their length is handover_counted_states_bytes.
 /// - Returns NULL, or the name of the invalid part.
 const char *handover_counted_parse_states(const uint8_t *bytes, struct handover *taken);

@@ -107,8 +107,9 @@ static int send_fd(struct handover_channel *channel, const char *name, int fd,
     return handover_channel_send(channel, line, (size_t)length, fd, failure);
 }
 
-/// Sends the state as a line of JSON, and all descriptors. Called before the workers stop. Returns
-/// 0, or -errno with failure filled in.
+/// Sends the state as a line of JSON, and all descriptors: the queues' sockets, those that options
+/// opened, and the memory file with the rules. Called before the workers stop. Returns 0, or -errno
+/// with failure filled in.
 static int tell(const struct handover *described, struct handover_giving *giving,
                 const int fds[HANDOVER_FD_COUNT], struct failure *failure) {
     static const char end[] = "{\"fd\":null}\n";
@@ -313,8 +314,8 @@ static int pass_learned(const struct state *state, struct handover_giving *givin
     return result;
 }
 
-/// Stops the workers, sends states, connections, learned addresses and sums, and waits for "taken".
-/// Returns 0, or -errno with failure filled in.
+/// Stops the workers, sends states, connections, learned addresses and sums, waits for "taken", and
+/// confirms it. Returns 0, or -errno with failure filled in.
 static int hand_over(struct state *state, struct handover_giving *giving, struct failure *failure) {
     char *line;
     int result = pause_workers(&state->workers, failure);

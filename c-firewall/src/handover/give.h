@@ -59,7 +59,8 @@ bool handover_give_commit(struct state *state, struct handover_giving *giving);
 /// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
 void handover_give_stay(const struct failure *failure);
 
-/// Frees a transfer that handover_give_prepare has begun. NULL is allowed.
+/// Frees a transfer that handover_give_prepare has begun, and closes the connection to the new
+/// process. NULL is allowed.
 void handover_give_end(struct handover_giving *giving);
 
 #endif

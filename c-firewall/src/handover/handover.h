@@ -114,7 +114,7 @@ struct handover {
 /// Initialises an empty state, which handover_free accepts.
 void handover_init(struct handover *handover);
 
-/// Fills in the failure of a backend that can't take over queues. Returns -EINVAL.
+/// Fills in the failure of the backend classic, which can't take over queues. Returns -EINVAL.
 int handover_fail_classic(struct failure *failure);
 
 /// Fills in the failure for an unexpected line. Returns -EPROTO.

@@ -74,7 +74,8 @@ int handover_learned_write(struct handover_memory *memory, const struct compiled
     return handover_memory_append(memory, record.bytes, record.length);
 }
 
-/// Parses an address and adds it to its set. Returns NULL, or the name of the invalid part.
+/// Parses an address and adds it to its set. An address of a set that the policy does not have is
+/// only counted. Returns NULL, or the name of the invalid part.
 static const char *decode_address(struct handover_reading *reading, const struct compiled *compiled,
                                   uint64_t now_ns, struct handover_learned_taken *taken) {
     const uint64_t identity = handover_record_number(reading, WORD_BYTES);

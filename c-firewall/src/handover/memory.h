@@ -35,7 +35,8 @@ int handover_memory_append(struct handover_memory *memory, const void *bytes, si
 /// Appends a number in little-endian order. Returns 0 or -errno.
 int handover_memory_append_number(struct handover_memory *memory, uint64_t number);
 
-/// Reserves memory of `size` bytes, so that later writes allocate nothing.
+/// Writes `size` zero bytes to an empty memory file, so that later writes, which overwrite them
+/// from the start, allocate nothing.
 /// - Returns 0 or -errno.
 int handover_memory_reserve(struct handover_memory *memory, uint64_t size);
 

@@ -16,7 +16,7 @@ const enum connection_list handover_record_order[CONNECTION_LIST_COUNT] = {
 };
 
 enum {
-    IPV4_WORDS = 2, // words of the key of an IPv4 connection
+    IPV4_WORDS = 2, // number of words (64 bits each) in the key of an IPv4 connection
 };
 
 // Limit of packet numbers (RFC 9000, section 12.3): all packet numbers are smaller. The next
@@ -105,7 +105,7 @@ static void append_protocol(struct handover_record *record, const struct connect
     append_part(record, connection->id, sizeof connection->id);
 }
 
-/// Returns true if a connection carries HTTP requests.
+/// Returns true if the names of a connection were read from an HTTP request.
 static bool is_http(const struct names *names) {
     return names->state == NAMES_KNOWN && names->protocol == NAMES_HTTP;
 }

@@ -56,7 +56,7 @@ struct handover_reading {
 /// Starts to read serialized connections or addresses.
 struct handover_reading handover_record_begin(const uint8_t *bytes, size_t length);
 
-/// Appends a number of the given size in bytes.
+/// Appends the lowest `bytes` bytes of a number, in little-endian order.
 void handover_record_append_number(struct handover_record *record, uint64_t number, uint32_t bytes);
 
 /// Appends a connection.

@@ -99,7 +99,7 @@ static bool decode_length(struct reading *reading, uint32_t *length) {
     return true;
 }
 
-/// Parses a text without NUL, which the caller frees. Returns 0 or -errno.
+/// Parses a text, which must not contain a NUL; the caller frees *text. Returns 0 or -errno.
 static int decode_text(struct reading *reading, uint32_t length, char **text) {
     const uint8_t *bytes = consume(reading, length);
 

@@ -112,7 +112,8 @@ int handover_state_fail_part(const char *part, struct failure *failure) {
     return -EPROTO;
 }
 
-/// Parses a required number. Returns 0, or -EPROTO with failure filled in.
+/// Parses the number at a key, which must exist and be 0 to `max`. Returns 0, or -EPROTO with
+/// failure filled in.
 static int parse_number(const json_t *object, const char *key, uint64_t max, uint64_t *number,
                         struct failure *failure) {
     const json_t *value = json_object_get(object, key);
@@ -165,7 +166,8 @@ typedef const char *name_at(size_t place);
 
 static const char *count_name(size_t place) { return counts_name((enum count)place); }
 
-/// Returns the place of the number with a name; HANDOVER_UNKNOWN if this process has no such name.
+/// Returns the index of a name among this process's names; HANDOVER_UNKNOWN if this process has no
+/// such name.
 static uint32_t place_of(const char *name, name_at *ours, uint32_t count) {
     for (uint32_t i = 0; i < count; i++)
         if (strcmp(name, ours(i)) == 0)
@@ -224,8 +226,8 @@ int handover_state_fail_stranger(struct failure *failure) {
     return -EPROTO;
 }
 
-/// Parses the number of connections of that old worker which follows the most connections at the
-/// hand-over. The number is missing if the old policy reads no names.
+/// Parses the largest number of connections that any old worker followed when the old process sent
+/// its state. The number is missing if the old policy reads no names.
 static void parse_connections(const json_t *number, struct handover *state) {
     const json_int_t most = json_integer_value(number);
 

@@ -184,7 +184,8 @@ static void drop_others(const struct options *options, struct handover *taken) {
     }
 }
 
-/// Requests the upgrade and receives the old process's state and descriptors.
+/// Proves that this process may take over, requests the upgrade, and receives and checks the old
+/// process's state, descriptors and rules.
 static int ask(const struct options *options, struct handover *taken, struct failure *failure) {
     char request[128];
     char *line;
@@ -296,8 +297,9 @@ static const char *decode_connections(int fd, struct worker *worker,
     return wrong;
 }
 
-/// Touches the memory of each worker's connection table for `connections` connections, and for
-/// 1/SPARE more, which may begin before the old firewall stops.
+/// Touches the memory of each worker's connection table, so that no page faults occur while packets
+/// wait: for `connections` connections, and for 1/SPARE more, which may begin before the old
+/// firewall stops.
 static void warm(struct workers *workers, uint32_t connections) {
     const uint64_t all = (uint64_t)connections + connections / SPARE;
 

@@ -26,15 +26,17 @@ struct answer_host {
     uint8_t bytes[NAMES_HOST_BYTES];
 };
 
-/// Parsed DNS message.
+/// Parsed DNS message: its question, and the addresses that an answer has for the question.
 struct answer {
     uint16_t id;
     bool is_answer;    // true for an answer, false for a query
     uint16_t dns_type; // type and class of the question
     uint16_t class;
     struct answer_host host;
-    uint32_t ttl;   // TTL of the addresses in seconds
-    uint32_t count; // number of addresses; 0 for an error or a truncated answer
+    // Shortest TTL of the addresses and of the aliases that lead to them, in seconds.
+    uint32_t ttl;
+    // Number of addresses; 0 if the answer has an error code, is truncated or has no address.
+    uint32_t count;
     unsigned __int128 addresses[NAMES_ANSWER_ADDRESSES_MAX];
 };
 
@@ -45,14 +47,15 @@ bool names_answer_asks_address(const struct answer *answer);
 /// - message: complete message, from its header on.
 /// - answer: out: id, is_answer and the fields of the question; the addresses stay unchanged.
 /// - Returns the offset after the question; 0 if the message does not have exactly one question, if
-///   the question is cut or malformed, or if the message is no standard query or answer.
+///   the question is cut or malformed, or if OPCODE is not 0 (standard query).
 uint32_t names_answer_question(const uint8_t *message, uint32_t length, struct answer *answer);
 
 /// Parses the records of an answer to a question for addresses.
 /// - offset: result of names_answer_question.
-/// - answer: in: result of names_answer_question; out: addresses and ttl are set. There are no
-///   addresses unless the message is readable.
-/// - Returns true if the message is readable.
+/// - answer: in: result of names_answer_question; out: addresses, count and ttl are set. count is 0
+///   if the answer has an error code, is truncated, or is unreadable.
+/// - Returns false if the answer is unreadable: a record is malformed, or there are more than
+///   NAMES_ANSWER_ADDRESSES_MAX addresses.
 bool names_answer_parse(const uint8_t *message, uint32_t length, uint32_t offset,
                         struct answer *answer);
 

@@ -30,10 +30,12 @@ struct names_body {
 /// Chunk of a body (RFC 9112, section 7.1).
 struct names_chunk {
     uint32_t head_bytes;
-    uint64_t bytes; // number of bytes after the head, with the line end; 0 = last chunk
+    // Number of bytes of the chunk's data and the line end after the data; 0 = last chunk.
+    uint64_t bytes;
 };
 
-/// Parses a header field that concerns the body. Returns false if servers may interpret the field
+/// Parses a header field: stores Content-Length, and notes Transfer-Encoding (chunked) and Upgrade
+/// (websocket). Other fields are ignored. Returns false if servers may interpret the field
 /// differently.
 bool names_body_field(struct names_cursor name, struct names_cursor value, struct names_body *body);
 

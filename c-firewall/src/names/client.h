@@ -31,7 +31,8 @@ enum names_state names_client_parse(const uint8_t *bytes, uint32_t length, bool 
 /// - names: result of names_client_parse; its state is NAMES_UNDECIDED.
 /// - progress: progress of names_client_parse.
 /// - added: bytes received since that call; length: their number.
-/// - end: number of received bytes of the stream; more bytes will be stored.
+/// - end: number of received bytes of the stream. It must be less than the maximum number of stored
+///   bytes, so that `whole` would be false.
 bool names_client_waits(const struct names *names, const struct names_progress *progress,
                         const uint8_t *added, uint32_t length, uint32_t end);
 

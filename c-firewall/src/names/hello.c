@@ -74,10 +74,10 @@ static bool parse_versions(struct names_cursor *value, struct names *names) {
     return !list.cut;
 }
 
-/// Parses an extension of a type above, and ignores other types. Returns false if the extension is
-/// malformed or repeated.
-/// - seen: in/out: bits of the types so far; a ClientHello may not repeat an extension (RFC 8446,
-///   section 4.2).
+/// Parses the extension server_name, ALPN, supported_versions or ECH, and ignores other extensions.
+/// Returns false if one of these four is malformed or repeated.
+/// - seen: in/out: *_SEEN bits of the extensions so far; a ClientHello may not repeat an extension
+///   (RFC 8446, section 4.2).
 static bool parse_extension(uint32_t kind, struct names_cursor *value, uint32_t *seen,
                             struct names *names) {
     uint32_t bit;
@@ -108,7 +108,8 @@ static bool parse_extension(uint32_t kind, struct names_cursor *value, uint32_t 
     }
 }
 
-/// Parses the extensions at the end of a message. Returns false if they are malformed.
+/// Parses the extensions at the end of a ClientHello. Returns false if their lengths are wrong or
+/// parse_extension returns false.
 static bool parse_extensions(struct names_cursor *body, struct names *names) {
     struct names_cursor extensions = names_cursor_vector(body, 2);
     uint32_t seen = 0;
@@ -125,8 +126,8 @@ static bool parse_extensions(struct names_cursor *body, struct names *names) {
     return true;
 }
 
-/// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older
-/// may omit the extensions.
+/// Parses a ClientHello after its header (type and length). Returns false if it is malformed.
+/// Clients of TLS 1.2 or older may omit the extensions.
 static bool parse_body(struct names_cursor *body, struct names *names) {
     const uint32_t version = names_cursor_number(body, 2);
     struct names_cursor session, suites, compressions;
@@ -152,8 +153,9 @@ bool names_hello_is_settled(const uint8_t *head, uint32_t came) {
            (!message.cut && NAMES_HELLO_HEADER_BYTES + length <= came);
 }
 
-/// Parses a message for which names_hello_is_settled is true into names, whose fields must be
-/// empty.
+/// Parses the first message of a handshake for which names_hello_is_settled is true into names,
+/// whose fields must be empty. Returns NAMES_KNOWN, or NAMES_UNREADABLE unless the message is a
+/// complete, valid ClientHello.
 static enum names_state parse_message(const uint8_t *handshake, uint32_t length,
                                       struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);

@@ -39,8 +39,9 @@ enum names_state names_hello_parse(const uint8_t *handshake, uint32_t length,
 /// names_hello_parse has returned NAMES_KNOWN.
 uint32_t names_hello_length(const uint8_t *handshake, uint32_t length);
 
-/// Returns true if two ClientHellos, both NAMES_KNOWN, have the same names. A client that answers a
-/// HelloRetryRequest may change only other parts (RFC 8446, section 4.1.2).
+/// Returns true if two ClientHellos, both NAMES_KNOWN, have the same host, ALPN list, highest
+/// version and offer of ECH. In the answer to a HelloRetryRequest, a client may change only other
+/// parts (RFC 8446, section 4.1.2).
 bool names_hello_is_same(const struct names *first, const struct names *again);
 
 #endif

@@ -365,9 +365,10 @@ bool names_http_shows_host(const uint8_t *bytes, uint32_t length) {
     return true;
 }
 
-/// Parses the first line.
-/// - Returns NAMES_NONE if the following lines must be read, too; otherwise the result of
-///   names_http_parse.
+/// Parses the first line that is not empty.
+/// - Returns NAMES_NONE if the following lines must be parsed, too; NAMES_UNDECIDED if the line is
+///   incomplete; otherwise the final result: NAMES_KNOWN with the protocol NAMES_OTHER, or
+///   NAMES_UNREADABLE.
 static enum names_state parse_first(const uint8_t *bytes, uint32_t length,
                                     struct names_progress *progress, struct names *names) {
     const uint32_t before = progress->line;

@@ -21,23 +21,21 @@ struct names_progress {
     // TLS: number of handshake bytes to skip after the last complete record: they precede the
     // message.
     uint32_t skipped;
-    // TLS: number of bytes of the message in complete records; the message's header as far as they
-    // contain it.
+    // TLS: number of bytes of the message in complete records.
     uint32_t joined;
+    // TLS: header of the message, as far as complete records contain it.
     uint8_t head[NAMES_HELLO_HEADER_BYTES];
     // HTTP: offset of the first byte that was not searched yet for the end of the current word or
     // line.
     uint32_t searched;
-    // HTTP: start of the first line that is not empty; true if this line begins like a request;
-    // true if this line is complete.
-    uint32_t line;
-    bool has_begun;
-    bool has_line;
-    bool is_perhaps; // HTTP: true if the message is a request only if a field Host follows
-    bool has_host;   // HTTP: true if a field Host was read; offset and length of the field's value
-    uint32_t host;
-    uint32_t host_bytes;
-    struct names_body body; // HTTP: kind of body after the header
+    uint32_t line;          // HTTP: start of the first line that is not empty
+    bool has_begun;         // HTTP: true if the first line that is not empty begins like a request
+    bool has_line;          // HTTP: true if the first line that is not empty is complete
+    bool is_perhaps;        // HTTP: true if the message is a request only if a field Host follows
+    bool has_host;          // HTTP: true if a field Host was read
+    uint32_t host;          // HTTP: offset of the value of the field Host
+    uint32_t host_bytes;    // HTTP: length of the value of the field Host
+    struct names_body body; // HTTP: kind of body, from the header fields so far
 };
 
 #endif

@@ -29,9 +29,12 @@ static const uint8_t SALT_29[20] = {
     0xaf, 0xbf, 0xec, 0x28, 0x99, 0x93, 0xd2, 0x4c, 0x9e, 0x97,
     0x86, 0xf1, 0x9c, 0x61, 0x11, 0xe0, 0x43, 0x90, 0xa8, 0x99,
 };
-/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the client's secret and keys.
+/// Prefix of HKDF labels (RFC 8446, section 7.1).
 static const char LABEL[] = "tls13 ";
+/// Label of the client's Initial secret (RFC 9001, section 5.2).
 static const char LABEL_CLIENT[] = "client in";
+/// Labels of the client's key, IV and header protection key: LABELS_2 for version 2, LABELS_1 for
+/// the other versions.
 static const char *const LABELS_1[] = {"quic key", "quic iv", "quic hp"};
 static const char *const LABELS_2[] = {"quicv2 key", "quicv2 iv", "quicv2 hp"};
 
@@ -47,13 +50,14 @@ enum {
     TYPE_INITIAL = 0,
     TYPE_HANDSHAKE = 2,
     TYPE_RETRY = 3,
-    // Bits of the first byte that header protection hides (RFC 9001, section 5.4.1), and among them
-    // the bits that contain the length of the packet number minus one.
+    // Bits of a packet's first byte that header protection hides (RFC 9001, section 5.4.1).
     HIDDEN = 0x0f,
+    // Bits of a packet's first byte that contain the length of the packet number minus one.
     NUMBER_MASK = 3,
-    // Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001,
+    // Offset of header protection's sample from the start of the packet number, in bytes (RFC 9001,
     // section 5.4.2).
     SAMPLE_OFFSET = 4,
+    // Length of header protection's sample in bytes.
     SAMPLE_BYTES = 16,
     TAG_BYTES = 16, // size of the authentication tag at the end of the ciphertext
 
@@ -120,7 +124,8 @@ bool names_quic_is_understood(uint32_t version) {
 
 /// Returns true if at most two adjacent bytes of the first five differ from a long header of a
 /// version.
-/// - seen: form bit and version of the datagram.
+/// - seen: first five bytes of the datagram as a big-endian number; of the first byte, only the
+///   form bit is kept.
 static bool is_near_version(uint64_t seen, uint32_t version) {
     const uint64_t differing = seen ^ (version | (uint64_t)LONG << 32);
 
@@ -170,7 +175,8 @@ static uint8_t type_of(uint8_t first, uint32_t version) {
 /// Parses a long header of a supported version after its version field. Returns false if the header
 /// is malformed or cut.
 /// - left: in/out: rest of the datagram.
-/// - header: in/out: its field end must contain the datagram's end.
+/// - header: in/out: before the call, its field version must be set, and its field end must contain
+///   the datagram's end.
 static bool parse_long(uint8_t first, struct names_cursor *left, struct names_quic_header *header) {
     const uint8_t type = type_of(first, header->version);
     struct names_cursor destination, source;
@@ -273,6 +279,8 @@ struct names_quic_keys names_quic_derive(const struct names_quic_opener *opener,
 
 /// Returns the full packet number for the lowest bytes that were sent: the number with these bytes
 /// that is nearest to the next expected number (RFC 9000, section A.3).
+/// - sent: sent bytes of the packet number, as a number.
+/// - bytes: number of sent bytes, 1 to 4.
 static uint64_t full_number(uint64_t expected, uint64_t sent, uint32_t bytes) {
     const uint64_t window = 1ULL << (8 * bytes);
     const uint64_t half = window / 2;
@@ -361,6 +369,7 @@ uint32_t names_quic_open(const struct names_quic_opener *opener, struct names_qu
 }
 
 /// Consumes the part of an ACK frame after its type (RFC 9000, section 19.3).
+/// - has_ecn: true if the frame contains ECN counts.
 static void consume_ack(struct names_cursor *left, bool has_ecn) {
     uint64_t ranges;
 
@@ -387,6 +396,7 @@ static struct names_cursor consume_part(struct names_cursor *left, uint64_t byte
 
 /// Parses a frame of any type except PADDING and PING. left->cut is set if the frame is cut or its
 /// type is not allowed.
+/// - end: length of the plaintext.
 static void parse_frame(uint64_t type, uint32_t end, struct names_cursor *left,
                         struct names_quic_frame *frame) {
     uint64_t bytes;

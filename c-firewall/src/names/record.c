@@ -198,7 +198,10 @@ enum names_state names_record_parse(const uint8_t *bytes, uint32_t length, bool 
     return names_blank_finish(state, whole, names);
 }
 
-/// Parses the second message of a handshake.
+/// Parses the second message of a handshake as a ClientHello.
+/// - handshake: bytes of the handshake, from its first message on.
+/// - Returns NAMES_UNDECIDED if no byte follows the first message, NAMES_NONE if the second message
+///   is no ClientHello, otherwise the result of names_hello_parse.
 static enum names_state parse_behind(const uint8_t *handshake, uint32_t length,
                                      struct names *names) {
     struct names_cursor message = names_cursor_begin(handshake, length);

@@ -18,7 +18,7 @@ enum {
 /// State of a packet's names.
 enum names_state {
     NAMES_NONE,      // the packet has no names: the firewall does not read names of its connection
-    NAMES_UNDECIDED, // bytes of the client are missing
+    NAMES_UNDECIDED, // the names are not known yet: bytes of the client are missing
     // All names are read. An empty field means that the client did not send it.
     NAMES_KNOWN,
     NAMES_UNREADABLE, // the names stay unreadable: --fail unknown decides

@@ -33,7 +33,7 @@ static bool is_name(const char *text, size_t length, const char *name) {
     return strlen(name) == length && strncmp(name, text, length) == 0;
 }
 
-/// Returns the situation with a name of this length; -1 if there is none.
+/// Returns the situation of --fail with a name of `length` bytes; -1 if there is none.
 static int situation_of(const char *name, size_t length) {
     for (int i = 0; i < OPTIONS_SITUATION_COUNT; i++)
         if (is_name(name, length, options_situation_name((enum options_situation)i)))
@@ -41,8 +41,8 @@ static int situation_of(const char *name, size_t length) {
     return -1;
 }
 
-/// Returns 1 if the mode with a name of this length is open, 0 if it is closed; -1 if there is
-/// none.
+/// Returns 1 if the mode of --fail with a name of `length` bytes is open, 0 if it is closed; -1 if
+/// there is none.
 static int mode_of(const char *name, size_t length) {
     for (int open = 0; open < 2; open++)
         if (is_name(name, length, options_mode_name(open)))

@@ -70,8 +70,8 @@ static int check_id(const struct values *values, enum arguments_option option, b
     return values_number(values, option, id);
 }
 
-/// Returns the bit of a connection state (POLICY_CT_STATE) by its name of this length; 0 for other
-/// texts.
+/// Returns the bit of the connection state (POLICY_CT_STATE) with a name of `length` bytes; 0 for
+/// other texts.
 static uint32_t ct_state_of(const char *name, size_t length) {
     for (const struct symbol *state = symbols_ct_states; state->name; state++)
         if (strlen(state->name) == length && strncmp(state->name, name, length) == 0)

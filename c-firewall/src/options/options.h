@@ -43,8 +43,8 @@ extern const char options_help[];
 int options_parse(int argc, char **argv, struct options *options, struct failure *failure);
 
 /// Checks that the options provide the packet data that the policy needs.
-/// - Returns 0, or -EINVAL with failure filled in: --copy-bytes is too small, or the policy needs
-///   ct mark with --conntrack mark.
+/// - Returns 0, or -EINVAL with failure filled in: --copy-bytes is given and too small, or the
+///   policy uses ct mark, which --conntrack mark does not provide.
 int options_require(const struct options *options, const struct requirement *requirement,
                     struct failure *failure);
 

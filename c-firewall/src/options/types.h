@@ -17,9 +17,11 @@ struct options_facts {
     // chain applies.
     bool has_hook;
     enum policy_hook hook;
-    // Name of the interface at which the packet arrived; "" = none.
+    // Name of the interface at which the packet arrived, from --iif or the packet's comment; "" =
+    // none.
     char iif[OPTION_INTERFACE_BYTES_MAX + 1];
-    // Name of the interface by which the packet leaves; "" = none.
+    // Name of the interface by which the packet leaves, from --oif or the packet's comment; "" =
+    // none.
     char oif[OPTION_INTERFACE_BYTES_MAX + 1];
     uint32_t mark;
     bool has_uid;
@@ -47,7 +49,8 @@ struct options {
     enum options_profile profile;
     uint32_t copy_bytes;
     uint32_t batch;
-    uint32_t receive_buffer; // size of the receive buffer in bytes
+    // Size of the receive buffer of a queue's socket in bytes; 0 = the kernel's default.
+    uint32_t receive_buffer;
     // True if the command line sets the receive buffer: then it is a failure if the kernel gives
     // less.
     bool receive_buffer_asked;
@@ -59,7 +62,7 @@ struct options {
     // (--spin). Ignored in the profile paper.
     uint32_t spin_us;
     uint32_t coalesce_us;
-    const char *policy; // path of the policy; NULL = none
+    const char *policy; // path of the policy; NULL = no policy
     // Verdict for well-formed packets that no chain of a policy sees: VERDICT_ACCEPT or
     // VERDICT_DROP.
     enum verdict default_verdict;
@@ -70,26 +73,29 @@ struct options {
     // Maximum number of bytes in each direction that pass while the name is undecided, if the
     // verdict is accept; after these the name is unreadable.
     uint32_t undecided_bytes;
-    uint32_t connections;  // maximum number of connections that a worker follows
+    uint32_t connections;  // maximum number of connections that a worker follows at a time
     uint32_t hello_memory; // memory of a worker for incomplete messages with names, in bytes
     uint32_t hello_timeout_s;
-    uint32_t learned; // maximum number of learned addresses
+    uint32_t learned; // maximum number of learned addresses at a time, in all sets together
     // Bits of the mark for classes (--stage); 0 = no classes, the policy's verdict is final.
     uint32_t stage;
     uint32_t settled; // bits of the mark that rules set only if the names are final (--settled)
     bool fail_open[OPTIONS_SITUATION_COUNT];
-    uint32_t deadline_ms; // deadline of the guard in milliseconds; 0 = none
-    uint32_t stats_s;     // interval of printed ledgers in seconds; 0 = none
+    // Time without a verdict, while packets wait, after which the guard answers them, in
+    // milliseconds; 0 = never.
+    uint32_t deadline_ms;
+    uint32_t stats_s; // interval of printed ledgers in seconds; 0 = only on SIGUSR1 and at exit
     bool json;
-    const char *events; // destination of events: a file, "-" or unix:PATH; NULL = none
+    // Destination of events: a file, "-" (stdout) or unix:PATH; NULL = no events.
+    const char *events;
     uint32_t events_rate;
     enum log_level log_level;
-    const char *control; // path of the control socket; NULL = none
+    const char *control; // path of the control socket; NULL = no socket
     uint32_t control_mode;
     // Owner of the control socket, USER or USER:GROUP; NULL = the user that starts the program.
     const char *control_owner;
     const char *take_over; // path of the old firewall's control socket; NULL = no upgrade
-    const char *user;      // user to become; NULL = the default
+    const char *user;      // user to become if root starts the program; NULL = the user twinwall
     bool sandbox;
     bool print;                     // true if `check` prints the policy
     struct options_explain explain; // arguments of `explain`

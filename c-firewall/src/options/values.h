@@ -47,7 +47,8 @@ bool values_parse_mark(const char *text, uint32_t *mark);
 int values_number(const struct values *values, enum arguments_option option, uint32_t *number);
 
 /// Parses a choice.
-/// - choice: out: its index among the names of the option's choices.
+/// - choice: in/out: index of the value among the names of the option's choices; changed if the
+///   option was given and is valid.
 int values_choice(const struct values *values, enum arguments_option option, int *choice);
 
 /// Parses a text in UTF-8, neither empty nor too long for the option.

@@ -5,17 +5,17 @@
 #include <stddef.h>
 
 enum {
-    // Offset of the byte whose lower 4 bits are the header's length in words of 4 bytes.
+    // Offset of the byte whose lower 4 bits are the IPv4 header's length in words of 4 bytes.
     IPV4_HEADER_LENGTH_OFFSET = 0,
-    IPV4_HEADER_LENGTH_MASK = 0x0f, // mask of that length
+    IPV4_HEADER_LENGTH_MASK = 0x0f, // mask of the header's length at IPV4_HEADER_LENGTH_OFFSET
     IPV4_TOTAL_LENGTH_OFFSET = 2,
     IPV4_FRAGMENT_OFFSET = 6, // offset of the 16 bits of flags and fragment offset
     IPV4_PROTOCOL_OFFSET = 9,
-    IPV4_ADDRESSES_OFFSET = 12, // offset of the source address, which the destination follows
+    IPV4_ADDRESSES_OFFSET = 12, // offset of the source address; the destination address follows it
     IPV4_ADDRESS_BYTES = 4,
     IPV6_PAYLOAD_LENGTH_OFFSET = 4,
     IPV6_NEXT_HEADER_OFFSET = 6,
-    IPV6_ADDRESSES_OFFSET = 8, // offset of the source address, which the destination follows
+    IPV6_ADDRESSES_OFFSET = 8, // offset of the source address; the destination address follows it
     IPV6_ADDRESS_BYTES = 16,
     // Offsets in an extension header.
     EXTENSION_NEXT_HEADER_OFFSET = 0,
@@ -27,10 +27,10 @@ enum {
     ICMP_CODE_OFFSET = 1,
     // Flag MF in the 16 bits of flags and fragment offset of the IPv4 header.
     IPV4_MORE_FRAGMENTS = 0x2000,
-    IPV4_OFFSET_MASK = 0x1fff, // mask of the fragment offset in these bits, in units of 8 bytes
+    IPV4_OFFSET_MASK = 0x1fff, // mask of the fragment offset without the flags, in units of 8 bytes
     // Flag M in the 16 bits of fragment offset and flags of the fragment header.
     IPV6_MORE_FRAGMENTS = 0x0001,
-    IPV6_OFFSET_MASK = 0xfff8, // mask of the fragment offset in these bits, in bytes
+    IPV6_OFFSET_MASK = 0xfff8, // mask of the fragment offset without the flags, in bytes
     PORTS_BYTES = 4,           // size of the ports at the start of TCP and UDP headers
     ICMP_TYPE_CODE_BYTES = 2,  // size of type and code at the start of ICMP headers
 };
@@ -100,7 +100,7 @@ static enum packet_status parse_udp(struct packet *packet) {
 }
 
 /// Parses ICMP or ICMPv6, whose headers begin with the same fields.
-/// - short_status: status of an incomplete header.
+/// - short_status: status if the packet ends within its ICMP header.
 static enum packet_status parse_icmp(struct packet *packet, enum packet_status short_status) {
     const uint32_t available = packet->end - packet->l4_offset;
     const uint8_t *icmp = header_at(packet, packet->l4_offset, ICMP_TYPE_CODE_BYTES);
@@ -126,9 +126,9 @@ static void set_transport(struct packet *packet, uint8_t protocol, uint32_t offs
     packet->transport_offset = offset;
 }
 
-/// Returns the status of a packet with a protocol that is not parsed: PACKET_BEYOND_COPY unless its
-/// first four layer 4 bytes were captured, because policies read them. In SCTP, for example, they
-/// are the ports.
+/// Returns the status of a packet with a protocol that is not parsed: PACKET_OK if the first four
+/// bytes of its layer 4 (all, if there are fewer) were captured, otherwise PACKET_BEYOND_COPY.
+/// Policies read these bytes: in SCTP, for example, they are the ports.
 static enum packet_status parse_other(const struct packet *packet) {
     const uint32_t available = packet->end - packet->l4_offset;
     const uint32_t bytes = available < PORTS_BYTES ? available : PORTS_BYTES;
@@ -151,7 +151,7 @@ static enum packet_status parse_l4(struct packet *packet, uint32_t offset) {
     return parse_other(packet);
 }
 
-/// Records that the captured bytes do not contain the whole IP header.
+/// Records that the captured bytes do not contain the whole IP header. Returns PACKET_BEYOND_COPY.
 static enum packet_status cut_headers(struct packet *packet) {
     packet->headers_beyond = true;
     return PACKET_BEYOND_COPY;

@@ -65,19 +65,20 @@ struct packet {
     // it is unknown which extension headers and which protocol follow. If false, headers that were
     // not found are not in the packet.
     bool headers_beyond;
-    // True if nf_tables finds a transport header. The next two fields can differ from protocol and
-    // l4_offset: for example, AH counts as the transport header (nft_set_pktinfo_ipv6). A later
-    // fragment has a transport protocol, too; in IPv6 only if it is no extension header
-    // (ipv6_find_hdr).
+    // True if nf_tables finds a transport header. transport_protocol and transport_offset can
+    // differ from protocol and l4_offset: for example, AH counts as the transport header
+    // (nft_set_pktinfo_ipv6). A later fragment has a transport protocol, too; in IPv6 only if it is
+    // no extension header (ipv6_find_hdr).
     bool has_transport;
     uint8_t transport_protocol; // protocol that nf_tables finds, if has_transport
-    // Offset of that transport header from the IP header, if has_transport; 0 = later fragment.
+    // Offset of the transport header that nf_tables finds, from the IP header, if has_transport; 0
+    // = later fragment.
     uint32_t transport_offset;
     bool has_ports;
-    uint16_t source_port;      // source port in host order
-    uint16_t destination_port; // destination port in host order
+    uint16_t source_port;      // source port in host order, if has_ports
+    uint16_t destination_port; // destination port in host order, if has_ports
     bool has_tcp_flags;
-    uint8_t tcp_flags; // byte 13 of the TCP header
+    uint8_t tcp_flags; // flags of TCP (byte 13 of its header), if has_tcp_flags
     bool has_icmp;     // true if type and code of ICMP (in IPv4) or ICMPv6 (in IPv6) were read
     uint8_t icmp_type;
     uint8_t icmp_code;

@@ -32,7 +32,7 @@ enum {
     RESOLUTION_US = 6,        // resolution of 10^-6 seconds
     RESOLUTION_NS = 9,        // resolution of 10^-9 seconds
     RESOLUTION_BINARY = 0x80, // bit for a resolution of 2^-n seconds
-    RESOLUTION_MAX = 19,      // highest power of ten in 64 bits: 10^19
+    RESOLUTION_MAX = 19,      // maximum n of a resolution of 10^-n seconds: 64 bits hold 10^19
     RESOLUTION_BINARY_MAX = 63,
 };
 
@@ -73,8 +73,8 @@ static int fail_reading(const struct pcap *pcap, int error, struct failure *fail
     return -error;
 }
 
-/// Fills `bytes` from the capture. Returns 1, or 0 at the end of the file if `may_end` is set and
-/// no byte was read, or -errno with failure filled in.
+/// Fills `bytes` from the capture. Returns 1; 0 if no byte is left and `may_end` is set; otherwise
+/// -errno with failure filled in, also if too few bytes are left.
 static int read_bytes(struct pcap *pcap, uint8_t *bytes, size_t count, bool may_end,
                       struct failure *failure) {
     const size_t got = fread(bytes, 1, count, pcap->file);
@@ -208,7 +208,8 @@ void pcap_close(struct pcap *pcap) {
     *pcap = (struct pcap){0};
 }
 
-/// Converts a time stamp to nanoseconds since 1970.
+/// Converts a time stamp in units of the interface's resolution to nanoseconds, and adds the
+/// interface's offset.
 static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) {
     const uint8_t power = interface->resolution & (uint8_t)~RESOLUTION_BINARY;
     const uint64_t offset_ns = (uint64_t)interface->offset_s * NS_PER_SECOND;
@@ -259,7 +260,7 @@ static int next_record(struct pcap *pcap, struct frame *frame, struct failure *f
 /// Rounds a length up to a multiple of 4 bytes, at which the next part of a block begins.
 static size_t padded(size_t bytes) { return (bytes + 3) / 4 * 4; }
 
-/// Option of a block.
+/// Option of a pcapng block: its code and its value.
 struct block_option {
     uint16_t code;
     const uint8_t *value;
@@ -302,10 +303,11 @@ static bool parse_options(const struct pcap *pcap, size_t end, struct pcap_inter
     return result == 0;
 }
 
-/// Finds the first comment that begins with PCAP_COMMENT_BEGIN in a packet's options. Returns true
-/// if the options are valid.
-/// - at: offset at which the packet's options begin.
-/// - end: offset at which they end.
+/// Finds the first comment that begins with PCAP_COMMENT_BEGIN in a packet's options. Returns false
+/// only if an option is damaged.
+/// - at, end: offsets at which the packet's options begin and end.
+/// - frame: out: only comment and comment_bytes are set: to the text after PCAP_COMMENT_BEGIN;
+///   untouched if no comment begins with it.
 static bool find_comment(const struct pcap *pcap, size_t at, size_t end, struct frame *frame) {
     const size_t begin = strlen(PCAP_COMMENT_BEGIN);
     struct block_option option;

@@ -30,7 +30,7 @@ struct pcap_packet {
     uint64_t time_ns;     // time since 1970, in nanoseconds
     const uint8_t *bytes; // captured bytes from the IP header on
     uint32_t captured;
-    uint32_t original; // original length of the packet in bytes
+    uint32_t original; // length in bytes of the complete IP packet, without link header and padding
     uint8_t version;   // IP version that the frame's link layer states: 4 or 6; 0 = not stated
     // Text after PCAP_COMMENT_BEGIN in the frame's first comment that begins with it; NULL = none.
     const uint8_t *comment;

@@ -87,7 +87,7 @@ static void move_to(struct verdict_batch *batch, uint32_t id) {
     batch->last_id = id;
 }
 
-/// Adds the run of one packet, after a run for the gap before it; or extends the last run by the
+/// Adds the run of one packet, after a run for a gap before it; or extends the last run by the
 /// packet.
 static int add_run(struct verdict_batch *batch, struct verdict_run next) {
     if (batch->count + 2 > VERDICT_RUNS_MAX)

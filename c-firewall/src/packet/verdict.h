@@ -67,7 +67,9 @@ struct verdict_run {
 /// message of its own, before the verdict of the next ID.
 struct verdict_batch {
     uint32_t fail; // verdict for gaps (IDs without a message) in the form of the kernel (NF_*)
-    bool known;    // true if last_id is known; otherwise the first gap covers all waiting packets
+    // True if last_id is known. False if another process may have received packets: the first gap
+    // then covers all waiting packets.
+    bool known;
     // Last ID that was added to the batch. All IDs up to it have a verdict after the batch is sent.
     uint32_t last_id;
     uint32_t nameless; // number of messages without a readable ID since last_id
@@ -105,9 +107,9 @@ void verdict_batch_overrun(struct verdict_batch *batch);
 /// Records a message whose packet ID is unreadable.
 void verdict_batch_skip(struct verdict_batch *batch);
 
-/// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the
-/// ID follows the run's last ID (a 32-bit counter that wraps). Otherwise adds a run, after a run
-/// for the gap before it.
+/// Adds a packet's verdict to the batch. Extends the last run if the verdict for the kernel (a drop
+/// for reject) and the mark are equal and the ID follows the run's last ID (a 32-bit counter that
+/// wraps). Otherwise adds a run, after a run for a gap before it.
 /// - argument: mark (host order) for VERDICT_MARK, queue number for VERDICT_REQUEUE, else ignored.
 /// - Fails with -ENOBUFS if there is no room for two runs; the batch stays unchanged.
 int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,

@@ -8,18 +8,19 @@ enum {
     // Maximum number of rules that a search examines, because there may be very many paths through
     // the chains.
     STEPS_MAX = 1 << 20,
-    // Share of unused lines in a file of names above which a warning is due: one line in
+    // Share of unused lines in a file of host names above which a warning is due: one line in
     // LEFT_OUT_SHARE.
     LEFT_OUT_SHARE = 10,
     TEXT_BYTES = 2 * 4096 // maximum size of a line: two paths and the text
 };
 
-/// Search for a rule that reads names after a rule that accepts established connections.
+/// Search for a rule that reads names (tls, http or dns fields) after a rule that accepts
+/// established connections.
 struct search {
     const struct policy_table *table;
     // Rule that accepts established connections, once it is found; NULL = none.
     const struct policy_place *accepts;
-    const struct policy_place *behind; // first rule after `accepts` that reads a name
+    const struct policy_place *behind; // first rule with a tls, http or dns field after `accepts`
     uint32_t steps;
 };
 
@@ -148,9 +149,10 @@ static bool is_told(enum policy_field field) {
 
 static void search_chain(struct search *search, const struct policy_chain *chain);
 
-/// Searches the chain that is a target of a jump or goto.
-/// - always: true if all packets go there. Then an accepting rule there also counts for the calling
-///   chain.
+/// Searches the chain that a jump or goto leads to, like search_chain. Does nothing for other
+/// verdicts.
+/// - always: true if the jump or goto has no condition. Then a rule of its chain that accepts
+///   established connections also counts for the calling chain.
 // NOLINTNEXTLINE(misc-no-recursion)
 static void search_target(struct search *search, const struct policy_target *target, bool always) {
     const struct policy_place *before = search->accepts;
@@ -177,8 +179,8 @@ static void search_rule(struct search *search, const struct policy_rule *rule) {
         search_target(search, &elements->targets[i], false);
 }
 
-/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads a
-/// name after a rule that accepts established connections.
+/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads
+/// names (tls, http or dns fields) after a rule that accepts established connections.
 // NOLINTNEXTLINE(misc-no-recursion)
 static void search_chain(struct search *search, const struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
@@ -197,7 +199,8 @@ static void search_chain(struct search *search, const struct policy_chain *chain
     }
 }
 
-/// Warns about a base chain that accepts established connections before a rule with names.
+/// Warns about a base chain that accepts established connections before a rule that reads names
+/// (tls, http or dns fields).
 static void tell_established(const struct policy *policy, const struct policy_table *table,
                              const struct policy_chain *chain, void (*tell)(const char *text)) {
     struct search search = {.table = table, .steps = STEPS_MAX};
@@ -214,8 +217,8 @@ static void tell_established(const struct policy *policy, const struct policy_ta
     tell(text);
 }
 
-/// Warns about a rule with TLS fields and `reject with tcp reset` that does not match the protocol:
-/// QUIC with the same name passes it.
+/// Warns about a rule that reads TLS fields and has `reject with tcp reset`, but no match of the
+/// protocol: QUIC with the same name passes it.
 static void tell_reset(const struct policy *policy, const struct policy_rule *rule,
                        void (*tell)(const char *text)) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];
@@ -230,7 +233,7 @@ static void tell_reset(const struct policy *policy, const struct policy_rule *ru
     tell(text);
 }
 
-/// Warns about a file of names that has no names or many unused lines.
+/// Warns about a file of host names that has no names or many unused lines.
 static void tell_file(const struct policy *policy, const struct policy_listed_file *file,
                       void (*tell)(const char *text)) {
     const char *name = file_of(policy, file->file);
@@ -248,7 +251,9 @@ static void tell_file(const struct policy *policy, const struct policy_listed_fi
     tell(text);
 }
 
-/// Reports the numbers of lines, names, skipped names and left-out lines of a file of names.
+/// Reports one line about a file of host names: its numbers of lines, of names, of skipped names
+/// (those of the machine itself, such as localhost), and of left-out lines (those of an unknown
+/// format). Omits each of the last two if it is 0.
 static void report_file(const struct policy *policy, const struct policy_listed_file *file,
                         void (*tell)(const char *text)) {
     const char *name = file_of(policy, file->file);

@@ -35,7 +35,8 @@ static uint32_t above(const struct hostnames *hostnames, const uint8_t *name, si
     return place;
 }
 
-/// Sorts the names (their numbers in hostnames) by the number of their labels.
+/// Stores the names (their numbers in hostnames) in `sorted`, by the number of their labels, fewest
+/// first.
 static void by_labels(const struct hostnames *hostnames, uint32_t *sorted) {
     uint32_t starts[LABELS_MAX + 2] = {0};
     size_t length;

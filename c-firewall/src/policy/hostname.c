@@ -43,7 +43,8 @@ static bool is_bracketed(const char *text, size_t length) {
     return true;
 }
 
-/// Checks an ASCII name, without `*.` and without a final dot. Fails with the error text.
+/// Checks a name in ASCII, after removal of `*.` and of a final dot. Returns NULL, or the error
+/// text.
 static const char *check(const char *text, size_t length) {
     size_t label = 0, longest = 0;
     bool has_empty = length == 0, is_good = true;
@@ -65,7 +66,8 @@ static const char *check(const char *text, size_t length) {
     return longest > LABEL_BYTES ? LABEL_TOO_LONG : NULL;
 }
 
-/// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot.
+/// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot. Returns
+/// NULL, or the error text.
 static const char *store(const char *text, size_t length, struct hostname *name) {
     const char *cause;
 
@@ -286,7 +288,7 @@ static int grow(struct hostnames *hostnames) {
     return 0;
 }
 
-/// Makes room for the record of a name. Returns 0 or -ENOMEM.
+/// Makes room for a name's record that ends at the offset `end`. Returns 0 or -ENOMEM.
 static int make_room(struct hostnames *hostnames, size_t end) {
     const uint32_t count = hostnames->count;
 

@@ -27,7 +27,7 @@
 
 #define HOSTNAME_NONE UINT32_MAX // number that no name has
 
-/// A parsed name.
+/// Parsed host name: in lower case, as A-labels, without `*.` and without a final dot.
 struct hostname {
     size_t length; // length of the name in bytes
     // True for `*.x`, which stands for all names below x, at any depth, but not for x.

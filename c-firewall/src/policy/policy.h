@@ -29,7 +29,7 @@ enum {
     POLICY_LEARNING_MAX = 32,      // maximum number of sets that learn addresses from DNS replies
     POLICY_ELEMENTS_MAX = 2 << 20, // maximum number of elements of all sets together
     POLICY_RULES_MAX = 1 << 20,    // maximum number of rules of all chains together
-    // Burst of a limit without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
+    // Burst of a limit of packets without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
     POLICY_LIMIT_BURST_PACKETS = 5,
 };
 
@@ -85,10 +85,10 @@ struct policy_target {
 /// Elements of a set or map, in the order of the text. ranges has count * fields entries: the
 /// fields of the first element, then of the second, …
 struct policy_elements {
-    uint32_t fields; // number of fields of a key
+    uint32_t fields; // number of fields of each element's key
     uint32_t count;
     struct policy_range *ranges;
-    struct policy_target *targets; // targets of a verdict map, count of them; else NULL
+    struct policy_target *targets; // verdicts of a verdict map, count of them; else NULL
     uint32_t *marks;               // marks of a map to marks, count of them; else NULL
     struct policy_place *places;   // places of the elements, count of them
 };
@@ -104,7 +104,7 @@ struct policy_listed_file {
     bool with_parents; // true for `with parents`: a line `*.x` also adds x itself
     uint32_t lines;
     uint32_t names; // number of names and wildcards that were added, with repetitions
-    uint32_t local; // number of names of the machine itself, which were skipped
+    uint32_t local; // number of skipped names of the machine itself, such as localhost
     // Number of lines of which a part is not in a known format. Comments and empty lines are not
     // counted.
     uint32_t left_out;
@@ -123,7 +123,7 @@ struct policy_listed {
 /// A named set or map.
 struct policy_set {
     char name[POLICY_NAME_BYTES];
-    char comment[POLICY_NAME_BYTES]; // comment; "" = none
+    char comment[POLICY_NAME_BYTES]; // comment of the set; "" = none
     struct policy_place place;
     enum policy_maps_to maps_to;
     bool is_typeof;        // true if the set is declared with typeof; key then has its fields
@@ -149,7 +149,8 @@ enum policy_op {
     POLICY_BITS_ANY, // at least one of the bits is set: (field & range.low) != 0
 };
 
-/// Right side of a match, or the map of a lookup (`map`, `vmap`).
+/// Right side of a match (a range of values, a named set, or a set in braces), or the map of a
+/// lookup (`map`, `vmap`).
 enum policy_right { POLICY_RIGHT_RANGE, POLICY_RIGHT_NAMED, POLICY_RIGHT_LITERAL };
 
 struct policy_match {
@@ -171,10 +172,10 @@ struct policy_counter {
 
 struct policy_limit {
     bool over;
-    bool of_bytes;   // true for bytes, false for packets
+    bool of_bytes;   // true if the limit counts bytes, false if it counts packets
     uint64_t rate;   // number of packets or bytes per unit of time; at least 1
     uint64_t unit_s; // length of the unit of time in seconds: 1, 60, 3600, 86400 or 604800
-    uint64_t burst;  // burst in packets or bytes
+    uint64_t burst;  // burst in packets or bytes; 0 = no burst, for bytes only
 };
 
 struct policy_quota {
@@ -254,7 +255,7 @@ struct policy_rule {
 
 struct policy_chain {
     char name[POLICY_NAME_BYTES];
-    char comment[POLICY_NAME_BYTES]; // comment; "" = none
+    char comment[POLICY_NAME_BYTES]; // comment of the chain; "" = none
     struct policy_place place;
     bool is_base;
     enum policy_hook hook; // hook of a base chain; priority and policy belong to base chains, too
@@ -269,7 +270,7 @@ struct policy_chain {
 struct policy_table {
     enum policy_family family;
     char name[POLICY_NAME_BYTES];
-    char comment[POLICY_NAME_BYTES]; // comment; "" = none
+    char comment[POLICY_NAME_BYTES]; // comment of the table; "" = none
     uint32_t set_count;
     struct policy_set *sets;
     uint32_t chain_count;
@@ -301,12 +302,13 @@ bool policy_same_match(const struct hostnames *hostnames, const struct policy_ma
 /// Returns true if two policies are equal. Ignores places, and the list of the policy's files.
 bool policy_equal(const struct policy *a, const struct policy *b);
 
-/// Each frees the memory that a part owns, but not the part itself. policy_free_match frees the
-/// match as well; NULL is allowed.
+/// Each frees the memory that a part of a policy owns, but not the part itself. policy_free_match
+/// frees the match as well, and allows NULL.
 void policy_free_elements(struct policy_elements *elements);
 void policy_free_listed(struct policy_listed *listed);
 
-/// Returns true if a set holds learned addresses instead of elements.
+/// Returns true if a set is declared with `learn`: it holds addresses from DNS replies instead of
+/// elements.
 bool policy_set_learns(const struct policy_set *set);
 void policy_free_match(struct policy_match *match);
 void policy_free_statement(struct policy_statement *statement);

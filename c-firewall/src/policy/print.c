@@ -325,14 +325,15 @@ static void print_set(FILE *out, const struct hostnames *hostnames, const struct
     fputs("\t}\n", out);
 }
 
-/// Parts of a table that are already printed: opened is true for the comment and the sets; chains
-/// is the number of chains.
+/// Parts of a table that are already printed. opened is true if the comment and the sets are
+/// printed; chains is the number of printed chains.
 struct printed {
     bool opened;
     uint32_t chains;
 };
 
 /// Prints a block with those parts of a table that are not printed yet, up to a chain.
+/// - printed: in/out: parts that are already printed.
 /// - end: index of the first chain that is not printed.
 static void print_block(FILE *out, const struct hostnames *hostnames,
                         const struct policy_table *table, struct printed *printed, uint32_t end) {
@@ -357,8 +358,8 @@ static void print_block(FILE *out, const struct hostnames *hostnames,
     *printed = (struct printed){.opened = true, .chains = end};
 }
 
-/// Base chain by its indexes, with its position in the order in which the text declares base
-/// chains.
+/// Indexes of a base chain (of its table, and in its table), and its position in the order in which
+/// the text declares base chains.
 struct declared {
     uint32_t declared, table, chain;
 };
@@ -395,9 +396,9 @@ static bool has_base_chain(const struct policy_table *table) {
     return false;
 }
 
-/// Prints the tables from index `from` to index `end` (excluded), of which nothing is printed yet.
-/// Prints a table without base chains completely. Prints only the name of a table with base chains,
-/// because its blocks come later.
+/// Prints the tables from index `from` to index `end` (excluded); nothing of them was printed
+/// before. Prints a table without base chains completely. Prints only the name of a table with base
+/// chains, because its blocks come later.
 static void mention_tables(FILE *out, const struct policy *policy, uint32_t from, uint32_t end) {
     for (uint32_t i = from; i < end; i++) {
         const struct policy_table *table = &policy->tables[i];
@@ -411,8 +412,9 @@ static void mention_tables(FILE *out, const struct policy *policy, uint32_t from
 
 /// Prints the tables.
 /// - list: count base chains in the order of declaration.
-/// - printed: zeroed element of each table.
-/// - last: zeroed element of each table; becomes the index in list of the table's last base chain.
+/// - printed: zeroed array with an element per table.
+/// - last: zeroed array with an element per table; each becomes the index in list of the table's
+///   last base chain.
 static void print_tables(FILE *out, const struct policy *policy, const struct declared *list,
                          size_t count, struct printed *printed, size_t *last) {
     uint32_t mentioned = 0;

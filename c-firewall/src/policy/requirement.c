@@ -19,7 +19,7 @@ static void require(struct search *search, uint32_t copy_bytes) {
         search->requirement.copy_bytes = copy_bytes;
 }
 
-/// Requires layer 4, and all headers before it.
+/// Adds layer 4, and all headers before it, to the requirement.
 static void require_layer4(struct search *search) {
     require(search, search->ipv6 ? REQUIREMENT_ALL_BYTES : REQUIREMENT_IPV4_L4_BYTES);
     search->requirement.layer4 = true;
@@ -98,7 +98,7 @@ static void find_target(struct search *search, const struct policy_target *targe
         find(search, target->chain_index);
 }
 
-/// Requires complete DNS messages, if a set learns from them.
+/// Adds complete DNS messages to the requirement, if a set learns addresses from them.
 static void require_learning(struct search *search, const struct policy_set *set) {
     if (!policy_set_learns(set))
         return;

@@ -28,7 +28,7 @@ enum {
 
 struct requirement {
     uint32_t copy_bytes;  // minimum number of bytes of a packet to copy; 0 = metadata only
-    bool layer4;          // true if the policy reads data after the network header
+    bool layer4;          // true if the policy needs data after the network header
     bool uid_gid;         // true if the policy reads meta skuid or meta skgid
     bool conntrack_state; // true if the policy reads ct state
     bool conntrack_mark;  // true if the policy reads ct mark
@@ -46,7 +46,8 @@ int requirement_of(const struct policy *policy, bool ipv6, struct requirement *r
 /// Returns true if names are read, for decisions or for learning. NULL reads none.
 bool requirement_reads_names(const struct requirement *requirement);
 
-/// Adds another requirement: the result is what both need.
+/// Extends a requirement so that it also covers the other requirement.
+/// - requirement: in/out: requirement that is extended.
 void requirement_join(struct requirement *requirement, const struct requirement *other);
 
 #endif

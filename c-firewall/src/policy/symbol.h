@@ -10,13 +10,13 @@
 #include "policy/policy.h"
 #include "spec/symbols.h"
 
-/// Returns the symbol with a name, or NULL.
+/// Returns the symbol (name and number) with this name; NULL if the list lacks the name.
 const struct symbol *symbol_find(const struct symbol *symbols, const char *text, size_t length);
 
 /// Returns the first name of a number in the list, or NULL.
 const char *symbol_name(const struct symbol *symbols, policy_value value);
 
-/// Returns the symbols for the codes of a kind of reject.
+/// Returns the symbols for the codes of a kind of reject; an empty list for a TCP reset.
 const struct symbol *symbols_of_reject(enum policy_reject_kind kind);
 
 #endif

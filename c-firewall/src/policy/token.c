@@ -174,8 +174,8 @@ static bool ends_decimal(const char *text, size_t length) {
 }
 
 /// Scans an IPv6 address: hexadecimal digits and colons, at least two colons, then perhaps a dotted
-/// end. A single colon at the end does not belong to it: `::1: accept`. Returns false if there is
-/// none.
+/// end. A single colon at the end does not belong to it: `::1: accept`. Returns false if the text
+/// does not begin with an address.
 static bool scan_ipv6(const char *text, const char *end, struct token_scanned *found) {
     size_t length = run(text, end, in_ipv6);
     uint32_t colons = 0;

@@ -15,8 +15,8 @@ enum {
     REJECT_CODE_MAX = 254, // largest ICMP code that nf_tables' reject accepts
 };
 
-/// Returns true if a type's values can be written as numbers; false for nf_proto, which has only
-/// the numbers 2 and 10.
+/// Returns true if each number with the bits of a type is a value of this type. False for nf_proto:
+/// only the numbers 2 and 10 are values.
 static bool takes_numbers(enum policy_type type) {
     switch (type) {
     case POLICY_IPV6_ADDR:
@@ -66,7 +66,7 @@ static const char *cause_of(enum policy_type type) {
     return causes[type];
 }
 
-/// Returns the error text for a number with too many bits.
+/// Returns the error text for a number that has more than this many bits.
 static const char *cause_of_size(uint8_t bits) {
     switch (bits) {
     case 6:

@@ -15,8 +15,8 @@ enum {
     VALUE_SHORT_BYTES = 16,
 };
 
-/// Returns the value of the name of an ALPN protocol or an HTTP method. The name has at most
-/// VALUE_SHORT_BYTES bytes.
+/// Returns the value of the name of an ALPN protocol or an HTTP method: its bytes, NUL-padded, as a
+/// big-endian number. The name has at most VALUE_SHORT_BYTES bytes.
 policy_value value_short(const uint8_t *name, size_t length);
 
 /// Parses one token as a value: low and high are equal, except for an interface name with a `*` at

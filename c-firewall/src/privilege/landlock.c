@@ -38,8 +38,10 @@ static const uint64_t first_version =
     LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_BLOCK |
     LANDLOCK_ACCESS_FS_MAKE_SYM;
 
-/// Creates a ruleset that refuses everything that a version of Landlock can refuse. Abstract
-/// sockets are not refused if systemd's socket for notifications is an abstract socket.
+/// Returns the attributes of a ruleset that refuses everything that a version of Landlock can
+/// refuse; for versions after 6, everything that version 6 can refuse. Rules that are added later
+/// allow exceptions. Abstract sockets are not refused if systemd's socket for notifications is an
+/// abstract socket.
 static struct ruleset make_ruleset(int version) {
     const char *notify = getenv("NOTIFY_SOCKET");
     struct ruleset ruleset = {.handled_access_fs = first_version};
@@ -57,8 +59,8 @@ static struct ruleset make_ruleset(int version) {
     return ruleset;
 }
 
-/// Adds a rule that allows an access below a folder. A folder that this user can't reach needs no
-/// rule.
+/// Adds a rule that allows an access below a folder. If the folder can't be opened, adds no rule
+/// and succeeds.
 /// - Returns 0 or -errno.
 static int allow_folder(int ruleset, const char *folder, uint64_t access) {
     struct landlock_path_beneath_attr rule = {.allowed_access = access};

@@ -7,7 +7,8 @@
 #include <sys/types.h>
 
 /// Notifies systemd that the firewall decides packets: the service is ready, or has reloaded.
-/// - status: the policy that decides, for `systemctl status`.
+/// - status: text for `systemctl status`: the policy that decides packets, or that there is no
+///   policy.
 void notify_ready(const char *status);
 
 /// Notifies systemd that the policy is being reloaded. notify_ready notifies systemd of the end of

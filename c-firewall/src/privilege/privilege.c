@@ -19,14 +19,14 @@
 
 enum { USER_BYTES = 64 }; // maximum size of a user's name in a message with its final NUL
 
-/// Rights to retain.
+/// Rights that the process retains when it drops all others.
 struct kept {
-    const char *user; // user of --user; NULL = the default
+    const char *user; // value of --user; NULL = the user "twinwall"
     bool sandbox;
     bool raw; // true if CAP_NET_RAW is retained, too
     enum privilege_list list;
-    const struct options *options; // options that name the files needed later; NULL = none
-    const struct policy *policy;   // policy whose files are needed later
+    const struct options *options; // options that name the files needed later; NULL = no files
+    const struct policy *policy;   // policy whose files are needed later; NULL = no files
 };
 
 int privilege_check(const struct options *options, struct failure *failure) {
@@ -44,8 +44,8 @@ static int fail_become(const struct privilege_user *user, struct failure *failur
     return -EPERM;
 }
 
-/// Returns the signal that the kernel sends at the parent's end. The kernel forgets this signal
-/// when the user changes.
+/// Returns the signal that the kernel sends to this process at the parent's end. The kernel forgets
+/// this signal when the user changes; restore_parents_end sets it again.
 static struct privilege_end parents_end(void) {
     struct privilege_end end = {.parent = getppid()};
 
@@ -106,8 +106,8 @@ int privilege_none(struct failure *failure) {
     return -EPERM;
 }
 
-/// Selects the capabilities to keep: all without the sandbox; otherwise CAP_NET_ADMIN, and
-/// CAP_NET_RAW if it is requested and permitted.
+/// Selects the capabilities to keep: all permitted capabilities if the sandbox is off; otherwise
+/// CAP_NET_ADMIN, and CAP_NET_RAW if it is requested and permitted.
 static void choose_capabilities(const struct kept *kept) {
     const bool raw = kept->raw && capng_have_capability(CAPNG_PERMITTED, CAP_NET_RAW);
 
@@ -127,7 +127,9 @@ static int change_ids(const struct privilege_user *user) {
 }
 
 /// Changes to the user, with the chosen capabilities.
-/// - bounds: true if the bounding set can be changed; otherwise libcap-ng would print an error.
+/// - bounds: true if this process may change the bounding set. If it is false and the sandbox is
+///   on, the function fails; it does not call libcap-ng, which would print an error.
+/// - Returns 0, or -EPERM with failure filled in.
 static int become_user(const struct privilege_user *user, const struct kept *kept, bool bounds,
                        struct failure *failure) {
     if ((!kept->sandbox || (bounds && capng_apply(CAPNG_SELECT_BOUNDS) == 0)) &&
@@ -139,7 +141,9 @@ static int become_user(const struct privilege_user *user, const struct kept *kep
     return fail_become(user, failure);
 }
 
-/// Sets the chosen capabilities without a change of the user.
+/// Sets the chosen capabilities without a change of the user. Does nothing if the sandbox is off.
+/// - bounds: true if this process may change the bounding set; false = the set stays as it is.
+/// - Returns 0, or -EPERM with failure filled in.
 static int stay(const struct kept *kept, bool bounds, struct failure *failure) {
     if (!kept->sandbox)
         return 0;
@@ -152,7 +156,8 @@ static int stay(const struct kept *kept, bool bounds, struct failure *failure) {
     return -EPERM;
 }
 
-/// Changes user and capabilities.
+/// Changes the user if root has started the program, and the capabilities. Returns 0, or -errno
+/// with failure filled in.
 static int change_rights(const struct kept *kept, struct failure *failure) {
     const struct privilege_end end = parents_end();
     struct privilege_user user = {.uid = 0};

@@ -16,7 +16,7 @@
 #include "options/options.h"
 #include "ruleset/load.h"
 
-/// Signal that the kernel sends when the parent process ends (PR_SET_PDEATHSIG).
+/// Signal that the kernel sends to this process when its parent process ends (PR_SET_PDEATHSIG).
 struct privilege_end {
     pid_t parent;
     int signal; // number of the signal; 0 = none
@@ -28,8 +28,9 @@ struct privilege_lowered {
     struct privilege_end end;
 };
 
-/// Checks that the user that privilege_drop will change to exists. Must be called before any other
-/// step.
+/// Checks that the user that privilege_drop will change to exists. If root has not started the
+/// program, the user will not change, and the check succeeds. Must be called before all other steps
+/// of the start.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_check(const struct options *options, struct failure *failure);
 
@@ -42,21 +43,25 @@ int privilege_lower(const struct options *options, struct privilege_lowered *low
 /// Restores the rights from before privilege_lower, except for supplementary groups.
 void privilege_raise(struct privilege_lowered *lowered);
 
-/// Drops the capabilities that the program's file has granted to a user other than root. For
-/// commands that need no rights; must be called before they open a file.
+/// Drops the rights that the program's file has granted (file capabilities, set-user-ID). Does
+/// nothing if root has started the program. For commands that need no rights; must be called before
+/// they open a file.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_none(struct failure *failure);
 
 /// Drops the rights that the firewall no longer needs. Logs a warning for files of the policy that
 /// it can't read again as its new user.
-/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if the policy rejects.
+/// - options: if options->sandbox is false, only the user changes.
+/// - loaded: policy whose files' folders stay readable; CAP_NET_RAW is retained if the policy
+///   rejects. Zeroed = no policy.
 /// - Returns 0, or -errno with failure filled in.
 int privilege_drop(const struct options *options, const struct loaded *loaded,
                    struct failure *failure);
 
 /// Drops the rights that the guard does not need: it retains CAP_NET_ADMIN, and may access no file.
-/// - user: user of --user; NULL = the default.
+/// - user: value of --user; NULL = the user "twinwall".
 /// - sandbox: false = only the user changes.
+/// - Returns 0, or -errno with failure filled in.
 int privilege_drop_guard(const char *user, bool sandbox, struct failure *failure);
 
 #endif

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-/// Process that a list of calls belongs to.
+/// Process that a list of allowed system calls belongs to.
 enum privilege_list { PRIVILEGE_FIREWALL, PRIVILEGE_GUARD, PRIVILEGE_LIST_COUNT };
 
 /// Limits the calling thread, and the threads that it starts, to the system calls of a list. Any

@@ -9,7 +9,7 @@
 
 #include "options/values.h"
 
-/// User that a firewall without --user changes to.
+/// Name of the user that a firewall without --user changes to if root has started it.
 #define USER_OWN "twinwall"
 
 /// Parses the numeric ID of a user or a group from a text of this length.

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-/// User that root changes to.
+/// User that a firewall changes to if root has started it.
 struct privilege_user {
     uid_t uid;
     gid_t gid;
@@ -15,7 +15,7 @@ struct privilege_user {
 };
 
 /// Finds the user to change to.
-/// - name: value of --user; NULL = the default.
+/// - name: value of --user; NULL = the user "twinwall".
 /// - Returns 0, or -EINVAL with failure filled in if no user has the name, unless the name is UID
 ///   or UID:GID.
 int privilege_user_find(const char *name, struct privilege_user *user, struct failure *failure);

@@ -130,6 +130,8 @@ void queue_give(struct queue *queue) {
 
 /// Sends a configuration request without waiting for the answer. It does not use
 /// libnetfilter_queue, whose functions would wait.
+/// - acknowledged: true if the kernel must acknowledge the executed request; it always reports a
+///   failure.
 static int send_request(const struct queue *queue, enum queue_request request, bool acknowledged) {
     uint8_t buffer[QUEUE_REQUEST_BYTES];
 
@@ -138,16 +140,16 @@ static int send_request(const struct queue *queue, enum queue_request request, b
         queue_raw_build_request(&queue->settings, queue->flags, request, acknowledged, buffer));
 }
 
-/// Requests flags and copy mode. The copy mode is acknowledged if waiting packets must be sent
-/// again.
+/// Requests flags and copy mode without waiting for the answers. Requests an acknowledgement of the
+/// copy mode if waiting packets must be sent through the queue again.
 static int configure(struct queue *queue) {
     const int result = send_request(queue, QUEUE_FLAGS, false);
 
     return result < 0 ? result : send_request(queue, QUEUE_MODE, queue->refresh);
 }
 
-/// Sends the packets of the last receive call through the queue again. Packets without a readable
-/// ID get the verdict for malformed packets.
+/// Sends the packets of the last receive call through the queue again (a verdict of NF_QUEUE).
+/// Packets without a readable ID get the verdict for malformed packets.
 static int send_once_more(struct queue *queue, struct verdict_batch *batch,
                           const struct queue_received *received) {
     int result;
@@ -195,8 +197,8 @@ static int requeue(struct queue *queue, struct verdict_batch *batch,
 }
 
 /// Sends all waiting packets through the queue again. Ends at the acknowledgement of the copy mode,
-/// or when the socket is empty. If the buffer was full, the acknowledgement is lost: then this ends
-/// after the maximum number of messages that the buffer can hold.
+/// or when the socket is empty. If the buffer was full, the acknowledgement is lost: then the
+/// function ends after the maximum number of messages that the buffer can hold.
 static int refresh(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     const uint64_t buffer_bytes = UINT64_C(2) * queue->receive_buffer;

@@ -27,20 +27,21 @@ struct queue_handover {
     uint32_t flags; // flags of the queue: NFQA_CFG_F_*
 };
 
-/// Returns true if a backend can adopt queues.
+/// Returns true if a backend can adopt a queue from another process.
 bool queue_can_adopt(enum queue_kind kind);
 
 /// Creates a queue from a socket that another process has bound. Changes nothing in the kernel
 /// except that the receive buffer may grow, so that the other process can still resume.
 /// - settings: settings with a backend that can adopt queues.
-/// - handover: the queue owns its fd from now on. On failure fd is closed; the queue stays bound in
-///   the kernel.
+/// - handover: configuration by the other process, with which waiting packets were copied. The
+///   queue owns its fd from now on. On failure fd is closed; the queue stays bound in the kernel.
 /// - Returns 0, or -errno with failure filled in and everything freed.
 int queue_adopt(struct queue *queue, const struct queue_settings *settings,
                 const struct queue_handover *handover, struct failure *failure);
 
 /// Prepares the queue for its adoption by another process. Then the caller must not receive from
-/// the queue until queue_resume. The caller may also release the queue.
+/// the queue until queue_resume. If the adoption succeeds, the caller may call queue_release
+/// instead.
 void queue_give(struct queue *queue);
 
 /// Requests this process's settings (flags, copy mode, length) for a queue that another process may
@@ -51,8 +52,8 @@ void queue_give(struct queue *queue);
 /// - Returns 0, or -errno with queue->failed_call set.
 int queue_resume(struct queue *queue, struct verdict_batch *batch, struct queue_received *received);
 
-/// Makes queue_close unbind an adopted queue. Until then the queue stays bound, because the other
-/// process may resume.
+/// Makes queue_close unbind an adopted queue. Before this call queue_close leaves the queue bound,
+/// because the process that handed it over may resume.
 void queue_confirm(struct queue *queue);
 
 /// Frees this process's copy of a queue that another process has adopted. In that process the

@@ -66,7 +66,7 @@ int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark) {
 }
 
 /// Parses an attribute of valid length for which the callback API has no function; ignores other
-/// attributes. Returns 0 or -EBADMSG.
+/// attributes. Returns 0, or -EBADMSG if an NFQA_CT is malformed.
 static int take_extra(uint16_t type, const uint8_t *value, size_t bytes,
                       struct queue_extras *extras) {
     switch (type) {

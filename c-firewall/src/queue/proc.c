@@ -139,8 +139,8 @@ static bool is_queues(int fd) {
     return strncmp(name, "/proc/", strlen("/proc/")) == 0 && last && strcmp(last, own) == 0;
 }
 
-/// Returns a duplicate of the inherited descriptor in QUEUE_PROC_GIVEN, if it refers to the file
-/// QUEUE_PROC_QUEUES; else -1.
+/// Returns a duplicate of the inherited descriptor in the environment variable QUEUE_PROC_GIVEN; -1
+/// if there is none, or if it is not the file QUEUE_PROC_QUEUES.
 static int open_inherited(void) {
     const char *granted = getenv(QUEUE_PROC_GIVEN);
     char *end = NULL;

@@ -57,7 +57,8 @@ int queue_proc_parse_inode(const char *text, uint32_t portid, uint64_t *inode);
 bool queue_proc_is_socket(const char *link, uint64_t inode);
 
 /// Opens the file QUEUE_PROC_QUEUES for the rest of the program's life, because the program may
-/// lose the right to open it. Uses the inherited descriptor of QUEUE_PROC_GIVEN, if there is one.
+/// lose the right to open it. Uses the inherited descriptor in the environment variable
+/// QUEUE_PROC_GIVEN, if there is one.
 /// - Returns 0 or -errno.
 int queue_proc_open(void);
 

@@ -25,7 +25,8 @@ static_assert((NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NF
               "what queue_probe and queue_open ask for");
 
 enum {
-    // Number of attempts to bind a queue, with a pause of 1 ms after each attempt: about 2 seconds.
+    // Maximum number of attempts to bind a queue that the kernel still keeps after a crash, with a
+    // pause of 1 ms after each attempt: about 2 seconds.
     BIND_TRIES = 2000,
 };
 
@@ -214,8 +215,8 @@ static int request_flags(struct queue *queue, uint32_t flags) {
     return !queue->bound && (result == -EPERM || result == -ENODEV) ? 0 : result;
 }
 
-/// Requests the conntrack attribute in a separate request, so that a refusal has only one possible
-/// reason.
+/// Requests the conntrack attribute (if settings.conntrack is set) in a separate request, so that a
+/// refusal has only one possible reason.
 static int set_conntrack(struct queue *queue, struct failure *failure) {
     int result;
 
@@ -402,7 +403,8 @@ static int send_runs(struct queue *queue, struct verdict_batch *batch) {
 }
 
 /// Returns the name of the system call that sends the next unsent runs. The backend classic sends
-/// gaps and packets that the kernel gets back without its library.
+/// most verdicts by its library (sendmsg), but the verdicts for gaps, and packets that go back to
+/// the kernel, by sendto.
 static const char *verdict_call(const struct queue *queue, const struct verdict_batch *batch) {
     const struct verdict_run *runs = &batch->runs[batch->sent];
     const size_t count = verdict_batch_rest(batch, queue->verdicts_most);

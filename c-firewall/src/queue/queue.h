@@ -56,7 +56,8 @@ bool queue_is_transient(int result);
 /// Returns the file descriptor to poll for reading.
 int queue_fd(const struct queue *queue);
 
-/// Unbinds the queue (the kernel drops waiting packets) and closes it.
+/// Closes the queue and frees its buffers. Unbinds it first if queue->bound is set; then the kernel
+/// drops waiting packets.
 void queue_close(struct queue *queue);
 
 #endif

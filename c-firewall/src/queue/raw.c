@@ -115,7 +115,8 @@ int queue_raw_parse(const uint8_t *bytes, size_t received, struct queue_packet *
     return QUEUE_PARSED_PACKET;
 }
 
-/// Writes the headers of a message; queue_raw_end_message sets its length.
+/// Writes the headers of a message without the length, which queue_raw_end_message sets. Returns
+/// the position after the headers.
 static uint8_t *begin_message(uint8_t *at, uint16_t type, uint16_t flags, uint32_t sequence,
                               uint16_t number) {
     const struct nlmsghdr header = {

@@ -30,7 +30,8 @@ size_t queue_raw_build_verdicts(uint16_t number, const struct verdict_run *runs,
 /// - Returns the number of runs that were sent, or -errno.
 int queue_raw_verdict(struct queue *queue, const struct verdict_run *runs, size_t count);
 
-/// Sets the length of a message.
+/// Sets the length in the header of a message.
+/// - end: position after the message.
 void queue_raw_end_message(uint8_t *begin, const uint8_t *end);
 
 /// Writes an attribute with its padding. Returns the position after them.

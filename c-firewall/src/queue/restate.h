@@ -11,15 +11,17 @@
 
 #include "queue/types.h"
 
-/// Writes the verdict message of a packet that the kernel gets back.
-/// - payload: the packet's bytes.
+/// Writes the verdict message that gives a packet back to the kernel, with the correct checksum.
+/// - number: number of the queue.
+/// - run: verdict of the packet, and its correct checksum.
+/// - payload: the packet's bytes as received.
 /// - buffer: out: QUEUE_RESTATED_BYTES.
 /// - Returns the number of bytes written; 0 if the packet is too long, or its checksum is not
 ///   within it.
 size_t queue_restate_build(uint16_t number, const struct verdict_run *run, const uint8_t *payload,
                            uint32_t payload_bytes, uint8_t *buffer);
 
-/// Returns true if the kernel gets a packet of these runs back.
+/// Returns true if one of these runs gives its packet back to the kernel, with a correct checksum.
 bool queue_restate_is_among(const struct verdict_run *runs, size_t count);
 
 /// Sends the verdicts of runs in one datagram, with the packets that the kernel gets back; also for

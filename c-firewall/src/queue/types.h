@@ -42,7 +42,7 @@ struct queue_settings {
     uint64_t slot_bytes;     // size of a receive slot in bytes (queue_socket_slot_bytes)
     uint32_t receive_buffer; // size of the receive buffer in bytes; 0 = the kernel's default
     bool receive_buffer_required; // true if a smaller buffer is a failure, not a warning
-    uint32_t queue_length;        // length of the queue in packets
+    uint32_t queue_length;        // maximum length of the queue in packets
     // True if the kernel may queue GSO packets, which are larger than a segment (NFQA_CFG_F_GSO).
     bool gso;
     // True if the kernel accepts packets when the queue is full (NFQA_CFG_F_FAIL_OPEN).
@@ -85,8 +85,9 @@ struct queue_packet {
     uint32_t original_bytes;
 };
 
-/// Kind of a message. A negative value is the -errno with which the kernel refused a request
-/// (-ENOENT for a verdict: the kernel has no packet with this ID).
+/// Kind of a received netlink message: packet, ignored or malformed. A negative value is a refusal:
+/// the -errno with which the kernel refused a request (-ENOENT for a verdict: the kernel has no
+/// packet with this ID).
 enum queue_parsed {
     QUEUE_PARSED_PACKET,
     QUEUE_PARSED_IGNORED,   // acknowledgement, or a message that is neither a packet nor an error
@@ -95,19 +96,20 @@ enum queue_parsed {
 
 /// Counts of a receive call. All except `overruns` are zero if the socket was empty.
 struct queue_received {
-    uint32_t messages; // number of all messages
+    uint32_t messages; // number of all messages that the call received
     uint32_t packets;  // number of packets in queue.packets
-    uint32_t ids;      // number of these packets that have an ID
+    uint32_t ids;      // number of packets in queue.packets that have a readable ID
     // Number of malformed messages. A malformed message also counts as a packet if its type is
     // NFQNL_MSG_PACKET.
     uint32_t malformed;
-    uint32_t nameless; // number of malformed messages that have no ID
+    uint32_t nameless; // number of malformed messages without a readable packet ID
     // Number of acknowledgements, and of messages that are neither packets nor errors.
     uint32_t ignored;
-    uint32_t vacant;  // number of gap verdicts for which the kernel had no packet
-    uint32_t refused; // number of verdicts and requests that the kernel refused
-    // Number of reports of lost packets (ENOBUFS) by the call, and before the first call by the
-    // configuration.
+    uint32_t vacant; // number of gap verdicts for which the kernel had no packet
+    // Number of verdicts and requests that the kernel refused, without those in vacant.
+    uint32_t refused;
+    // Number of times that the kernel reported lost packets (ENOBUFS): in this call, and for the
+    // first call also during configuration.
     uint32_t overruns;
 };
 
@@ -155,14 +157,15 @@ struct queue {
     uint32_t receive_buffer; // size of the receive buffer that the kernel gives, in bytes
     uint32_t pending; // number of messages in the receive slots that arrived during configuration
     uint32_t pending_overruns; // number of overruns (ENOBUFS) during configuration
-    // True if this process bound the queue and must unbind it; false if it adopted the queue.
+    // True if queue_close must unbind the queue: this process bound it, or adopted it and called
+    // queue_confirm.
     bool bound;
     bool handed;  // true if another process may have configured the queue; see queue_resume
     bool refresh; // true if waiting packets may lack data that the settings request
     // Packets of the last receive call; there is room for settings.batch packets.
     struct queue_packet *packets;
     size_t verdicts_max;  // maximum number of runs for which verdicts has room
-    size_t verdicts_most; // maximum number of runs that the kernel accepts in one datagram
+    size_t verdicts_most; // maximum number of runs in one datagram; decreases after EMSGSIZE
     // Buffer for verdict messages: QUEUE_VERDICT_BYTES per run, and QUEUE_RESTATED_BYTES for
     // packets that the kernel gets back.
     uint8_t *verdicts;

@@ -19,19 +19,20 @@ struct loaded {
     struct compiled *compiled; // compiled policy; NULL = no policy
     struct flow flow;
     // Initial values of counters and logs: from the policy's text (0 for logs). For rules that the
-    // previous policy has, too, migration_end replaces them by the final values there. The indexes
-    // are those of compile.
+    // previous policy has, too, migration_end replaces them by the final values in the previous
+    // policy. The indexes are those of compile.
     struct flow_counter *counted;
     uint64_t *logged;
 };
 
-/// Loads options->policy, if there is one, and logs the report and the warnings of policy/advice.
+/// Loads the policy file options->policy, and logs the report and the warnings of policy/advice.
+/// Returns 0 with *loaded zeroed if options->policy is not set.
 /// - Returns 0, or -errno with failure filled in and *loaded zeroed: for an invalid policy, for a
 ///   missing interface, and if the options don't provide the packet data that the policy needs.
 int load(struct loaded *loaded, const struct options *options, struct failure *failure);
 
-/// Sets the table of addresses that the policy's sets learn: the table of the previous policy, or
-/// an empty table if the policy learns.
+/// Sets the table of addresses that the policy's sets learn: the previous policy's table, if it has
+/// one; otherwise an empty table, if this policy learns addresses.
 /// - before: previous policy; NULL = none.
 /// - Returns 0, or -ENOMEM with failure filled in.
 int load_learn(struct loaded *loaded, const struct options *options, const struct loaded *before,

@@ -192,6 +192,8 @@ static uint32_t equals_at(const struct rule_names *names, uint32_t at) {
 /// Pairs the rules of two policies that have the same words (chain, and comment or text). If
 /// several rules have them, pairs the n-th rule with the n-th.
 /// - only_unique: true to pair only rules whose words no other rule of the same policy has.
+/// - from_partners, to_partners: in/out: partner of each rule of the two policies; new pairs are
+///   added.
 static void join(const struct rule_names *from, const struct rule_names *to, bool only_unique,
                  uint32_t *from_partners, uint32_t *to_partners) {
     uint32_t i = 0, j = 0;
@@ -212,6 +214,7 @@ static void join(const struct rule_names *from, const struct rule_names *to, boo
 }
 
 /// Pairs rules by comments or by texts.
+/// - by_comment: true = by comments that occur once in each of the two chains; false = by texts.
 /// - partners, origins: in/out: partner of each rule of `from`, and of each rule of `to`; new pairs
 ///   are added.
 /// - Returns 0 or -ENOMEM.
@@ -239,7 +242,8 @@ static uint32_t *make_partners(uint32_t rules) {
     return partners ? memset(partners, 0xff, bytes) : NULL;
 }
 
-/// Returns the corresponding rule of `from` for each rule of `to`; NULL = no memory.
+/// Returns, for each rule of `to`, the index of the corresponding rule of `from`; NOBODY = none.
+/// Returns NULL if there is no memory.
 static uint32_t *make_origins(const struct migration_side *from, const struct migration_side *to) {
     uint32_t *partners = make_partners(from->rule_count);
     uint32_t *origins = make_partners(to->rule_count);
@@ -256,12 +260,13 @@ static uint32_t *make_origins(const struct migration_side *from, const struct mi
     return NULL;
 }
 
-/// Number of a rule's first statement of each kind.
+/// Number of a rule's first statement of each kind, counted from 0 through all rules of the policy.
 struct first {
     uint32_t of[MIGRATION_KIND_COUNT];
 };
 
-/// Returns, for each rule, the number of its first statement of each kind; NULL = no memory.
+/// Returns, for each rule, the number of its first statement of each kind, counted from 0 through
+/// all rules of the policy. Returns NULL if there is no memory.
 static struct first *make_firsts(const struct migration_side *side) {
     struct first *firsts = calloc(side->rule_count + 1U, sizeof *firsts);
 
@@ -271,7 +276,8 @@ static struct first *make_firsts(const struct migration_side *side) {
     return firsts;
 }
 
-/// Adds the pairs of statements of two corresponding rules.
+/// Adds the pairs of statements of two corresponding rules to the migration.
+/// - olds, news: number of the rule's first statement of each kind.
 static void add_pairs(struct migration *migration, const struct migration_rule *old,
                       const struct first *olds, const struct migration_rule *new,
                       const struct first *news) {
@@ -329,8 +335,9 @@ static bool limits_equal(const struct flow_limit *a, const struct flow_limit *b)
            a->of_bytes == b->of_bytes;
 }
 
-/// Sets the limits and quotas of the rules with a partner (a corresponding rule in the old policy),
-/// in a policy that is not in use yet.
+/// Makes the limits and quotas of the rules with a partner (a corresponding rule in the old policy)
+/// share the memory of the partner's limits and quotas. A limit with other parameters has its own
+/// memory, and is filled to the same fraction as the old limit. `to` must not be in use yet.
 static void share_words(const struct migration *migration, const struct loaded *from,
                         struct loaded *to, uint64_t now_ns) {
     const struct migration_pairs *limits = &migration->pairs[MIGRATION_LIMITS];

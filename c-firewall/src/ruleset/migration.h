@@ -12,7 +12,7 @@
 #include "engine/flow.h"
 #include "ruleset/load.h"
 
-/// Kinds of statements with state.
+/// Kinds of statements with state: counters, logs, limits and quotas.
 enum migration_kind {
     MIGRATION_COUNTERS,
     MIGRATION_LOGS,
@@ -21,11 +21,11 @@ enum migration_kind {
     MIGRATION_KIND_COUNT
 };
 
-/// Properties by which a rule is found in the other policy.
+/// Properties of a rule, by which the corresponding rule of another policy is found.
 struct migration_rule {
     char *chain;   // name of the chain: "inet filter input"
     char *comment; // comment of the rule; NULL = none
-    char *text;    // canonical text without comment, with counters at 0
+    char *text;    // canonical text of the rule without its comment, with counters at 0
     // Number of the rule's statements of each kind. The statements of a kind are numbered from 0
     // through all rules of the policy, as by compile.
     uint8_t count[MIGRATION_KIND_COUNT];
@@ -36,15 +36,16 @@ struct migration_place {
     uint32_t table, chain, rule;
 };
 
-/// Rules of a policy, in its order.
+/// Rules of one of the two policies of a migration, in the policy's order.
 struct migration_side {
     uint32_t rule_count;
     struct migration_rule *rules;
     uint32_t totals[MIGRATION_KIND_COUNT]; // number of statements of each kind in all rules
-    int64_t *limit_sizes; // size of each limit's bucket, as in struct flow_limit; NULL = unknown
+    // Size of each limit's bucket in nanoseconds, as in struct flow_limit; NULL = unknown.
+    int64_t *limit_sizes;
 };
 
-/// Pairs of corresponding statements: their old and new numbers.
+/// Pairs of corresponding statements: the numbers in the old and in the new policy.
 struct migration_pairs {
     uint32_t count;
     struct {
@@ -60,11 +61,13 @@ struct migration {
 
 /// State of limits and quotas of another process's policy, numbered in the order of its rules.
 struct migration_states {
-    int64_t *tokens; // number of tokens in each limit's bucket, at most the bucket's size
-    uint64_t *used;  // number of bytes that each quota has used
+    // Number of tokens (nanoseconds) in each limit's bucket, at most the bucket's size.
+    int64_t *tokens;
+    uint64_t *used; // number of bytes that each quota has used
 };
 
-/// Describes the rule at a position, and advances the position to the next rule.
+/// Describes a policy's rule at a position, so that it can be found in another policy. Advances the
+/// position to the next rule.
 /// - Returns 1, 0 at the end, or -ENOMEM with *rule zeroed.
 int migration_next_rule(const struct loaded *loaded, struct migration_place *at,
                         struct migration_rule *rule);

@@ -58,7 +58,8 @@ struct stats {
     uint64_t elements[2];
 };
 
-/// Line of the ledger as text that shows a counter.
+/// Line of the ledger's text that lists a counter: that of a queue, or of the policy. COUNTER_NONE
+/// means that the text shows the counter elsewhere, or not at all.
 enum counter_text { COUNTER_NONE, COUNTER_QUEUE, COUNTER_POLICY };
 
 /// Description of a counter. Its index in counter_words is the counter's index in struct stats.

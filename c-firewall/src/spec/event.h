@@ -16,16 +16,18 @@ enum events_kind {
     EVENTS_STOPPED, // the firewall ends by itself: on request, after an error or after an upgrade
     EVENTS_RELOAD,  // the policy was reloaded: its number, its rules, and how many of them are as
                     // before, new, or gone
-    EVENTS_RELOAD_FAILED, // the old policy stays: `text` says why
-    EVENTS_STALL,         // the guard answered packets of a queue: how many at first
+    EVENTS_RELOAD_FAILED, // a reload failed, and the old policy stays: `text` says why
+    EVENTS_STALL,         // the guard began to answer packets of a stalled queue: how many at first
     EVENTS_OVERLOAD,      // the kernel dropped packets of a queue: how many since the last check
-    EVENTS_UPGRADE,       // in place of `started`, by a firewall that took over
-    EVENTS_LEFT_OUT,      // by the rate: how many events
-    EVENTS_LOST, // how many events, and where there was no room (`text`): `ring`, `sink`, `tail`
+    EVENTS_UPGRADE,  // in place of `started`: packets are decided by a firewall that took over the
+                     // queues
+    EVENTS_LEFT_OUT, // events above --events-rate were left out: how many
+    EVENTS_LOST, // events were lost: how many, and the place without room (`text`): `ring`, `sink`,
+                 // `tail`
     EVENTS_KIND_COUNT
 };
 
-/// Names of an event and of its figures, as in its line.
+/// Names of an event and of its figures (numbers), as in the event's line of JSON.
 struct events_names {
     const char *name;
     const char *figures[EVENTS_FIGURES_MAX + 1]; // names of the figures, ended by NULL
@@ -34,24 +36,24 @@ struct events_names {
 /// Names of each event, indexed by enum events_kind.
 extern const struct events_names events_names[EVENTS_KIND_COUNT];
 
-/// A string; absent if both are NULL.
+/// String in a JSON object: `text` or `made`. The string is missing if both are NULL.
 struct event_string {
     const char *text;
     char *made; // allocated string in place of text; freed when it is written
 };
 
-/// A number, or a boolean; absent if `known` is false.
+/// Number or boolean in a JSON object. It is missing if `known` is false.
 struct event_number {
     bool known;
     uint64_t value;
 };
 
-/// Returns a number that is present.
+/// Returns a value as a number that is not missing.
 static inline struct event_number event_number(uint64_t value) {
     return (struct event_number){true, value};
 }
 
-/// The figures of an event; values is NULL if there are none.
+/// Figures (numbers) of an event, with their names; values is NULL if there are none.
 struct event_figures {
     const char *const *names; // ends with NULL
     const uint64_t *values;
@@ -59,7 +61,7 @@ struct event_figures {
 
 // docs/EVENTS.md describes the members. A pointer to a missing object is NULL.
 
-/// JSON object in events: each line.
+/// JSON object in events: each line about a packet.
 struct event_line {
     struct event_string timestamp;
     struct event_number flow_id;
@@ -88,7 +90,8 @@ struct event_line {
     const struct event_input *input;
 };
 
-/// JSON object in events: the headers, in the objects of these types.
+/// JSON object in events: the packet's headers, in the objects `drop`, `reject`, `accept` and
+/// `log`.
 struct event_headers {
     struct event_number len;
     struct event_number tos;
@@ -153,8 +156,8 @@ struct event_http {
     struct event_string http_method;
 };
 
-/// JSON object in events: `dns`, of a packet with several queries over TCP the one that decided,
-/// else the last.
+/// JSON object in events: `dns`, a packet's query; of several over TCP, the one that decided the
+/// packet, else the last.
 struct event_dns {
     struct event_string type;
     struct event_string rrname;
@@ -169,7 +172,7 @@ struct event_log {
     struct event_headers headers;
 };
 
-/// JSON object in events: `twinwall`, of a packet.
+/// JSON object in events: `twinwall`, in a line about a packet.
 struct event_twinwall {
     struct event_string verdict;
     struct event_string by;
@@ -184,12 +187,12 @@ struct event_twinwall {
     struct event_number mark;
 };
 
-/// JSON object in events: `packet_info`.
+/// JSON object in events: `packet_info`, the link type of `packet`.
 struct event_packet_info {
     struct event_number linktype;
 };
 
-/// JSON object in events: `input`.
+/// JSON object in events: `input`, the packet's metadata.
 struct event_input {
     struct event_number length;
     struct event_number captured;
@@ -208,14 +211,14 @@ struct event_input {
     struct event_number truncated;
 };
 
-/// JSON object in events: each line of the firewall itself.
+/// JSON object in events: each line about the firewall itself.
 struct event_own_line {
     struct event_string timestamp;
     struct event_string event_type;
     const struct event_own *twinwall;
 };
 
-/// JSON object in events: `twinwall`, of the firewall itself.
+/// JSON object in events: `twinwall`, in a line about the firewall itself.
 struct event_own {
     struct event_string event;
     struct event_string program;
@@ -233,7 +236,7 @@ enum event_type {
     EVENT_TYPE_MEMBERS, // that struct itself: its members are written in its place
 };
 
-/// A member of an object, and its place in the object's struct.
+/// Member of a JSON object, and the place of its value in the object's struct.
 struct event_member {
     const char *name; // NULL = there are no more
     enum event_type type;

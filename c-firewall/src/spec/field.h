@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-/// The types of values.
+/// Types of values in the policy language.
 enum policy_type {
     POLICY_IPV4_ADDR,
     POLICY_IPV6_ADDR,
@@ -23,14 +23,17 @@ enum policy_type {
                         // at run time the value is the index
     POLICY_UID,
     POLICY_GID,
-    POLICY_CT_STATE, // NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64
-    POLICY_NF_PROTO, // NFPROTO_IPV4 2, NFPROTO_IPV6 10
+    POLICY_CT_STATE, // connection state: invalid 1, established 2, related 4, new 8, untracked 64
+                     // (NF_CT_STATE_BIT)
+    POLICY_NF_PROTO, // family of a packet: NFPROTO_IPV4 2, NFPROTO_IPV6 10
     POLICY_INTEGER,
-    POLICY_BOOLEAN,     // operand of a test whether a field exists: exists 1, missing 0
-    POLICY_HOSTNAME,    // a number in the policy's Hostnames; the engine's own number at run time
-    POLICY_ALPN,        // the name's 16 bytes in a policy, like ifname; a bit at run time
-    POLICY_TLS_VERSION, // as on the wire: 1.0 is 0x0301, 1.3 0x0304
-    POLICY_HTTP_METHOD, // the method's 16 bytes, like ifname
+    POLICY_BOOLEAN,  // operand of a test whether a field exists: exists 1, missing 0
+    POLICY_HOSTNAME, // host name: its number in the policy's Hostnames; at run time, its number in
+                     // the compiled policy
+    POLICY_ALPN, // ALPN protocol: in a policy, the 16 bytes of its name, like ifname; at run time,
+                 // one of 32 bits
+    POLICY_TLS_VERSION, // TLS version, as on the wire: 1.0 is 0x0301, 1.3 0x0304
+    POLICY_HTTP_METHOD, // HTTP method: the 16 bytes of its name, like ifname
     POLICY_DNS_TYPE,
     POLICY_TYPE_COUNT
 };
@@ -45,7 +48,7 @@ enum policy_type {
      UINT32_C(1) << POLICY_HOSTNAME | UINT32_C(1) << POLICY_TLS_VERSION |                          \
      UINT32_C(1) << POLICY_HTTP_METHOD | UINT32_C(1) << POLICY_DNS_TYPE)
 
-/// Source of a field.
+/// Source of a field's value.
 enum policy_part {
     POLICY_PART_IPV4,           // the IPv4 header
     POLICY_PART_IPV6,           // the IPv6 header
@@ -63,7 +66,7 @@ enum policy_part {
     POLICY_PART_NAMES,    // names sent by the client, read from the packets of its connection
 };
 
-/// The fields.
+/// Fields that a policy can read.
 enum policy_field {
     POLICY_IP_SADDR,
     POLICY_IP_DADDR,
@@ -123,7 +126,7 @@ enum policy_field {
     POLICY_FIELD_COUNT
 };
 
-/// Conditions that a packet meets before a field is read.
+/// IP version that a field needs: any, IPv4 or IPv6.
 enum policy_layer3 { POLICY_ANY_L3, POLICY_NEEDS_IPV4, POLICY_NEEDS_IPV6 };
 
 /// Properties of a field.
@@ -177,7 +180,7 @@ struct policy_field_facts {
      UINT64_C(1) << POLICY_DNS_NAME | UINT64_C(1) << POLICY_DNS_NAME_EXISTS |                      \
      UINT64_C(1) << POLICY_DNS_TYPE_FIELD)
 
-/// Returns the properties of a field; a constant table.
+/// Returns the properties of a field, from a constant table.
 const struct policy_field_facts *policy_field_facts(enum policy_field field);
 
 /// Returns the name of a type in the language, e.g. "ipv4_addr".

@@ -5,7 +5,8 @@
 
 #include "spec/refused.h"
 
-/// First word or words of fields, the place of the next word, and the expected next words.
+/// Group of fields that begin with the same word or words, as `tcp dport` begins with `tcp`; the
+/// place of the next word; and the expected next words, as an error lists them.
 struct group {
     const char *word;
     enum parse_where at;
@@ -20,7 +21,7 @@ enum {
 
 extern const struct group group_words[GROUP_COUNT];
 
-/// Fields that may be written without a group.
+/// Fields of the group meta that may be written without the word meta: `mark` means `meta mark`.
 extern const char *const group_alone[GROUP_ALONE_COUNT];
 
 #endif

@@ -11,7 +11,8 @@ struct letter_run {
     uint8_t class;
 };
 
-/// Capitals, each `step` after the previous one; `offset` leads to the small letters.
+/// Capital letters, each `step` code points after the previous one. A capital letter plus `offset`
+/// is its small letter.
 struct letter_capitals {
     uint32_t first, last, step;
     int32_t offset;

@@ -15,7 +15,7 @@ enum {
     OPTION_SOCKET_BYTES_MAX = 107,
 };
 
-/// The command: the first argument, if it is a command's name.
+/// Command: the first argument, if it is a command's name; otherwise ARGUMENTS_RUN.
 enum arguments_command {
     ARGUMENTS_RUN,
     ARGUMENTS_CHECK,
@@ -25,11 +25,11 @@ enum arguments_command {
 
 enum { ARGUMENTS_WORDS_MAX = 2 }; // maximum number of words of a command
 
-/// A command.
+/// Properties of a command.
 struct command_facts {
     const char *name;
-    uint32_t words;    // number of words that the command needs
-    const char *needs; // description of these words for messages, e.g. "a policy"
+    uint32_t words;    // number of words (arguments that are not options) after the command's name
+    const char *needs; // description of the command's words for messages, e.g. "a policy"
 };
 
 /// All commands, indexed by enum arguments_command.
@@ -62,7 +62,8 @@ enum options_situation {
     OPTIONS_SITUATION_COUNT
 };
 
-/// Source of ct state.
+/// Source of ct state (--conntrack): attribute of messages, packet mark, or auto (attribute, if the
+/// kernel has it).
 enum options_conntrack {
     OPTIONS_CONNTRACK_AUTO,
     OPTIONS_CONNTRACK_ATTRIBUTE,
@@ -168,7 +169,7 @@ const char *options_conntrack_name(enum options_conntrack conntrack);
 /// Returns the name of a value on the command line.
 const char *options_log_level_name(enum log_level log_level);
 
-/// Returns the name of a value on the command line.
+/// Returns the name of a value on the command line: "closed" for false, "open" for true.
 const char *options_mode_name(bool mode);
 
 #endif

@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/// Result of parsing a packet's headers. All from PACKET_EMPTY on mean a malformed packet.
+/// Result of parsing a packet's headers: all were read, a header lies beyond the copied bytes, or
+/// the packet is malformed (all from PACKET_EMPTY on).
 enum packet_status {
     PACKET_OK,                 // every header was read
     PACKET_BEYOND_COPY,        // a header, of whatever protocol, lies beyond the copied bytes

@@ -10,7 +10,7 @@ const struct symbol symbols_protocols[] = {
     {"ospf", 89}, {"pim", 103}, {"sctp", 132},  {"udplite", 136}, {NULL, 0},
 };
 
-/// Names for printing.
+/// Names that are printed in place of numbers. A number that is not here is printed as a number.
 static const struct symbol protocols_printed[] = {
     {"tcp", 6},  {"udp", 17},       {"udplite", 136}, {"esp", 50},   {"ah", 51},
     {"icmp", 1}, {"ipv6-icmp", 58}, {"dccp", 33},     {"sctp", 132}, {NULL, 0},

@@ -5,7 +5,7 @@
 
 #include "spec/field.h"
 
-/// A name of a number.
+/// Name in the policy language, and the number that it means.
 struct symbol {
     const char *name; // NULL ends a table
     uint32_t number;
@@ -52,7 +52,8 @@ extern const struct symbol symbols_none[];
 /// Returns the names for values of a type in the language; an empty table if there are none.
 const struct symbol *symbols_of(enum policy_type type);
 
-/// Returns the names for printing values of a type.
+/// Returns the names that are printed in place of a type's numbers; an empty table if there are
+/// none.
 const struct symbol *symbols_printed(enum policy_type type);
 
 #endif

@@ -8,7 +8,7 @@
 #define FIGURES_FILE "/proc/net/netfilter/nfnetlink_queue"
 
 /// Returns the further effect of the kernel's rules on a packet that passes without a class
-/// (--stage).
+/// (--stage), as text. The text is empty without --stage, or if the packet does not pass.
 /// - is_open: true if the packet passes.
 static const char *without_class(const struct options *options, bool is_open) {
     return is_open && options->stage != 0

@@ -16,7 +16,8 @@ enum {
     QUEUE_RULES_UNKNOWN_BYTES = 64,
 };
 
-/// Object that `fwctl queue-rules` prints.
+/// Facts about the rules that send packets to the firewall's queues, as `fwctl queue-rules` prints
+/// them.
 struct queue_rules {
     // Numbers of the queues that no rule sends packets to: "0, 2-3".
     char unfed[QUEUE_RULES_UNFED_BYTES];
@@ -27,7 +28,9 @@ struct queue_rules {
     char unknown[QUEUE_RULES_UNKNOWN_BYTES];
 };
 
-/// Reads the rules. Never fails: missing facts are named in queue_rules->unknown.
+/// Reads the kernel's rules that send packets to this firewall's queues. Never fails: if a tool
+/// fails, queue_rules->unknown names it, and the other facts are those of the rules that could be
+/// read.
 void queue_rules_read(struct queue_rules *queue_rules, const struct options *options);
 
 /// Logs a warning for queues that no rule sends packets to, as far as rules could be read.

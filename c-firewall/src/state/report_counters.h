@@ -8,7 +8,8 @@
 
 #include "spec/counter.h"
 
-/// Prints those counters that belong to a line of the ledger, e.g. "gaps 0, overruns 0".
+/// Prints the counters that one line of the ledger's text lists, e.g. "gaps 0, overruns 0".
+/// - text: the line: that of a queue, or of the policy.
 void report_counters_print(FILE *out, const struct stats *stats, enum counter_text text);
 
 /// Prints the counts of malformed packets by reason, without zeros. Unreadable netlink messages are

@@ -8,7 +8,7 @@
 #include <net/if.h>
 #include <stdint.h>
 
-enum { REVERSE_PATH_NAMES_MAX = 16 }; // maximum number of interfaces that are checked
+enum { REVERSE_PATH_NAMES_MAX = 16 }; // maximum number of interfaces that are reported
 
 /// Interfaces whose filter (rp_filter) is off or loose.
 struct reverse_path {
@@ -20,7 +20,8 @@ struct reverse_path {
 /// interface's value and the value of `all` is in effect (Documentation/networking/ip-sysctl.rst).
 /// Finds none if there is only one interface, because all addresses are reachable through it.
 /// - routes: text of /proc/net/route.
-/// - filter: returns the value of an interface, or of `all`; -1 if it can't be read.
+/// - filter: returns the value of an interface, or of `all`; -1 if it can't be read: then the
+///   interface is not reported, and `all` counts as strict.
 void reverse_path_find(struct reverse_path *found, const char *routes,
                        int (*filter)(const char *name));
 

@@ -85,8 +85,8 @@ static bool is_of_rule(struct compile_place statement, struct compile_place rule
            statement.rule == rule.rule;
 }
 
-/// Copies the rules with their counts. Counters and logs are in the order of the rules, so that
-/// each rule has the next counters and logs. Returns 0 or -ENOMEM.
+/// Copies the rules with their counts. The tally's counters and logs are in the order of the rules,
+/// so that those of a rule follow those of the rule before it. Returns 0 or -ENOMEM.
 static int copy_rules(const struct tally *tally, struct snapshot *snapshot) {
     const struct compiled *compiled = tally->compiled;
     uint32_t counter = 0, log = 0;

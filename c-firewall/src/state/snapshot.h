@@ -26,7 +26,7 @@ struct snapshot_log {
     uint64_t packets;
 };
 
-/// A rule with its counts. Its counters and logs are parts of the snapshot's arrays.
+/// A rule with its counts. The snapshot owns the rule's texts and arrays.
 struct snapshot_rule {
     char *rule;    // position in the text: "web.nft:6"
     char *table;   // family and name of the table: "inet filter"
@@ -69,6 +69,7 @@ struct snapshot {
 
 /// Creates a snapshot. Any thread may call this function, which waits while a policy is being
 /// replaced.
+/// - with_rules: true if the snapshot gets the policy's rules with their counts.
 /// - Returns 0 or -ENOMEM with *snapshot zeroed.
 int snapshot_take(struct state *state, bool with_rules, struct snapshot *snapshot);
 

@@ -8,9 +8,9 @@
 #include "events/events.h"
 #include "worker/wait.h"
 
-/// Opens the sockets for reject, if there is a policy. If it rejects, this must succeed. Otherwise
-/// they are opened if possible, because a later policy may reject, when the right to open them is
-/// gone. Returns 0, or -errno with failure filled in.
+/// Opens the sockets for reject, if there is a policy. If they can't be opened, this fails only for
+/// a policy that rejects. Other policies do not need the sockets, but a later policy may reject,
+/// when the right to open them is gone. Returns 0, or -errno with failure filled in.
 static int open_reject(struct state *state, struct failure *failure) {
     const struct requirement *requirement = load_requirement(state->loaded);
     struct failure ignored;

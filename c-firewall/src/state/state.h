@@ -23,7 +23,7 @@ struct state {
     // Options, adjusted to the policy and the kernel; unchanged once workers run.
     struct options *options;
     uint64_t started_ms;   // UNIX time of the program's start, in milliseconds
-    uint64_t started_ns;   // time of the start (wait_clock)
+    uint64_t started_ns;   // time of the program's start by wait_clock (monotonic, ns)
     struct loaded *loaded; // policy that decides; loaded.compiled is NULL if there is no policy
     // Sockets for reject. They are open, if possible, even if the policy does not reject, so that a
     // later policy may reject.

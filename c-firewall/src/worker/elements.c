@@ -16,11 +16,11 @@
 #include "names/answer.h"
 
 enum {
-    // Maximum size of a message from the kernel (about one element, or the result of a batch), in
-    // bytes.
+    // Maximum size of a message from the kernel in bytes. The message describes one element, or has
+    // the result of a batch.
     ANSWER_BYTES = 2048,
-    // Maximum number of attempts to execute a batch. Before Linux 6.9 an element may expire during
-    // the batch.
+    // Maximum number of attempts to execute a batch. Before Linux 6.9 a batch fails (ENOENT) if an
+    // element expires during it.
     TRIES_MAX = 4,
     IPV4_BYTES = 4,
     IPV6_BYTES = 16,
@@ -80,7 +80,8 @@ static size_t begin_message(struct batch *batch, uint32_t kind, uint32_t flags, 
     return begin;
 }
 
-/// Sets the length of the message that begins at an offset and ends here.
+/// Sets the length of the message that begins at the offset `begin` and ends at the batch's current
+/// end.
 static void end_message(struct batch *batch, size_t begin) {
     const uint32_t nlmsg_len = (uint32_t)(batch->length - begin);
 
@@ -96,8 +97,8 @@ static size_t begin_attribute(struct batch *batch, uint16_t kind) {
     return begin;
 }
 
-/// Sets the length of the attribute that begins at an offset and ends here, and appends its
-/// padding.
+/// Sets the length of the attribute that begins at the offset `begin` and ends at the batch's
+/// current end. Appends the attribute's padding.
 static void end_attribute(struct batch *batch, size_t begin) {
     static const uint8_t padding[NLA_ALIGNTO];
     const size_t length = batch->length - begin;
@@ -288,7 +289,8 @@ static ssize_t take_message(const struct elements *elements, uint8_t bytes[stati
     return length < 0 ? -errno : length;
 }
 
-/// Returns the remaining time of an address in the kernel's set, as elements_left_of does.
+/// Returns the remaining time of an address in the kernel's set, in the values of elements_left_of;
+/// 0 also if the kernel does not answer.
 static uint64_t left(const struct elements *elements, const struct compile_kernel_set *set,
                      policy_value address) {
     uint8_t bytes[MESSAGE_BYTES + ELEMENT_BYTES], answer[ANSWER_BYTES];

@@ -80,7 +80,8 @@ uint64_t elements_timeout_of(uint64_t wanted_ms);
 /// Adds addresses to the kernel's set, except those that the set keeps for at least wanted_ms more.
 /// Does not block: the kernel has answered when the batch is sent. Returns 0 or -errno (-EBUSY if
 /// this second had too many transactions).
-/// - short_count: out: number of addresses to add.
+/// - short_count: out: number of addresses that the set lacked or did not keep long enough; filled
+///   in also on failure.
 int elements_add(const struct elements *elements, const struct compile_kernel_set *set,
                  const policy_value *addresses, uint32_t count, uint64_t wanted_ms, uint64_t now_ns,
                  uint32_t *short_count);

@@ -191,17 +191,17 @@ static void send_replies(const struct reject *reject, struct stats *stats,
                                                  either(packet->outdev, packet->indev)));
 }
 
-/// Returns the index of the interface at which a packet arrived, CONNECTION_INTERFACE_HOST, or
-/// CONNECTION_INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6 report no
-/// interface.
+/// Returns the index of the interface at which a packet arrived, CONNECTION_INTERFACE_HOST if this
+/// host sent it, or CONNECTION_INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6
+/// report no interface.
 static uint32_t source_of(const struct queue_packet *packet) {
     if (packet->indev == 0 && packet->hook == NF_INET_POST_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
     return packet->indev == LOOPBACK ? CONNECTION_INTERFACE_HOST : packet->indev;
 }
 
-/// Returns the index of the interface by which a packet leaves, CONNECTION_INTERFACE_HOST, or
-/// CONNECTION_INTERFACE_UNKNOWN before routing.
+/// Returns the index of a packet's output interface, CONNECTION_INTERFACE_HOST if this host is the
+/// destination, or CONNECTION_INTERFACE_UNKNOWN before routing.
 static uint32_t sink_of(const struct queue_packet *packet) {
     if (packet->hook == NF_INET_PRE_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
@@ -301,8 +301,10 @@ static void learn_only(const struct evaluation *evaluation, struct stats *stats,
     };
 }
 
-/// Increments the counters without_ct_state, undecidable and undecided if they apply to a packet.
-/// The verdict is not counted here.
+/// Increments the counters that apply to a packet: without_ct_state (the policy reads the
+/// connection state, the packet has none), undecidable (the rules gave no verdict, and a rule reads
+/// bytes that were not copied), undecided (the rules gave no verdict, and a rule reads a name that
+/// is not known). The verdict is not counted here.
 static void count(struct stats *stats, const struct evaluation_source *source,
                   const struct decide_input *input, const struct decide_outcome *outcome) {
     if (source->requirement.conntrack_state && !input->has_ct_state)
@@ -357,8 +359,8 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
              named_next(connections, loaded->compiled, loaded->generation, named));
 }
 
-/// Sends a RST to the other end of a connection that the kernel's rules have refused. Accepts the
-/// packet: it is the kernel's RST to the refused packet's sender.
+/// Handles the kernel's RST to the sender of a packet that the kernel's rules have refused: accepts
+/// this RST, and sends another RST to the destination of the refused packet.
 static void refuse(struct evaluation *evaluation, struct stats *stats,
                    const struct queue_packet *packet, const struct decide_input *input,
                    struct decide_outcome *outcome) {

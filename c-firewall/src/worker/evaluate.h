@@ -30,8 +30,8 @@ struct evaluation_source {
 /// State of a worker that decides packets.
 struct evaluation {
     struct evaluation_source *source;
-    // Sockets for the replies of `reject`, shared by all workers; -1 without a policy, or if they
-    // could not be opened.
+    // Sockets for the replies of `reject`, shared by all workers; -1 without a policy, or if
+    // opening them failed.
     const struct reject *reject;
     struct event_ring *ring; // event ring of the worker
     struct decide_settings decide;
@@ -51,10 +51,10 @@ struct evaluation {
     // Pending DNS queries of clients, if the worker's first policy reads names or learns addresses;
     // else NULL.
     struct asked *asked;
-    // Numbers of connections, as `named_results` returned them when they were last added to the
-    // worker's counters.
+    // Result of `named_results` when its increases were last added to the worker's counters.
     uint64_t counted[NAMED_RESULT_COUNT];
-    // The last packet, if it was accepted and the kernel must get it back.
+    // Checksum with which the kernel must get the last packet back, if it must and the packet was
+    // accepted.
     bool is_restated;
     struct verdict_restated restated;
     uint64_t now_ns; // time at which the current batch was received (CLOCK_MONOTONIC)
@@ -89,7 +89,7 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
 /// Fills in a page of the connection listing; page->from is the slot at which the page begins.
 void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns, struct listing_page *page);
 
-/// Adds the changes of the numbers of connections (`named_results`) since the last call to the
+/// Adds the increases of the counters of connections (`named_results`) since the last call to the
 /// worker's counters. Returns the current number of connections.
 uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
 

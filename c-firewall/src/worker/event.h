@@ -78,7 +78,7 @@ struct event_ring {
     // Fields of the producer. Classes of packets for which the consumer wants events (enum
     // event_class); the consumer writes it.
     _Alignas(STATS_ALIGN) atomic_uint wanted;
-    bool noted; // true if an event was stored since the last event_flush
+    bool noted; // true if an event was stored or lost since the last event_flush
     uint16_t queue;
     struct event *records; // EVENT_RING_RECORDS events; NULL = no event is ever wanted
     struct event_bell *bell;
@@ -119,8 +119,8 @@ void event_lose(struct event_bell *bell, uint32_t events);
 /// Wakes the consumer if it sleeps. Only event_flush calls it.
 void event_ring_wake(struct event_ring *ring);
 
-/// Wakes the consumer if events were stored since the last call. Must be called after the packets'
-/// verdicts are sent.
+/// Wakes the consumer if it sleeps, and events were stored or lost since the last call. Must be
+/// called after the packets' verdicts are sent.
 static inline void event_flush(struct event_ring *ring) {
     if (ring->noted)
         event_ring_wake(ring);

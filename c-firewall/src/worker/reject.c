@@ -351,8 +351,9 @@ static ssize_t send6(const struct reject *reject, const uint8_t *reply, size_t l
                   sizeof to);
 }
 
-/// Sends a reply to the address `to`, the source or destination of a packet. Sends nothing if the
-/// reply is empty, or if the packet's destination is a broadcast address.
+/// Sends a reply to the destination address in the reply's IP header, the source or destination of
+/// a packet. Sends nothing if the reply is empty, or if the packet's destination is a broadcast
+/// address.
 static enum reject_result send_built(const struct reject *reject, const struct packet *packet,
                                      const uint8_t *reply, size_t length, uint32_t interface) {
     ssize_t sent;

@@ -124,7 +124,7 @@ static enum verdict verdict_of(const struct decide_outcome *outcome) {
 }
 
 /// Sends the batch of verdicts, and counts the verdicts after the kernel has accepted all. If the
-/// kernel has no room, the unsent verdicts stay in the batch.
+/// kernel has no room, the unsent verdicts stay in the batch; that is no failure.
 static int send_verdicts(struct worker *worker) {
     const int result = queue_verdict(&worker->queue, &worker->batch);
 
@@ -143,7 +143,8 @@ static int send_verdicts(struct worker *worker) {
     return 0;
 }
 
-/// Decides a packet and adds its verdict to the batch.
+/// Decides a packet and adds its verdict to the batch. A packet without a readable ID becomes part
+/// of a gap instead.
 /// - index: index of the packet in the queue's packets.
 static void give_verdict(struct worker *worker, const struct queue_packet *packet, uint32_t index) {
     struct decide_outcome outcome;
@@ -284,8 +285,8 @@ static int run_paper(struct worker *worker) {
     return 0;
 }
 
-/// Binds the calling thread to one of the allowed CPUs. The CPU's index among them is the worker's
-/// index modulo their number.
+/// Binds the calling thread to one of the allowed CPUs, with --pin. The CPU's index among them is
+/// the worker's index modulo their number.
 static int pin(struct worker *worker) {
     int nth = worker->cpu;
     cpu_set_t allowed, own;
@@ -307,8 +308,9 @@ static int pin(struct worker *worker) {
 /// Receives packets that were answered before the worker received them: by the guard, or by a gap's
 /// batch verdict, which applies to all waiting packets up to its ID. Returns true if it received
 /// packets.
-/// - ledger: contains the maximum number of such packets, including packets that a full queue may
-///   hide. The kernel's messages about refused verdicts arrive among them.
+/// - ledger: unseen, stalled and queue_full together are the maximum number of packets that were
+///   answered before. (A full queue may hide unseen packets.) The kernel's messages about refused
+///   verdicts arrive among these packets.
 static bool receive_decided(struct worker *worker, const struct ledger *ledger) {
     const uint64_t most = ledger->unseen + ledger->stalled + ledger->queue_full;
     uint64_t left = most;

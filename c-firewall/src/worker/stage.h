@@ -35,8 +35,10 @@ bool stage_teaches(uint32_t mask, uint32_t packet_mark);
 void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome);
 
-/// Returns true if the kernel's rules have refused a packet's connection. The packet is then the
-/// RST to the sender of the refused packet: its mark makes the policy reject it.
+/// Returns true if a packet is the RST with which the kernel's rules refuse a connection. This RST
+/// goes to the sender of the refused packet, and its mark makes the policy reject it.
+/// - mask: as for stage_tell; 0 = no --stage: returns false
+/// - outcome: the policy's outcome for the packet
 bool stage_is_refused(uint32_t mask, const struct decide_outcome *outcome);
 
 /// Sets the outcome to accept, and clears the mask's bits of the packet's mark.

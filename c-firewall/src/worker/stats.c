@@ -59,6 +59,8 @@ static uint64_t sum_verdicts(const struct stats *stats) {
 }
 
 /// Returns the number of packets that were received and not answered, or answered and not received.
+/// - in_flight: number of received packets that may still be without a verdict. If it is not 0, the
+///   worker runs, and packets that were answered and not received don't count.
 static uint64_t difference_of_verdicts(const struct stats *stats, uint64_t in_flight) {
     const uint64_t verdicts = sum_verdicts(stats);
 

@@ -17,8 +17,8 @@ enum {
 /// Result of the check whether the kernel provides the connection state (conntrack) of packets.
 enum tracked {
     TRACKED_UNKNOWN, // too few packets were seen, or the policy does not read the connection state
-    TRACKED_SEEN,    // some packets had a connection state
-    TRACKED_MISSING, // no packet had a connection state
+    TRACKED_SEEN,    // at least one packet had a connection state
+    TRACKED_MISSING, // none of at least TRACKED_PACKETS_LEAST packets had a connection state
 };
 
 /// State of the check whether packets have a connection state. Zeroes are the state before the

@@ -43,7 +43,9 @@ struct wait {
     uint64_t window_ns;       // start of the current rate window
     uint64_t window_messages; // number of messages in the current rate window
     uint64_t poll_ns;         // time at which wait_next last returned WAIT_POLL
-    bool flood;    // true if the rate of the last complete window was above WAIT_FLOOD_PPS
+    // True if the rate of the last complete window was above WAIT_FLOOD_PPS, until a sleep brings
+    // no message.
+    bool flood;
     bool slept;    // true if the last action was WAIT_SLEEP and no message has arrived since then
     bool spinning; // true if the last action was WAIT_YIELD and no message has arrived since then
 };

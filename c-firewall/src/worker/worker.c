@@ -26,7 +26,9 @@ void worker_ledger(const struct worker *worker, struct ledger *ledger) {
         worker_reading_ledger(worker, true, ledger);
 }
 
-/// Opens or adopts the worker's queue. Returns 0, or -errno with failure filled in.
+/// Opens the worker's queue, or adopts the queue that another process hands over.
+/// - taken: in/out: queue to adopt, whose descriptor is -1 afterwards; NULL = the queue is opened.
+/// - Returns 0, or -errno with failure filled in.
 static int open_queue(struct worker *worker, struct worker_handover *taken,
                       struct failure *failure) {
     int result;

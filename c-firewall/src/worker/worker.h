@@ -44,6 +44,8 @@ int worker_open(struct worker *worker, const struct worker_setup *setup, uint32_
 
 /// Sets the counters to the final values that another process had for the queue. Must be called
 /// before the thread starts.
+/// - counted: counters of the queue's worker in that process.
+/// - stalled: number of the queue's packets that the guard answered.
 void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t stalled);
 
 /// Starts the worker's thread. If the thread's loop ends with an error, the thread sends SIGTERM to
@@ -81,7 +83,8 @@ void worker_ask_turn(struct worker *worker);
 bool worker_has_turned(const struct worker *worker);
 
 /// Requests the thread to end. The thread first answers the packets that it has received, and then
-/// unbinds and closes its queue.
+/// closes its queue. Closing unbinds the queue, unless the old firewall of an upgrade may still
+/// resume the queue.
 /// - keep_open: true if the queue must stay bound and open. The thread can then be started again.
 void worker_stop(struct worker *worker, bool keep_open);
 
@@ -94,7 +97,7 @@ void worker_join(struct worker *worker);
 struct connections *worker_connections(struct worker *worker);
 
 /// Closes the queue (unless the thread has closed it) and the descriptors that worker_open opened,
-/// and frees the source.
+/// and frees worker->evaluation and worker->source.
 void worker_close(struct worker *worker);
 
 /// Fills in the ledger of a worker. Any thread may call it.

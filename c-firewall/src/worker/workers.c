@@ -71,8 +71,9 @@ void workers_swap(struct workers *workers, struct evaluation_source **sources) {
     }
 }
 
-/// Fills in the position of the next page in listing.
-/// - from: position of this page.
+/// Fills in has_next and next of a listing: the position of the page after listing->page.
+/// - from: position of listing->page.
+/// - listing: in/out: page must be filled in.
 static void next_of(const struct workers *workers, uint64_t from, struct listing *listing) {
     const uint64_t worker = from >> SLOT_BITS;
 

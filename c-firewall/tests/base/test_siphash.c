@@ -19,8 +19,8 @@ static void gives_the_known_values(void **state) {
     assert_true(siphash_narrow(&key, 0x03020100) == 0xcf75576088d38328ULL);
 }
 
-/// Tests that siphash_bytes, which adds a last byte to its bytes, returns the same hash as for
-/// words of all these bytes, or a known hash.
+/// Tests that siphash_bytes, which appends the byte `last`, returns the same hash as siphash_narrow
+/// for the same 4 bytes, and as siphash_words for the same 8 and 16 bytes.
 static void bytes_are_hashed_as_words(void **state) {
     static const uint8_t bytes[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
 

@@ -103,8 +103,8 @@ static void append(struct data *data, unsigned int byte) {
     data->bytes[data->length++] = (uint8_t)byte;
 }
 
-/// Appends a value to the data with a name, by NAME VALUE: hex digits, or text with \r, \n and
-/// \xNN.
+/// Appends a value to the data with a name.
+/// - text: NAME VALUE. The value is hex digits (is_hex), or text with the escapes \r, \n and \xNN.
 static void take_data(struct play *play, const char *text, bool is_hex) {
     const char *at = strchr(text, ' ');
     struct data *data = data_of(play, text, (size_t)(at - text));
@@ -125,7 +125,9 @@ static void take_data(struct play *play, const char *text, bool is_hex) {
     }
 }
 
-/// Stores the data that a step names in the step: `-` (none), NAME, or NAME[FROM:TO].
+/// Stores a pointer to the data that a step's word names in the step.
+/// - text: the word: `-` (none), NAME, or NAME[FROM:TO] (offsets of the first byte and after the
+///   last byte).
 static void name_data(struct play *play, const char *text, struct step *step) {
     const char *part = strchr(text, '[');
     const size_t length = part ? (size_t)(part - text) : strlen(text);
@@ -239,7 +241,8 @@ static void names_text(const struct names *names, char text[static TEXT_BYTES]) 
                  (const char *)names->host);
 }
 
-/// Writes the names of the last packet to `text`, in the words of the scripts.
+/// Writes the result for the last packet (none, denied, or its names) to `text`, in the words of
+/// the scripts.
 static void told(const struct play *play, char text[static TEXT_BYTES]) {
     switch (play->last.kind) {
     case FOLLOWED_NONE:
@@ -338,7 +341,7 @@ static void listed_text(struct play *play, uint32_t from, bool undecided,
 
 /// Replaces the table by another table, to which the connections are handed over as in an upgrade.
 /// Copies the state that an upgrade does not transfer: counts, the next check for expired
-/// connections, and policies' verdicts on connections.
+/// connections, policies' verdicts on connections, and caches.
 static void hand_over(struct play *play) {
     struct connections old = play->connections, *new;
     const uint64_t now_ns = play->input.now_ns;
@@ -391,7 +394,8 @@ static void set(struct play *play, const char *text) {
 }
 
 /// Sends the packet of a step: the words FLAGS SEQUENCE ACKNOWLEDGED DATA OPTIONS.
-/// - text: out: names of the packet, in the words of the scripts.
+/// - text: out: results for the packet, one for each DNS query or HTTP request in it, in the words
+///   of the scripts.
 static void send_step(struct play *play, bool from_client, char *words,
                       char text[static TEXT_BYTES]) {
     static uint8_t room[PACKET_BYTES];

@@ -20,6 +20,7 @@ enum {
 #define AT(seconds) ((struct connection_input){.now_ns = (seconds)*SECOND_NS})
 
 /// Returns a UDP packet between a client's port and port 53 of the server.
+/// - host: last byte of the client's address.
 /// - bytes: out: bytes of the packet, to which the result points.
 static struct packet packet_of(uint8_t host, uint16_t port, bool from_server,
                                uint8_t bytes[PACKET_BYTES]) {
@@ -46,7 +47,7 @@ static struct openers *made(void) {
     return openers;
 }
 
-/// Sends a packet of the server.
+/// Passes a packet from port 53 of the server to a client to `openers`.
 static void tell(struct openers *openers, uint8_t host, uint16_t port,
                  struct connection_input input) {
     uint8_t bytes[PACKET_BYTES];
@@ -55,7 +56,8 @@ static void tell(struct openers *openers, uint8_t host, uint16_t port,
     openers_note(openers, &packet, &input);
 }
 
-/// Sends a packet of the client. Returns true if the client opened the flow.
+/// Passes a packet from a client to port 53 of the server to `openers`. Returns true if `openers`
+/// then reports that the client opened the flow.
 static bool ask(struct openers *openers, uint8_t host, uint16_t port,
                 struct connection_input input) {
     uint8_t bytes[PACKET_BYTES];

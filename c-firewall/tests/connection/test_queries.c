@@ -107,8 +107,8 @@ static bool is_query(const struct connections *connections, const struct followe
            names->host_length == strlen(host) && memcmp(names->host, host, names->host_length) == 0;
 }
 
-/// Sends `count` queries in one packet, and checks that at most QUERIES_MAX of them decide it; with
-/// more the packet is unreadable.
+/// Sends `count` queries in one packet. Checks that each of the first QUERIES_MAX queries decides
+/// the packet, and that the packet is then unreadable if there are more.
 static void check_one_packet(uint32_t count) {
     const uint32_t read = count < QUERIES_MAX ? count : QUERIES_MAX;
     uint8_t *bytes = make_queries(count);

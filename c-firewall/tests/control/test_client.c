@@ -102,7 +102,8 @@ static void tells_an_end_between_lines(void **state) {
     assert_true(both->client.ended);
 }
 
-/// Sends `bytes` bytes and then the text `end`; the client receives all of them.
+/// Sends `bytes` bytes x and then the text `end` from the other end of the connection. The client
+/// receives all of them.
 static void say_long(struct both *both, size_t bytes, const char *end) {
     char piece[1024];
 

@@ -41,6 +41,8 @@ static bool kernel_holds(struct kernel *kernel, uint64_t cost, uint64_t now) {
 
 /// Compares a limit with the kernel's for packets at random times. Returns the number of packets
 /// for which the limit held.
+/// - of_bytes: true for a limit of bytes, false for a limit of packets.
+/// - over: true for a limit that holds for the packets above the rate.
 static int compare(struct random *random, bool of_bytes, bool over) {
     static const uint64_t units[] = {1, 60, 3600};
     const uint64_t nsecs = units[random_below(random, 3)] * SECOND;

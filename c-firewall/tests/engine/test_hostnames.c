@@ -33,6 +33,7 @@ static const struct decide_settings settings = {.default_verdict = VERDICT_DROP,
                                                 .undecided_verdict = VERDICT_ACCEPT};
 
 /// Returns a pattern without its prefix `*.`.
+/// - wildcard: out: true if the pattern has the prefix.
 static const char *split(const char *pattern, bool *wildcard) {
     *wildcard = strncmp(pattern, "*.", 2) == 0;
     return *wildcard ? pattern + 2 : pattern;

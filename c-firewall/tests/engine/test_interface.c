@@ -47,8 +47,8 @@ static void a_name_is_read_once_a_second(void **state) {
     assert_int_equal(reads, 3);
 }
 
-/// Checks that two indexes with the same slot replace each other, and that neither gets the other's
-/// name.
+/// Checks that two interface indexes with the same slot of the cache replace each other, and that
+/// neither gets the name of the other index.
 static void indexes_of_one_slot_are_told_apart(void **state) {
     struct interfaces interfaces = {.read = read_present};
 

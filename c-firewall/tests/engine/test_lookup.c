@@ -19,6 +19,7 @@ static uint32_t expected(const struct lookup_range *ranges, uint32_t count, poli
 
 /// Creates random ranges of few values, so that ranges touch and overlap. The values are multiplied
 /// by 2^shift. Returns the number of ranges.
+/// - exact: true for ranges that contain a single value.
 static uint32_t make_ranges(struct random *random, struct lookup_range *ranges, uint32_t shift,
                             bool exact) {
     const uint32_t count = random_below(random, RANGES_MAX + 1);

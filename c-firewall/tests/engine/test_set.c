@@ -28,6 +28,7 @@ static policy_value widen(uint32_t field, uint32_t value) {
 }
 
 /// Returns a random range of a field: a single value, a short range, or all values.
+/// - most: the low end of a single value or short range is less than most.
 static struct policy_range make_range(struct random *random, uint32_t field, uint32_t most) {
     const uint32_t low = random_below(random, most);
 

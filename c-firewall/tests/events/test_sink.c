@@ -168,7 +168,7 @@ static void a_full_pipe_is_waited_for_and_then_counted(void **state) {
     close(reader);
 }
 
-/// Replaces the file of the sink's descriptor by another file.
+/// Makes the descriptor of the sink refer to another file, so that the sink writes to it.
 static void stand_for(const char *file) {
     assert_int_equal(dup3(open(file, O_WRONLY | O_CLOEXEC), sink.fd, O_CLOEXEC), sink.fd);
 }
@@ -206,7 +206,8 @@ static int listen_at_path(void) {
     return fd;
 }
 
-/// Checks that a line that the previous listener received in part is written again completely.
+/// Checks that the sink connects again only after a second if the listener has closed, and then
+/// writes a line that the listener received in part again completely.
 static void a_listener_that_went_is_looked_for_each_second(void **state) {
     static char text[4 << 20];
     const int small = 1;

@@ -81,7 +81,7 @@ static void take_hex(struct block *block, const char *digits) {
         block->bytes[block->captured++] = (uint8_t)byte;
 }
 
-/// Decodes an escaped text into a field of names. Returns its length.
+/// Decodes an escaped text into a field of `struct names`. Returns the number of decoded bytes.
 static uint8_t keep(uint8_t *to, size_t room, const char *text) {
     char *bytes = strdup(text);
     const size_t length = lines_unescape(bytes);

@@ -19,7 +19,8 @@ static void put_number(FILE *out, const char *key, bool has, uint32_t number) {
         fprintf(out, " %s=-", key);
 }
 
-/// Returns the fields of a comment in the format of the test vectors; the caller frees the text.
+/// Returns the metadata and the verdict in a packet's comment, in the format of the test vectors;
+/// the caller frees the text.
 static char *printed(const struct comment *comment) {
     const struct options_facts *facts = &comment->facts;
     char *text = NULL;

@@ -28,7 +28,7 @@ enum {
     MUCH = 200000, // number of bytes, larger than a single write
     LIMITS_MAX = 8,
     LEARNED_MAX = 8, // maximum number of learned addresses of all sets
-    ROOMS = 128,     // approximate number of rooms in which connections are written
+    ROOMS = 128,     // approximate number of limits (rooms) with which connections are written
 };
 
 #define NOW_NS UINT64_C(1000000000000)
@@ -65,7 +65,9 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     free(bytes);
 }
 
-/// Writes the connections of a memory again, in this room; the caller frees the bytes.
+/// Parses the connections in a memory, and writes them again. The caller frees the result.
+/// - room: number of bytes that may be written.
+/// - again: out: number of bytes in the result.
 static uint8_t *written_in(const uint8_t *bytes, size_t length, uint64_t room, size_t *again) {
     struct handover_connections_taken followed;
     struct connections connections;
@@ -78,9 +80,9 @@ static uint8_t *written_in(const uint8_t *bytes, size_t length, uint64_t room, s
     return written;
 }
 
-/// Writes the connections of a memory again, with rooms that are large enough for forgotten
-/// connections. Checks that they keep to each, and that all of them are written if there is room
-/// for all.
+/// Parses the connections in a memory, and writes them again with several limits of bytes, each
+/// large enough for the records of forgotten connections. Checks that no result exceeds its limit,
+/// and that a limit of `length` bytes gives the same bytes again.
 static void check_rooms(const uint8_t *bytes, size_t length) {
     size_t least, again;
     uint8_t *written = written_in(bytes, length, 0, &least);

@@ -194,8 +194,10 @@ static enum names_state read_second(const uint8_t *bytes, uint32_t length, uint3
     return state;
 }
 
-/// Reads a stream with the same ClientHello twice, in records of `size` bytes: first with other
-/// records between them, then without.
+/// Checks that the second ClientHello is read from a stream with the same ClientHello twice, in
+/// records of `size` bytes: first with other records between the two, then joined, so that one
+/// record may contain the end of the first and the start of the second.
+/// - segment: size of the segments in bytes.
 static void send_twice(const uint8_t *hello, uint32_t length, uint32_t size, uint32_t segment) {
     static uint8_t bytes[NAMES_HELLO_BYTES_MAX], both[NAMES_HELLO_BYTES_MAX];
     const uint8_t other[20] = {1};

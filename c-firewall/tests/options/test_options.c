@@ -14,7 +14,7 @@ enum { ARGUMENTS_MAX = 48 };
     ": expected open or closed, or a list like overload=open,crash=closed of overload, stall, "    \
     "crash, malformed, truncated and unknown"
 
-/// Parses a command line of these words, which follow the program's name.
+/// Parses a command line: the program's name, then the words of `line`, which spaces separate.
 static int parse(const char *line, struct options *options, struct failure *failure) {
     char *argv[ARGUMENTS_MAX] = {"c-firewall"};
     char words[512];

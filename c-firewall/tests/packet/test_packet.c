@@ -89,8 +89,8 @@ static void transport_is_what_nf_tables_sees(void **state) {
     assert_true(vectors > 25);
 }
 
-/// With fewer captured bytes the parser reads only these bytes (the sanitizer checks this), and
-/// finds the packet malformed only if the whole packet is malformed.
+/// A valid packet is never malformed if fewer of its bytes are captured: its status is ok or
+/// beyond-copy. The parser reads only the captured bytes (the sanitizer checks this).
 static void every_cut_of_a_good_packet_is_ok_or_cut(void **state) {
     FILE *file = vectors_open("packets.txt");
     struct vector vector = {0};

@@ -128,8 +128,8 @@ static void an_earlier_id_begins_a_run(void **state) {
     assert_int_equal(batch->gap_ids, 0);
 }
 
-/// The IDs of a gap get their verdict in a run before the next ID's run, because that batch verdict
-/// would apply to them.
+/// The IDs of a gap get their verdict in a run of their own, before the next ID's run: otherwise
+/// the batch verdict of the next ID's run would apply to them.
 static void a_gap_gets_a_verdict_of_its_own(void **state) {
     struct verdict_batch *batch = *state;
 
@@ -190,8 +190,8 @@ static void gaps_are_explained_by_messages_and_overruns(void **state) {
     assert_int_equal(batch->count, 8);
 }
 
-/// Messages without an ID at the end of a batch get a verdict: otherwise they would wait for the
-/// next message.
+/// The packets of messages without a readable ID at the end of a batch get a verdict: otherwise
+/// these packets would wait for the next message.
 static void what_has_no_id_is_answered_at_the_end(void **state) {
     struct verdict_batch *batch = *state;
 

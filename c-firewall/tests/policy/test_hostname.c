@@ -10,7 +10,7 @@
 #include "vectors.h"
 
 enum {
-    WORDS = 200000, // number of random words
+    WORDS = 200000, // number of random words that are parsed as host names
     NAMES = 100000, // number of names in a table, which grows often, at last to huge pages
     TEXT_BYTES = 300,
 };

@@ -65,7 +65,8 @@ static void places_and_spelling_do_not_count(void **state) {
     assert_true(equal(CHAIN("meta mark set meta mark | 1 & 3"), CHAIN("mark set mark | 1")));
 }
 
-/// Reads the vectors, which the caller frees. Returns their number.
+/// Reads the policies of different.txt, which all differ from each other; the caller frees them.
+/// Returns their number.
 static size_t read_different(char *policies[static POLICIES_MAX]) {
     FILE *file = vectors_open("different.txt");
     char line[LINE_BYTES];

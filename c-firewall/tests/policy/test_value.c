@@ -69,6 +69,7 @@ static void check_number(const char *line, const char *left, const char *expecte
 
 /// Checks a line `TYPE[/BITS] TOKEN` of the vectors: the token must fail with the expected cause,
 /// or have the expected number and print.
+/// - is_cause: true if the expected result is a cause.
 static void check_token(const char *line, const char *left, char *expected, bool is_cause) {
     struct policy_range range;
     struct failure failure;

@@ -58,7 +58,8 @@ static void assert_mode(const char *expected) {
     assert_string_equal(text, expected);
 }
 
-/// Returns the hand-over of a queue, with a duplicate of its socket's descriptor.
+/// Gives up a queue as in an upgrade. Returns its hand-over, with a duplicate of its socket's
+/// descriptor.
 static struct queue_handover handover_of(struct queue *queue) {
     queue_give(queue);
     return (struct queue_handover){.fd = fcntl(queue_fd(queue), F_DUPFD_CLOEXEC, 0),

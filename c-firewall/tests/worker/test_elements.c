@@ -173,8 +173,8 @@ static void what_stays_long_enough_needs_no_transaction(void **state) {
     assert_int_equal(elements_timeout_of(86400000), 86460000);
 }
 
-/// Requests twice the allowed number of transactions at a time. Returns the number of transactions
-/// that were allowed.
+/// Requests twice the allowed number of transactions per second, all at the time now_ns. Returns
+/// the number of transactions that were allowed.
 static int in_time(uint64_t *batches, uint64_t now_ns) {
     int count = 0;
 

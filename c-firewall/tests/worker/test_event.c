@@ -29,7 +29,7 @@ static int free_ring(void **state) {
     return close(bell.fd);
 }
 
-/// Stores an event for a packet that its mark identifies.
+/// Stores an event for a packet with a mark, which identifies the event.
 static void note(uint32_t mark) {
     const struct packet packet = {0};
     struct decide_input input = engine_input(&packet, PACKET_OK);
@@ -171,7 +171,8 @@ static void *produce(void *argument) {
     return NULL;
 }
 
-/// Events arrive complete and in order, and lost events are counted.
+/// While one thread stores events and another reads them, events arrive complete and in order, and
+/// lost events are counted.
 static void both_ends_at_once(void **state) {
     const uint64_t lost = counts_get(COUNT_EVENTS_LOST);
     uint32_t last = 0;

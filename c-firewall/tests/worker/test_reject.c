@@ -62,6 +62,8 @@ static void a_reset_of_an_acknowledging_segment(void **state) {
 }
 
 /// Returns the checksum's sum of a message and its pseudo header; 0xffff if the checksum is right.
+/// - bytes: the message; before it the addresses of its pseudo header, if it has one.
+/// - sum: sum of protocol and length in the pseudo header; 0 without a pseudo header.
 static uint16_t sum(const uint8_t *bytes, size_t length, uint32_t sum) {
     for (size_t i = 0; i < length; i++)
         sum += i % 2 == 0 ? (uint32_t)bytes[i] << 8 : bytes[i];

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::place::{fields, gaps, ledger, program, Place, Run, LIMIT};
 
-/// Creates a test network with one rule that logs dropped packets to the group, with a prefix.
+/// Creates a test network with one rule that drops packets and logs them to group 5, with a prefix.
 fn place() -> Place {
     let place = Place::new();
     let rules = "table ip t {\nchain c { type filter hook output priority 0; \
@@ -22,7 +22,7 @@ fn start(place: &Place, more: &[&str]) -> Run {
     Run::start(&mut place.here.command(program()), &words)
 }
 
-/// Sends numbered datagrams of `bytes` bytes, each of which the rule drops.
+/// Sends numbered UDP datagrams with a payload of `bytes` bytes, each of which the rule drops.
 fn send(place: &Place, count: u32, bytes: usize) {
     place.here.enter(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();

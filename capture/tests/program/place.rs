@@ -57,7 +57,7 @@ impl Place {
         self.folder.0.join(name).to_str().unwrap().to_owned()
     }
 
-    /// Runs a line of `ip` in `here`.
+    /// Runs lines of `ip` commands in `here`.
     pub fn ip(&self, line: &str) {
         self.here.feed("ip", &["-batch", "-"], line).unwrap();
     }
@@ -107,7 +107,7 @@ impl Run {
         run
     }
 
-    /// Starts the program.
+    /// Starts the program, without waiting for its start line.
     pub fn spawn(command: &mut Command, words: &[&str]) -> Run {
         let child = command
             .args(words)
@@ -134,7 +134,7 @@ impl Run {
         Run::start(&mut place.here.command(program()), &all)
     }
 
-    /// Waits for a line with these words.
+    /// Waits for a line of stderr that contains `words`, and returns it. Panics if there is none within LIMIT.
     pub fn hears(&mut self, words: &str) -> String {
         let end = Instant::now() + LIMIT;
         loop {
@@ -151,7 +151,7 @@ impl Run {
         }
     }
 
-    /// True if a line with these words was read while the caller waited for another line.
+    /// Returns true if the lines read so far contain `words`; reads no further line.
     pub fn has_said(&self, words: &str) -> bool {
         self.said.contains(words)
     }
@@ -161,7 +161,8 @@ impl Run {
         unsafe { libc::kill(self.child.id() as i32, signal) };
     }
 
-    /// Stops the program, and waits until it has stopped: the signal alone takes time to arrive.
+    /// Suspends the program by SIGSTOP, and waits until all its threads are stopped: the signal alone takes time to
+    /// arrive.
     pub fn stop(&self) {
         self.signal(libc::SIGSTOP);
         let tasks = format!("/proc/{}/task", self.child.id());
@@ -187,7 +188,7 @@ impl Run {
         }
     }
 
-    /// Waits for the end; returns the exit code, or None after a signal.
+    /// Waits until the program has ended; returns its exit code, or None if a signal ended it.
     pub fn wait(&mut self) -> Option<i32> {
         let status = wait_within(&mut self.child, LIMIT)
             .unwrap_or_else(|| panic!("it is not done: {}", self.said));
@@ -308,7 +309,7 @@ pub fn fields(file: impl AsRef<Path>, field: &str) -> Vec<String> {
     said.lines().map(str::to_owned).collect()
 }
 
-/// Returns the number of each of our frames. The number follows the Ethernet header.
+/// Returns the number that each of our frames contains after its Ethernet header.
 pub fn numbers(file: impl AsRef<Path>) -> Vec<u32> {
     let data = fields(file, "data.data");
     let number = |text: &String| u32::from_str_radix(&text[..8], 16).unwrap();

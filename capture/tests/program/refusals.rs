@@ -64,7 +64,7 @@ fn who_has_no_rights_is_told_how_to_get_them() {
     refused(&mut command, 3, "sudo setcap cap_net_raw=ep ");
 }
 
-/// The machine's pool of huge pages is smaller than 8 GiB.
+/// Requests 8 GiB of huge pages, more than the machine's pool is assumed to have.
 #[test]
 fn an_empty_pool_of_huge_pages_is_told_with_the_cure() {
     let place = Place::new();

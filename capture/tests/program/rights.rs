@@ -8,7 +8,7 @@ use std::process::{Child, Command};
 
 use crate::place::{program, send, Place, Run, OURS};
 
-/// Returns a line of each thread's status, split into words.
+/// Returns the line that begins with `name` from each thread's status in /proc, split into words, without `name`.
 fn of_threads(run: &Run, name: &str) -> Vec<Vec<String>> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", run.child.id())).unwrap();
     let line = |path: PathBuf| {
@@ -125,7 +125,7 @@ fn root_makes_no_file_where_others_can_lead_it() {
     }
 }
 
-/// Another user has created the file, to read the recording.
+/// Another user has created the file, to read the recording; the program must refuse the file.
 #[test]
 fn a_file_of_another_user_is_not_written_to() {
     let place = Place::new();

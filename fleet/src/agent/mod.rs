@@ -23,12 +23,13 @@ use crate::store::{Store, RENEWAL, RENEWAL_AFTER_CHANGE};
 
 mod textfile;
 
-/// Pause between two checks of the store, unless a watch ends it.
+/// Average pause between two checks of the store for new messages. A change that etcd's watch reports ends the pause.
 const LOOK: Duration = Duration::from_secs(24);
-/// Pause after the first failure. It doubles after each further failure, up to LOOK.
+/// Pause after the first failure of a check of the store or of a confirmation. It doubles after each further failure,
+/// up to LOOK.
 const RETRY: Duration = Duration::from_millis(500);
-/// Pause between two reads of the ledger, in pauses between checks of the store. Changes of the channel do not count: they
-/// would start a process on each host at the same time.
+/// Minimum time between two regular reads of the firewall's ledger, as a multiple of the pause between two checks of
+/// the store. A change of the channel causes no read: it would start a process on each host at the same time.
 const LEDGER_LOOKS: u32 = 5;
 
 pub struct Settings {
@@ -39,9 +40,9 @@ pub struct Settings {
     /// Unix socket of the host's service that runs as root (twinwall-fleet-local).
     pub local: PathBuf,
     pub tls: Tls,
-    /// Address of the firewall's metrics, for Prometheus.
+    /// Address of the firewall's metrics for Prometheus, which the host's report contains; None: the report has none.
     pub metrics: Option<String>,
-    /// File for the node exporter's textfile collector.
+    /// File to which the agent writes its metrics, for the node exporter's textfile collector; None: no file.
     pub textfile: Option<PathBuf>,
     /// Pause between two checks of the store; None: LOOK.
     pub look: Option<Duration>,
@@ -51,7 +52,7 @@ pub struct Agent {
     settings: Settings,
     store: Store,
     report: Report,
-    /// Report that was last written to the store.
+    /// Report that was last written to the store; None: none yet.
     written: Option<Report>,
     /// Time at which root's service was last asked for the ledger; None: never.
     ledger_read: Option<Instant>,
@@ -120,7 +121,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Prints an error if it is new. The error stays in the report until a check of the store succeeds.
+    /// Stores an error in the report, and prints it on stderr if the report did not have it. The error stays in the
+    /// report until a check of the store succeeds.
     fn note(&mut self, failure: &Failure) {
         if self.report.error.as_ref() != Some(&failure.text) {
             eprintln!("error: {}", failure.text);
@@ -140,8 +142,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Writes the metrics, also if they have not changed: the alert for silent hosts reads the time of the file. An outage
-    /// of the store does not prevent this.
+    /// Writes the textfile with the metrics, if the settings name one. Writes also if the metrics have not changed: the
+    /// alert for silent hosts reads the time of the file. An outage of the store does not prevent the write.
     fn write_metrics(&mut self) {
         let Some(path) = &self.settings.textfile else {
             return;
@@ -176,7 +178,7 @@ impl Agent {
         Ok(bytes)
     }
 
-    /// Renews the lease and writes the metrics, in a pause. If the store can't be reached, the pause continues.
+    /// Renews the host's lease and writes the metrics, during a pause. Errors of the store are ignored.
     fn stay_alive(&mut self) {
         let _ = self.store.renew(&self.settings.host, RENEWAL);
         self.write_metrics();
@@ -193,8 +195,8 @@ impl Agent {
         }
     }
 
-    /// Pauses until the next check of the store, or a change of the channel that may concern this host. Renews the lease
-    /// meanwhile. Returns true after such a change, and if the watch has ended.
+    /// Pauses for `time`, or until the channel has a change that may concern this host. Renews the lease meanwhile.
+    /// Returns true if the pause ended because of a change or of the watch's end; false if the time is over.
     fn wait_for_change(&mut self, time: Duration) -> bool {
         let begun = Instant::now();
         let mut has_changed = false;
@@ -218,8 +220,9 @@ impl Agent {
         has_changed
     }
 
-    /// Waits until the observation time of the pending policy is over. Then requests its confirmation, or its revert if
-    /// the store can't be reached.
+    /// Waits until the observation time of the pending policy is over. Then checks the store and requests the
+    /// confirmation, until both succeed. Requests the revert if they have not succeeded after three quarters of the
+    /// time limit for the confirmation. Fails if the policy is no longer pending.
     fn settle(&mut self, pointer: &Pointer) -> Result<()> {
         let generation = pointer.generation;
         let begun = Instant::now();
@@ -381,8 +384,9 @@ impl Agent {
         self.settle(&pointer)
     }
 
-    /// Checks the store once: renews the lease, carries out messages, and writes the report.
-    /// - age: age at which the lease is renewed.
+    /// Checks the store once: renews the lease, carries out messages, and writes the report. Fails if the store can't
+    /// be reached or the report can't be written. Other errors of messages are only noted in the report.
+    /// - age: minimum age at which the lease is renewed.
     fn turn(&mut self, age: Duration) -> Result<()> {
         self.store.renew(&self.settings.host, age)?;
         let looked = self.look();
@@ -398,7 +402,9 @@ impl Agent {
         }
     }
 
-    /// Asks root's service for the host's state, if it is time: for the ledger, or for the outcome of a trial.
+    /// Requests the host's state, with its ledger and latest trial, from root's service: if LEDGER_LOOKS pauses have
+    /// passed since the last read, or if the trial of a question has ended.
+    /// - look: pause between two checks of the store.
     fn read_ledger(&mut self, look: Duration) {
         let has_answer = self.trial_ends.is_some_and(|end| Instant::now() >= end);
         if has_answer {
@@ -414,7 +420,7 @@ impl Agent {
         }
     }
 
-    /// Runs until the process is ended.
+    /// Checks the store again and again, until the process is ended.
     pub fn run(mut self) -> ! {
         let look = self.settings.look.unwrap_or(LOOK);
         let mut pause = RETRY;

@@ -10,11 +10,13 @@ use super::protocol::{Answer, Request};
 use crate::failure::{refused, system, Result};
 use crate::report::Local;
 
-/// Time limit of an answer: nft loads the policy meanwhile.
+/// Time limit for the answer of root's service: nft loads the policy meanwhile.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_MAX: u64 = 1 << 20;
 
-/// Sends a request to root's service (twinwall-fleet-local). Fails with the service's error text if it refuses.
+/// Sends a request to root's service (twinwall-fleet-local). Returns the host's state after the request. Fails with the
+/// service's error text if the service refuses.
+/// - bundle: bytes of the bundle in `apply` and `try`; empty in other requests.
 pub fn ask(socket: &Path, request: &Request, bundle: &[u8]) -> Result<Local> {
     let fail = |error: std::io::Error| {
         system(format_args!(

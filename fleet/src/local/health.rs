@@ -11,7 +11,7 @@ use crate::report::Ledger;
 
 const NFT: &str = "/usr/sbin/nft";
 
-/// Runs a program with a fixed environment. Returns its exit code, stdout and stderr.
+/// Runs a program with a fixed environment. Returns its exit code (None: ended by a signal), stdout and stderr.
 pub fn run(program: &Path, arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
     let output = Command::new(program)
         .args(arguments)

@@ -40,7 +40,8 @@ fn open(path: &Path) -> Option<(File, u64)> {
     data.is_file().then_some((file, data.len()))
 }
 
-/// Opens the newest files of the record. Returns them with the oldest first; their names begin with their time.
+/// Opens the newest files of the record, RECORD_MAX bytes at most. Returns each file with its length, the oldest first;
+/// their names begin with their time.
 fn files(record: &Path) -> Vec<(File, u64)> {
     let entries = fs::read_dir(record).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
@@ -74,6 +75,8 @@ fn whole(bytes: &[u8]) -> usize {
 }
 
 /// Runs `fwctl diff` on the record. Returns its lines of JSON.
+/// - seconds: only packets of the last `seconds` are compared.
+/// - files: files of the record with their lengths, the oldest first.
 fn compare(
     fwctl: &Path,
     old: &Path,
@@ -116,7 +119,9 @@ fn compare(
     }
 }
 
-/// Returns the name of a rule, "FILE:LINE", with its text.
+/// Returns the name of a rule, "FILE:LINE", with its text. Returns `by` itself if it is no place in a file of
+/// `folders`.
+/// - by: origin of a verdict, as `fwctl diff` prints it.
 /// - folders: folders of both policies. Other files are not read, because `by` comes from a process that has parsed
 ///   packets.
 fn rule(by: &str, folders: &[&Path]) -> String {
@@ -136,7 +141,8 @@ fn rule(by: &str, folders: &[&Path]) -> String {
     format!("{name}:{line}: {text}")
 }
 
-/// Flips (packets with different verdicts) by rule: their packets and flows.
+/// Sums of packets and flows with different verdicts, by the origin of the drop or reject ("/path/policy.nft:7",
+/// "policy inet t input"): (packets, flows).
 #[derive(Default)]
 struct Sums(BTreeMap<String, (u64, u64)>);
 
@@ -161,6 +167,8 @@ impl Sums {
 }
 
 /// Parses the lines of `fwctl diff --json`: one per flow, then the totals.
+/// - folders: folders of both policies.
+/// - now: present time in seconds since 1970.
 /// - into: in/out: the trial, which gets its outcome.
 fn read(lines: &str, folders: &[&Path], now: u64, into: &mut Trial) -> Result<()> {
     let (mut drops, mut passes) = (Sums::default(), Sums::default());

@@ -29,7 +29,8 @@ pub enum Request {
         message: Signed,
         bundle_bytes: usize,
     },
-    /// Confirm the pending policy if the host is healthy. The agent has reached the store under this policy.
+    /// Confirm the pending policy if the host is healthy; revert it if the host is not. The agent has reached the store
+    /// under this policy.
     Confirm { generation: u64 },
     /// Revert the pending policy.
     Revert { generation: u64, why: String },
@@ -41,11 +42,11 @@ pub enum Request {
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     Done(Local),
-    /// "CAUSE: CURE"
+    /// The request has failed: "CAUSE: CURE".
     Error(String),
 }
 
-/// Reads a request and its bundle.
+/// Reads a request and its bundle. The bundle is empty unless the request is `apply` or `try`.
 pub fn read(from: impl BufRead) -> Result<(Request, Vec<u8>)> {
     let broken =
         |why: String| request(format_args!("the request: {why}: are both of one version?"));

@@ -31,14 +31,14 @@ pub struct Rotated {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
-    /// Highest generation that the host has accepted.
+    /// Highest generation that the host has begun to apply, or has refused because of its trial; 0 = none.
     pub generation: u64,
     pub digest: String,
     pub phase: Phase,
     pub why: Option<String>,
     /// Number of times that `generation` was applied.
     pub attempts: u32,
-    /// Generation that was confirmed last.
+    /// Generation that was confirmed last; 0 = none.
     pub confirmed: u64,
     /// Time at which `generation` was applied, or its application has begun (ms since 1970).
     pub applied_ms: u64,
@@ -49,14 +49,14 @@ pub struct Record {
     pub drops_per_second: Option<u64>,
     /// Number of the latest question that was accepted.
     pub question: u64,
-    /// End of the running trial (seconds since 1970).
+    /// End of the running trial (seconds since 1970); None: no trial runs.
     pub trial_ends: Option<u64>,
     /// Latest trial, which may still run.
     pub trial: Option<Trial>,
     pub rotated: Option<Rotated>,
 }
 
-/// Locked folder of the service.
+/// State folder of root's service, locked against other requests.
 pub struct Folder {
     path: PathBuf,
     pub record: Record,
@@ -64,7 +64,8 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens the folder, after waiting for other requests. Fails if another user can change the folder.
+    /// Locks the folder, and reads its state. Waits while another request has the lock. Creates a missing folder. Fails
+    /// if another user can change the folder.
     pub fn open(path: &Path) -> Result<Folder> {
         file::make_folder(path)?;
         let data = fs::symlink_metadata(path).map_err(at(path))?;

@@ -33,7 +33,7 @@ pub struct Host {
     /// State folder of `fwctl apply`.
     pub apply: PathBuf,
     pub fwctl: PathBuf,
-    /// Control socket of the firewall.
+    /// Control socket of the firewall; None: there is no firewall.
     pub control: Option<PathBuf>,
     /// Folder of the recorded packets.
     pub packets: PathBuf,
@@ -61,7 +61,7 @@ impl Host {
         Ok(self.asked.get_or_init(|| read))
     }
 
-    /// Runs fwctl. Fails with its error line.
+    /// Runs fwctl on the state folder `apply`. Fails with fwctl's error line unless fwctl succeeds.
     fn fwctl(&self, arguments: &[&str]) -> Result<()> {
         let state = self.apply.to_string_lossy();
         let arguments = [arguments, &["--state", &state]].concat();
@@ -76,7 +76,7 @@ impl Host {
         }
     }
 
-    /// Returns the latest generation of `fwctl apply` that was made from a bundle.
+    /// Returns the latest generation of `fwctl apply` that was made from the given bundle; None if there is none.
     /// - bundle: folder of the bundle.
     fn applied(&self, bundle: &Path) -> Result<Option<Generation>> {
         let file = bundle.join(bundle::POLICY);
@@ -127,8 +127,8 @@ impl Host {
         folder.write()
     }
 
-    /// Returns the host's state. The answer to `apply` has no ledger, because the agent requests the state again before
-    /// it reports.
+    /// Returns the host's state. The answer to `apply` has no ledger, because the agent sends another request before it
+    /// writes its report.
     fn local(&self, folder: &Folder, request: &Request) -> Local {
         let record = &folder.record;
         let (ledger, twin) = match request {
@@ -158,7 +158,8 @@ impl Host {
         folder.write()
     }
 
-    /// Fails unless the host may accept a pointer now.
+    /// Fails unless the host may accept a pointer now. Checks its channel, generation, digest, version, time and wave,
+    /// and the earlier attempts to apply it.
     fn admit(&self, folder: &Folder, pointer: &Pointer) -> Result<()> {
         let record = &folder.record;
         if pointer.channel != self.channel {
@@ -208,6 +209,9 @@ impl Host {
     /// Tries a policy on the packets that the host has recorded: for a question, or if the policy reads names. Returns
     /// true if the trial has its outcome. Returns false if the kernel must try the policy: it counts exactly, but only
     /// packets that are still to come.
+    /// - nothing: path at which a policy without rules is written.
+    /// - old: present policy; None: no policy is applied.
+    /// - one: in/out: the trial, which gets its outcome.
     fn try_past(
         &self,
         nothing: &Path,
@@ -247,7 +251,9 @@ impl Host {
         folder.write()
     }
 
-    /// Tries a policy, if trusted keys have signed the message.
+    /// Begins the trial that a message (a question or a pointer) requests, if trusted keys have signed the message.
+    /// Fails while another trial runs.
+    /// - bytes: the bundle.
     fn try_policy(&self, folder: &mut Folder, message: &Signed, bytes: &[u8]) -> Result<()> {
         if folder.record.trial_ends.is_some() {
             return Err(refused("another policy is tried: wait"));
@@ -284,8 +290,8 @@ impl Host {
         self.begin_trial(folder, one, &bundle)
     }
 
-    /// Fails unless the trial that a pointer requires is over, and has dropped no more than the pointer allows. If the
-    /// trial has failed or dropped more, records the generation as reverted.
+    /// Fails unless the trial that a pointer requires is over, and no rule would newly drop more packets than the
+    /// pointer allows. If the trial has failed, or a rule would drop more, records the generation as reverted.
     fn expect_tried(&self, folder: &mut Folder, pointer: &Pointer) -> Result<()> {
         if pointer.try_seconds == 0 {
             return Ok(());
@@ -446,7 +452,7 @@ impl Host {
         Ok(self.local(&folder, request))
     }
 
-    /// Serves a request.
+    /// Carries out a request of the agent. Returns the host's state after the request, or the error.
     pub fn serve(&self, request: &Request, bundle: &[u8]) -> Answer {
         match self.serve_request(request, bundle) {
             Ok(local) => Answer::Done(local),

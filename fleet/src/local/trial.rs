@@ -17,13 +17,14 @@ use crate::report::{Flip, Trial};
 
 /// Prefix of the names of a trial's tables.
 const TRIAL: &str = "twinwall_trial_";
-/// Chain that replaces a drop in a verdict map.
+/// Name of the chain that counts and accepts the packets which a verdict map of the policy would drop.
 const DROPPED: &str = "twinwall_dropped";
 /// Maximum size of a comment in bytes; nft accepts 128.
 const COMMENT_MAX: usize = 120;
-/// Maximum number of rules in an answer.
+/// Maximum number of rules in each list of a trial's outcome; the rules with the most packets remain.
 pub const FLIPS_MAX: usize = 50;
-/// Statements that are copied: they only read a packet, or change objects of the table.
+/// Statements of the policy's rules that a trial's rules have, too: they only read a packet, or change objects of the
+/// table. `drop` and `reject` are replaced.
 const KEPT: [&str; 15] = [
     "match", "counter", "limit", "quota", "ct count", "vmap", "jump", "goto", "return", "accept",
     "continue", "drop", "reject", "set", "map",
@@ -81,7 +82,7 @@ fn comment(text: &str) -> String {
     plain.take_while(fits).collect()
 }
 
-/// Replaces drops in a verdict map by a chain that counts.
+/// Replaces each drop in a verdict map by a goto to DROPPED, a chain that counts and accepts.
 fn without_drops(value: &mut Value) {
     match value {
         Value::Object(object) if object.contains_key("drop") => {

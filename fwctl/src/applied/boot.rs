@@ -24,8 +24,9 @@ fn is_of_file(state: &State, policy: &Path) -> bool {
         && applied.is_none_or(|file| fs::canonicalize(policy).is_ok_and(|policy| policy == file))
 }
 
-/// Reads the policy's file and its lists. Fails if another user than root can change one of these files or an included
-/// file; such a file is not opened.
+/// Reads the policy's file and its lists. Returns the policy with the paths of its lists as they are in the file, and
+/// the policy with the paths that the lists will have in the state folder. Fails if another user than root can change
+/// one of these files or an included file; such a file is not opened.
 fn read_files(place: &StatePlace, policy: &Path) -> Result<(Source, Source), Failure> {
     let refused = RefCell::new(None);
     let check = |file: &Path| {
@@ -46,8 +47,8 @@ fn read_files(place: &StatePlace, policy: &Path) -> Result<(Source, Source), Fai
     })
 }
 
-/// Reads the policy's file. Fails if another user than root can change it, or if it has the text of a reverted generation,
-/// because nobody could confirm it.
+/// Reads the policy's file. Fails if another user than root can change it, or if it has the text of a reverted
+/// generation: nobody could confirm the policy at boot.
 fn read(state: &State, place: &StatePlace, policy: &Path) -> Result<Source, Failure> {
     let (read, source) = read_files(place, policy)?;
     match state.reverted(&source.digest()) {
@@ -63,14 +64,14 @@ fn read(state: &State, place: &StatePlace, policy: &Path) -> Result<Source, Fail
     }
 }
 
-/// Reads the settings. Fails if they can't be used.
+/// Reads the settings of the firewall (twinwall.conf). Fails if they can't be used.
 fn settings(place: &StatePlace) -> Result<Config, Failure> {
     let config = config::read(&place.config)?;
     config.wanted()?;
     Ok(config)
 }
 
-/// Loads the policy's file. Returns false if the boot does not load it.
+/// Loads the policy's file. Returns false, and loads nothing, unless `is_of_file` is true.
 fn load_file(state: &State, place: &StatePlace, policy: &Path) -> Result<bool, Failure> {
     if !is_of_file(state, policy) {
         return Ok(false);

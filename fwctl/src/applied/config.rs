@@ -21,7 +21,7 @@ use crate::failure::{Exit, Failure};
 pub struct Config {
     pub twin: Option<Twin>,
     options: Vec<String>,
-    /// Mark bits that may be used when a policy with names is split.
+    /// Bits of marks that may be used when a policy with names is split; None: all bits.
     marks: Option<u32>,
     /// True if other tables may take connections past a policy with names, into flowtables.
     allows_flowtables: bool,
@@ -34,7 +34,7 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, text)
 }
 
-/// Parses a line. Fails with the reason.
+/// Parses a line of the configuration file into `config`. Fails with the reason.
 fn read_line(config: &mut Config, line: &str) -> Result<(), String> {
     let line = line.trim();
     if line.is_empty() || line.starts_with(['#', ';']) {

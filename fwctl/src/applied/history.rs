@@ -10,7 +10,7 @@ use crate::output;
 use crate::table::{self, Side};
 use crate::units::date;
 
-/// Returns a description of a generation's outcome.
+/// Returns the outcome of a generation in words: "applied", "pending", "replaced", "unapplied" or "reverted: REASON".
 pub fn outcome(state: &State, generation: &Generation) -> String {
     if state.applied == Some(generation.number) {
         return "applied".to_owned();

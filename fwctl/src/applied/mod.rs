@@ -89,7 +89,8 @@ fn on_host<T>(
     })
 }
 
-/// Applies a policy, with or without a deadline for its confirmation.
+/// Applies a policy.
+/// - confirm_seconds: seconds until the policy is reverted unless it is confirmed; None: it needs no confirmation.
 fn apply_source(
     place: &StatePlace,
     source: Source,
@@ -106,6 +107,7 @@ fn apply_source(
 }
 
 /// Applies a policy from a file.
+/// - confirm_seconds: seconds until the policy is reverted unless it is confirmed; None: it needs no confirmation.
 pub fn apply_file(
     place: &StatePlace,
     file: &Path,
@@ -116,7 +118,8 @@ pub fn apply_file(
     apply_source(place, source, wanted, confirm_seconds)
 }
 
-/// Applies an earlier generation, with the firewall that it had.
+/// Applies an earlier generation. If its policy has names, the firewall gets the same twin and options as then.
+/// - confirm_seconds: seconds until the policy is reverted unless it is confirmed; None: it needs no confirmation.
 fn apply_again(
     place: &StatePlace,
     config: &Config,
@@ -172,7 +175,7 @@ pub fn unapply(place: &StatePlace) -> Result<Exit, Failure> {
 }
 
 /// Reverts the pending generation now.
-/// - seize: true to kill a running operation.
+/// - seize: true to kill a running operation; false to wait for its end.
 fn revert_pending(host: Host, seize: bool, why: &str) -> Result<(), Failure> {
     let mut store = match seize {
         true => Store::seize(host)?,

@@ -33,8 +33,9 @@ fn names(path: &Path) -> Vec<OsString> {
 }
 
 /// Returns the first folder on a path, or the file itself, that others than root can change. Follows links like the
-/// kernel: a link is changed only in its folder. A sticky folder such as /tmp is no exception, since others can create
-/// the file in it as soon as it is missing, at each boot. None if there is no such part, or if the path ends before it.
+/// kernel: a link is changed only in its folder. A sticky folder such as /tmp is no exception, since other users can
+/// create the file in it as soon as it is missing, at each boot. Returns None if there is no such folder or file before
+/// the end of the path, or before its first part that does not exist.
 fn weak_part(path: &Path) -> io::Result<Option<PathBuf>> {
     let mut left = names(&std::path::absolute(path)?);
     let (mut at, mut links) = (PathBuf::from("/"), 0);

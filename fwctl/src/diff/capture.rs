@@ -25,18 +25,19 @@ fn nfproto(bytes: &[u8]) -> u8 {
     }
 }
 
-/// Number of first packets of a connection in each hook that a record has without a gap (packaging/record.nft).
+/// Number of a connection's first packets in each hook that a record has without a gap; of the later packets it has
+/// only some (packaging/record.nft).
 const CONTIGUOUS: u8 = 10;
 
-/// Connections whose first packet is in the capture, according to its comments, with the number of packets in each
-/// hook.
+/// Connections whose first packet is in the capture (its connection state is `new`), with the number of packets so far
+/// in each hook.
 #[derive(Default)]
 struct Opened(HashMap<FlowKey, [u8; HOOKS.len()]>);
 
 impl Opened {
     /// Counts a packet. Returns true if its names can be known: the capture has its connection from the first packet
     /// on, without a gap. Also returns true for packets without ports, which have no names.
-    /// - is_new: the packet is the first of its connection.
+    /// - is_new: true if the packet's connection state is `new`.
     fn take(&mut self, flow: &FlowKey, hook: u8, is_new: bool) -> bool {
         if !flow.has_ports() {
             return true;
@@ -63,7 +64,7 @@ impl Opened {
 
 /// Parameters of a comparison with a capture: the packets that count, and whether the capture is complete.
 pub struct Capture {
-    /// Only packets of this last number of seconds count. None: all packets count.
+    /// Maximum age of packets that count, in seconds before the present. None: all packets count.
     pub last_seconds: Option<u32>,
     /// True for a record of the unit twinwall-record: it has the connection state of each packet, and the first packets
     /// of connections without a gap.
@@ -89,7 +90,7 @@ fn facts(packet: &PcapPacket, given: OptionsFacts, first_hook: u8) -> Facts {
 }
 
 impl Capture {
-    /// Returns the time from which on packets count, in nanoseconds since 1970.
+    /// Returns the time from which on packets count, in nanoseconds since 1970; 0 if all packets count.
     fn begin_ns(&self) -> u64 {
         let Some(seconds) = self.last_seconds else {
             return 0;

@@ -35,12 +35,12 @@ pub const CONNECTION: &str = "connection";
 /// Generation number of the policy; an engine has only one policy.
 const GENERATION: u64 = 1;
 
-/// Interfaces by their local numbers, from 1: shared by both policies and all packets.
+/// Numbers of interfaces by name, from 1. They are not the kernel's, but the same for both policies and all packets.
 #[derive(Default)]
 pub struct Interfaces(RefCell<HashMap<Vec<u8>, u32>>);
 
 impl Interfaces {
-    /// Returns the number of an interface; 0 for the empty name.
+    /// Returns the number of an interface; 0 for the empty name. A new name gets the next number.
     pub fn index(&self, name: &[u8]) -> u32 {
         if name.is_empty() {
             return 0;
@@ -56,11 +56,11 @@ impl Interfaces {
 pub struct Facts {
     /// Known bytes from the IP header on.
     pub bytes: Vec<u8>,
-    /// Original length in bytes.
+    /// Length of the complete packet in bytes.
     pub original: u32,
     pub truncated: bool,
     pub hook: u8,
-    /// Protocol family; 0 means the packet's version.
+    /// Protocol family; 0: the version in the IP header counts instead.
     pub nfproto: u8,
     pub mark: u32,
     /// Input interface; empty if none.
@@ -69,7 +69,7 @@ pub struct Facts {
     pub oif: Vec<u8>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// Connection state as a value of `Type::CtState`.
+    /// Connection state as a value of `Type::CtState`; None: the packet has none, or it is unknown.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
     pub time_ns: u64,
@@ -95,13 +95,14 @@ pub struct Engine {
     flow: Flow,
     counters: FlowCounters,
     settings: DecideSettings,
-    /// Number of copied bytes (--copy-bytes).
+    /// Maximum number of a packet's bytes that the policy sees, from the IP header on (--copy-bytes).
     copied: usize,
-    /// Connections, if the policy reads names.
+    /// Followed connections; None if the policy reads no names.
     connections: Option<Box<Connections>>,
-    /// Pending queries, if the policy learns.
+    /// Pending DNS queries; None if the policy learns no addresses from DNS answers.
     asked: Option<Asked>,
-    /// True if the policy has limits or quotas: its rules are then evaluated one by one to find packets that meet one.
+    /// True if the policy has limits or quotas: its rules are then evaluated one by one, to find packets that meet a
+    /// limit or a quota.
     has_limits: bool,
     /// Time of the latest packet.
     now_ns: u64,
@@ -185,7 +186,7 @@ impl Engine {
         })
     }
 
-    /// Returns the hook of the first base chain in the text, otherwise input.
+    /// Returns the hook of the first base chain in the policy's text; input if there is no base chain.
     pub fn first_hook(&self) -> Hook {
         let chains = self.policy.tables.iter().flat_map(|table| &table.chains);
         let mut bases = chains.filter_map(|chain| chain.base);
@@ -242,7 +243,7 @@ impl Engine {
         }
     }
 
-    /// Adds a packet to its connection, if the policy reads names.
+    /// Adds a packet to its connection, and returns the names of the connection; None if the policy reads no names.
     fn follow_names(&mut self, parsed: &Packet) -> Option<Named> {
         let how = self.connection_input();
         let connections = self.connections.as_mut()?;

@@ -12,9 +12,10 @@ use serde::Serialize;
 use super::engine::Decision;
 use crate::units::{count, thousands};
 
-/// Maximum number of listed flows: a flood of invented addresses has an unlimited number.
+/// Maximum number of listed changes (a flow with its old and new decision), and of followed connections: a flood of
+/// invented addresses has an unlimited number.
 pub const FLOWS_MAX: usize = 65536;
-/// Maximum number of flows that the text shows for one change.
+/// Maximum number of flows that the text shows for one change (an old and a new decision).
 const FLOWS_SHOWN: usize = 20;
 
 /// One direction of a connection, as far as a packet shows it.
@@ -38,6 +39,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
 
 impl FlowKey {
     /// Returns the flow of a packet; for a malformed packet, its readable parts.
+    /// - original: length of the complete packet in bytes.
     pub fn of(bytes: &[u8], original: u32) -> FlowKey {
         let mut parsed = Packet::default();
         packet::parse(bytes, original, &mut parsed);
@@ -67,7 +69,7 @@ impl FlowKey {
     }
 }
 
-/// Formats an end: "192.0.2.1:80", "[2001:db8::1]:80", "192.0.2.1".
+/// Formats an end of a flow: "192.0.2.1:80", "[2001:db8::1]:80", "192.0.2.1"; "?" without an address.
 fn end(ip: Option<IpAddr>, port: Option<u16>) -> String {
     match (ip, port) {
         (Some(ip), Some(port)) => std::net::SocketAddr::new(ip, port).to_string(),
@@ -105,7 +107,8 @@ pub struct Left {
     pub skipped: u64,
     /// Packets whose comment by `fwctl record` is invalid. Their metadata come from the command line's options.
     pub damaged: u64,
-    /// Packets of connections that the capture does not have from their first packet on, without a gap.
+    /// Packets that are not compared, since the policy reads names, and the capture does not have their connection from
+    /// the first packet on without a gap.
     pub nameless: u64,
     /// Time of the first compared packet in the capture's order, nanoseconds since 1970; None without such a packet.
     pub first_ns: Option<u64>,
@@ -118,12 +121,13 @@ pub struct Flips {
     /// Number of compared packets.
     pub packets: u64,
     flipped: u64,
-    /// Changed packets of flows that are not listed, because there are more than FLOWS_MAX flows.
+    /// Number of packets with a changed verdict whose flow is not listed, because FLOWS_MAX changes are listed already.
     unlisted: u64,
 }
 
 impl Flips {
-    /// Adds a packet.
+    /// Counts a compared packet. If the new verdict differs from the old one, also adds the flow.
+    /// - was, will: decisions of the old and of the new policy.
     /// - timed: true if the packet met a limit or a quota of one of the policies.
     pub fn note(&mut self, flow: FlowKey, was: Decision, will: Decision, timed: bool) {
         self.packets += 1;
@@ -177,7 +181,9 @@ impl Flips {
         flows.len()
     }
 
-    /// Formats the result for --json: a line for each flow, then the totals.
+    /// Formats the result for --json: a line for each flow and change of its decision, then the totals.
+    /// - left: counts of skipped, damaged and not compared packets, and the time of the first compared packet, for the
+    ///   totals.
     /// - missed: number of packets that came too fast to be compared.
     pub fn json(&self, left: Left, missed: u64) -> Vec<String> {
         let groups = self.groups();
@@ -248,7 +254,7 @@ impl Flips {
     }
 }
 
-/// Flows with the same change.
+/// Flows with the same old and new decision.
 struct Group<'a> {
     was: &'a Decision,
     will: &'a Decision,

@@ -81,7 +81,8 @@ fn facts_of(packet: &str, input: &Input, time_ns: u64) -> Option<Facts> {
     })
 }
 
-/// Compares packets for a number of seconds. Returns the number of missed packets, which arrived too fast.
+/// Compares the running firewall's verdicts with those of the new policy, for the packets of the next `seconds`
+/// seconds, and adds them to `flips`. Returns the number of packets that came too fast to be compared.
 pub fn compare(
     mut client: Client,
     status: &Status,

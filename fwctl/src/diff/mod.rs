@@ -59,7 +59,7 @@ fn settings(given: Vec<OsString>, diff: &Diff) -> Result<Options, Failure> {
     }
 }
 
-/// Result of a comparison.
+/// Result of a comparison of two policies.
 struct Compared {
     flips: Flips,
     left: Left,
@@ -92,7 +92,7 @@ impl Compared {
     }
 }
 
-/// Compares two policies by a capture.
+/// Compares the policy file `old` with a new policy by a capture.
 fn compare_files(old: &str, diff: &Diff) -> Result<Compared, Failure> {
     // The kernel accepts what no chain decides.
     let options = settings(vec!["--default=accept".into()], diff)?;
@@ -151,7 +151,8 @@ fn compare(socket: &Path, diff: &Diff) -> Result<Compared, Failure> {
     }
 }
 
-/// Returns the text of `diff --live`: the flows of some seconds that a policy would decide differently.
+/// Returns the text of `diff --live`: flows of the next `seconds` seconds that the policy file `new` would decide
+/// differently from the running firewall.
 pub fn live(socket: &Path, new: &Path, seconds: u32) -> Result<Vec<String>, Failure> {
     let diff = Diff {
         new: new.to_string_lossy().into_owned(),

@@ -14,7 +14,7 @@ use super::tools;
 use super::Patient;
 use crate::units::{count, thousands};
 
-/// Time between the two readings.
+/// Time between the two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Returns the number of packets that matched the rules for these queues. Fails if one of the rules has no counter.
@@ -28,8 +28,9 @@ fn met(queue_rules: &[QueueRule], queues: &[u16]) -> Result<u64, String> {
     sum.ok_or_else(|| "a rule has no counter".to_owned())
 }
 
-/// Returns the number of packets that were sent to the queues, or that they had no room for. The kernel's counters
-/// wrap. Fails if one of the queues has no owner, or can't be read.
+/// Returns the number of packets that the kernel has tried to send to the owners of the queues, or has dropped because
+/// a queue was full. The number wraps, as the kernel's counters do. Fails if one of the queues has no owner, or can't
+/// be read.
 fn offered(queues: &[u16]) -> Result<u32, String> {
     let mut sum = 0_u32;
     for queue in queues {
@@ -44,8 +45,8 @@ fn offered(queues: &[u16]) -> Result<u32, String> {
     Ok(sum)
 }
 
-/// Reads the counters twice, those of the queues before and after those of the rules: packets on their way are then not
-/// counted as lost.
+/// Reports packets that matched a queue rule within a second, and came to no queue. Reads the counters twice, those of
+/// the queues before and after those of the rules: packets on their way are then not counted as lost.
 pub fn check(patient: &Patient, queue_rules: &[QueueRule], findings: &mut Findings) {
     let queues = &patient.queues;
     let offered_before = offered(queues);

@@ -28,7 +28,8 @@ fn feeds(conf: &str) -> bool {
     })
 }
 
-/// Returns a command that makes the boot load an nft table. table: "inet twinwall_queue".
+/// Returns a command that makes the boot load an nft table.
+/// - table: family and name, such as "inet twinwall_queue".
 fn keep(table: &str) -> String {
     format!(
         "sudo sh -c 'nft --stateless list table {table} >/etc/twinwall/queue.nft && echo \"include \\\"/etc/twinwall/queue*.nft\\\"\" \

@@ -17,7 +17,7 @@ impl Queues {
         }
     }
 
-    /// Formats the queues for --queue.
+    /// Formats the queues for the firewall's option --queue: "0", "0:3".
     pub fn option(self) -> String {
         self.joined(":")
     }
@@ -47,12 +47,13 @@ impl Queues {
     }
 }
 
-/// Formats an nft command for a shell.
+/// Returns a shell command that runs nft as root with `words`, quoted as one argument.
 fn nft(words: &str) -> String {
     format!("sudo nft '{}'", words.replace('\'', r"'\''"))
 }
 
-/// Returns a command that deletes a rule: "iptables: -A CHAIN …" becomes "iptables -D CHAIN …".
+/// Returns a command that deletes a rule: "iptables: -A CHAIN …" becomes "sudo iptables -D CHAIN …".
+/// - text: tool and rule, as in `QueueRule::text`.
 pub fn delete(text: &str) -> String {
     match text.split_once(": ") {
         Some(("nft", place)) => format!("sudo nft delete rule {place}"),
@@ -69,8 +70,9 @@ fn is_numbers(word: &str) -> bool {
         .all(|number| number.parse::<u16>().is_ok())
 }
 
-/// Returns an nft rule with its queue statement replaced. body: the rule as `nft list` prints it. None if its queues
-/// are computed.
+/// Returns an nft rule with its queue statement replaced; only the flag fanout is retained. None if the rule has no
+/// queue statement, or computes its queue.
+/// - body: the rule as `nft list` prints it.
 fn nft_body(body: &str, queues: Queues, bypass: bool) -> Option<String> {
     let words: Vec<&str> = body.split(' ').collect();
     let at = words.iter().position(|word| *word == "queue")?;
@@ -99,8 +101,9 @@ fn nft_body(body: &str, queues: Queues, bypass: bool) -> Option<String> {
     Some(parts.collect::<Vec<&str>>().join(" "))
 }
 
-/// Returns a command that replaces a rule by one with other queues or another bypass. listed: the rule's chain, as nft
-/// lists it.
+/// Returns a command that replaces a rule by one with other queues or another bypass flag. If `listed` lacks the rule,
+/// or the rule computes its queue, returns a command that only lists all rules.
+/// - listed: the rule's chain, as `nft --handle list chain` prints it.
 fn replace_in_nft(rule: &QueueRule, listed: &str, queues: Queues, bypass: bool) -> String {
     let (_, place) = rule.text.split_once(": ").unwrap_or_default();
     let handle = place.rsplit(' ').next().unwrap_or_default();
@@ -117,8 +120,8 @@ fn replace_in_nft(rule: &QueueRule, listed: &str, queues: Queues, bypass: bool) 
     }
 }
 
-/// Returns an iptables command that replaces a rule by one with other queues or another bypass. The rule's number
-/// follows its chain.
+/// Returns an iptables command that replaces a rule by one with other queues or another bypass flag: "sudo iptables -R
+/// CHAIN NUMBER …".
 fn replace_in_iptables(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
     let (tool, text) = rule.text.split_once(": ").unwrap_or_default();
     let words: Vec<&str> = text.split(' ').collect();
@@ -146,7 +149,7 @@ fn replace_in_iptables(rule: &QueueRule, queues: Queues, bypass: bool) -> String
     out.join(" ")
 }
 
-/// Returns a command that replaces a rule by one with other queues or another bypass.
+/// Returns a command that replaces a rule by one with other queues or another bypass flag.
 pub fn replace(rule: &QueueRule, queues: Queues, bypass: bool) -> String {
     if rule.tool != "nft" {
         return replace_in_iptables(rule, queues, bypass);
@@ -173,7 +176,7 @@ pub fn replace_all(rules: &[&QueueRule], queues: Queues) -> String {
     }
 }
 
-/// Joins commands to a single one.
+/// Joins commands to a single one, which ends at the first failure.
 fn all_of(commands: &[String]) -> String {
     let words = |command: &String| {
         let words = command.strip_prefix("sudo ").unwrap_or(command);
@@ -183,7 +186,9 @@ fn all_of(commands: &[String]) -> String {
     format!("sudo sh -c '{}'", words.join(" && "))
 }
 
-/// Returns an nft chain that queues all packets of a hook, except those of the host with itself.
+/// Returns an nft chain that queues all packets of a hook; of the hooks input and output, except packets of interface
+/// lo.
+/// - flags: flags of the queue statement: "bypass".
 fn nft_chain(hook: &str, queues: Queues, flags: &[&str]) -> String {
     let test = match hook {
         "input" => "iifname != \"lo\" ",
@@ -198,7 +203,8 @@ fn nft_chain(hook: &str, queues: Queues, flags: &[&str]) -> String {
     )
 }
 
-/// Returns an iptables command that queues all packets of a hook, except those of the host with itself.
+/// Returns an iptables command that queues all packets of a hook; of the hooks input and output, except packets of
+/// interface lo.
 fn iptables_rule(tool: &str, hook: &str, queues: Queues, bypass: bool) -> String {
     let place = match hook {
         "input" => "-A INPUT ! -i lo".to_owned(),
@@ -216,7 +222,10 @@ fn iptables_track(tool: &str) -> String {
     format!("{tool} -I INPUT -m conntrack --ctstate NEW")
 }
 
-/// Returns a command that queues all IPv4 and IPv6 packets of these hooks.
+/// Returns a command that queues all IPv4 and IPv6 packets of these hooks; of input and output, except packets of
+/// interface lo.
+/// - nft_is_there: true: a command of nft; false: commands of iptables and ip6tables.
+/// - bypass: true: packets pass while no process owns the queue; false: the kernel drops them.
 pub fn add(nft_is_there: bool, queues: Queues, bypass: bool, hooks: &[&str]) -> String {
     if !nft_is_there {
         let tools = ["iptables", "ip6tables"].into_iter();
@@ -245,6 +254,7 @@ pub fn has_nft_queue() -> bool {
 }
 
 /// Returns a command that makes the kernel track connections.
+/// - nft_is_there: true: a command of nft; false: commands of iptables and ip6tables.
 pub fn track(nft_is_there: bool) -> String {
     match nft_is_there {
         true => nft(

@@ -18,7 +18,7 @@ use crate::contract;
 use crate::running;
 use crate::units::{count, thousands};
 
-/// Percentage of its length above which a queue counts as nearly full.
+/// Fill level above which a queue counts as nearly full: waiting packets as a percentage of the queue's length.
 const NEARLY_FULL: u64 = 80;
 
 /// Counters that indicate a problem, each with meaning and cure.
@@ -234,7 +234,8 @@ fn namespace(status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Compares the contract for a crash, which dates from the firewall's start, with the current rules.
+/// Reports that the guard has ended, or that the current queue rules change the effect of a crash: the failure contract
+/// (the table of the effects of failures) dates from the firewall's start.
 fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     if status.guard == Some(false) {
         findings.warning(
@@ -254,7 +255,9 @@ fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Returns the command that upgrades to the file of a process's program; without the file's path if it needs quotes.
+/// Returns the command that upgrades a firewall to the present file at its program's path. The command lacks the path
+/// if the path would need quotes.
+/// - pid: process of the running firewall.
 fn upgrade_to(pid: i32) -> String {
     let link = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
     let link = link.to_string_lossy();
@@ -266,7 +269,7 @@ fn upgrade_to(pid: i32) -> String {
     }
 }
 
-/// Checks whether the program's file is still the running one.
+/// Checks whether the file at the firewall's path is still the program that runs.
 fn program(status: &Status, findings: &mut Findings) {
     let Some(path) = &status.executable else {
         return;

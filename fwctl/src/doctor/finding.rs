@@ -82,7 +82,7 @@ impl Findings {
         all
     }
 
-    /// Formats the findings for --json: a line each, then their numbers.
+    /// Formats the findings for --json: a line each, then a line with the number of each severity.
     pub fn json(&self) -> Vec<String> {
         let lines = self
             .sorted()

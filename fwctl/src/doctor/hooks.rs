@@ -77,7 +77,8 @@ fn is_served(queue: u16) -> bool {
     queue::proc::figures(queue) != Err(nix::errno::Errno::ENOENT)
 }
 
-/// Groups queues in ascending order into ranges.
+/// Groups consecutive queues into ranges.
+/// - queues: in ascending order.
 pub fn ranges(queues: &[u16]) -> Vec<Queues> {
     let mut ranges: Vec<Queues> = Vec::new();
     for queue in queues {
@@ -90,6 +91,7 @@ pub fn ranges(queues: &[u16]) -> Vec<Queues> {
 }
 
 /// Reports queues of a rule that no process is bound to.
+/// - ours: true if the rule leads to one of the queues under examination.
 fn tell_unserved(rule: &QueueRule, queues: Queues, ours: bool, findings: &mut Findings) {
     let what = format!("no process serves {} of \"{}\"", queues.words(), rule.text);
     let start = format!("rust-firewall --queue {}", queues.option());
@@ -139,8 +141,9 @@ fn all_queues(patient: &Patient) -> Queues {
     Queues(first, patient.queues.last().copied().unwrap_or(first))
 }
 
-/// Reports queues without a rule. A second rule for them would never match packets that the first one takes: each rule
-/// must lead to all queues, so that both directions of a connection reach the same queue.
+/// Reports queues without a rule. The cure changes the existing queue rules, so that each leads to all queues: another
+/// rule after them would get no packet, and both directions of a connection must reach the same queue.
+/// - add: returns a command that adds rules for hooks; the cure if no queue rule exists.
 fn tell_uncovered(
     uncovered: &[u16],
     queue_rules: &[QueueRule],
@@ -164,6 +167,7 @@ fn tell_uncovered(
 }
 
 /// Checks that a policy that reads names gets both directions of a connection, in one queue.
+/// - add: returns a command that adds rules for hooks.
 fn check_directions(
     queue_rules: &[QueueRule],
     add: impl Fn(&[&str]) -> String,

@@ -15,7 +15,7 @@ fn words(line: &str) -> Vec<&str> {
     words.filter(|word| !word.is_empty()).collect()
 }
 
-/// Parses the number or range after an option: "0", "0:3".
+/// Parses the number or range after an option: "0", "0:3". Returns the first and the last number.
 fn numbers(words: &[&str], option: &str) -> Option<(u16, u16)> {
     let at = words.iter().position(|word| *word == option)?;
     let value = words.get(at + 1)?;
@@ -46,6 +46,7 @@ fn target_of(words: &[&str], at: usize, chains: &[Chain]) -> Target {
 }
 
 /// Returns true if a rule has a match besides its comment.
+/// - words: words of the rule between its chain and its target.
 fn is_conditional(words: &[&str]) -> bool {
     let comment: [&str; 3] = ["-m", "comment", "--comment"];
     match words {
@@ -55,7 +56,8 @@ fn is_conditional(words: &[&str]) -> bool {
     }
 }
 
-/// Splits "[PACKETS:BYTES] -A …", the format of --counters, into the packets and the rule.
+/// Splits "[PACKETS:BYTES] -A …", the format of --counters, into the number of packets and the rule. The number is None
+/// if the line has no counters.
 fn split_counters(line: &str) -> (Option<u64>, &str) {
     let counted = line
         .strip_prefix('[')
@@ -67,7 +69,7 @@ fn split_counters(line: &str) -> (Option<u64>, &str) {
     (packets.and_then(Result::ok), rule)
 }
 
-/// Parses a line "[PACKETS:BYTES] -A CHAIN … -j TARGET …".
+/// Parses a line "[PACKETS:BYTES] -A CHAIN … -j TARGET …". Returns the chain's name and the rule; None for other lines.
 fn rule_of(line: &str, table: &Table) -> Option<(String, Rule)> {
     let (packets, line) = split_counters(line);
     let words = words(line);

@@ -17,7 +17,7 @@ use crate::units::thousands;
 const RMEM_MAX: &str = "/proc/sys/net/core/rmem_max";
 const BACKLOG: &str = "/proc/sys/net/core/netdev_max_backlog";
 
-/// Time between two readings of the drop counter.
+/// Time between two readings of the number of packets that were dropped because a CPU's backlog was full.
 const BACKLOG_LOOK: Duration = Duration::from_millis(200);
 
 fn read<T: FromStr>(path: &str) -> Option<T> {

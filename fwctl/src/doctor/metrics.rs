@@ -12,7 +12,7 @@ use crate::upgrade::unit;
 const COMM: &str = "twinwall-export";
 /// State of a listening socket in /proc/net/tcp (TCP_LISTEN).
 const LISTENS: &str = "0A";
-/// Default address of the exporter; its unit reads OPTIONS= from /etc/twinwall/exporter-NAME.conf.
+/// Default address at which the exporter listens; the cure sets it in OPTIONS= of /etc/twinwall/exporter-NAME.conf.
 const LOOPBACK: &str = "127.0.0.1";
 
 /// A socket that listens at all addresses.

@@ -37,13 +37,13 @@ use crate::running;
 
 use finding::Findings;
 
-/// Host under examination.
+/// Host under examination, with its running firewall.
 pub struct Patient {
     /// Status of the running firewall; None if none answered.
     status: Option<Status>,
     /// Credentials of the process that answered, as the kernel reports them.
     writer: Option<UnixCredentials>,
-    /// Options of the running firewall.
+    /// Options of the running firewall; None if no firewall answered, or its arguments can't be parsed.
     options: Option<Options>,
     queues: Vec<u16>,
 }
@@ -62,7 +62,8 @@ impl Patient {
         self.open(OptionsSituation::Overload) == Some(true)
     }
 
-    /// Returns true if --fail crash=open is in effect, so that packets pass after a crash. None: no firewall answered.
+    /// Returns true if --fail crash=open is in effect, so that packets pass after a crash. None: the options of the
+    /// running firewall are unknown.
     fn crash_open(&self) -> Option<bool> {
         self.open(OptionsSituation::Crash)
     }
@@ -75,7 +76,7 @@ impl Patient {
         policy.is_some_and(|policy| policy.requirement.names)
     }
 
-    /// Returns the hooks of the running policy, as far as it can be read; input without a policy.
+    /// Returns the hooks of the running policy's base chains; input if the policy has none, or can't be read.
     fn hooks(&self) -> Vec<&'static str> {
         let read = self
             .status
@@ -95,7 +96,7 @@ impl Patient {
         }
     }
 
-    /// Returns the requested size of the receive buffer in bytes, 64 MiB by default.
+    /// Returns the size of the receive buffer that the firewall requests, in bytes; 64 MiB if its options are unknown.
     fn receive_buffer(&self) -> u32 {
         self.options
             .as_ref()

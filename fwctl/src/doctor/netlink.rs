@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{recv, send, setsockopt, sockopt, MsgFlags};
 
-/// Message type, attributes, commands and flags (linux/netfilter/nfnetlink_queue.h).
+/// Message type that configures a queue, with its attributes, commands and flags (linux/netfilter/nfnetlink_queue.h).
 const MSG_CONFIG: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | 2;
 const CFG_CMD: u16 = 1;
 const CFG_MASK: u16 = 4;
@@ -28,7 +28,10 @@ const ATTRIBUTE_BYTES: u16 = 4;
 /// A netlink socket to netfilter.
 pub struct Netfilter(OwnedFd);
 
-/// Returns a message with its header; `ask` sets the length.
+/// Returns the headers of a message (struct nlmsghdr, struct nfgenmsg), to which attributes may be added; `ask` sets
+/// the length.
+/// - kind: message type.
+/// - resource: number of the queue; 0 if the message is about no queue.
 fn message(kind: u16, resource: u16) -> Vec<u8> {
     let flags = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;
     let mut message = vec![0; 4];
@@ -79,7 +82,8 @@ impl Netfilter {
         self.ask(request)
     }
 
-    /// Binds an unused queue among the 65 highest numbers. Fails with EBUSY if all are in use.
+    /// Binds an unused queue among the 65 highest numbers, and returns its number. Fails with EBUSY if all are in use,
+    /// and with EPERM without CAP_NET_ADMIN.
     pub fn bind_any(&self) -> Result<u16, Errno> {
         for queue in (u16::MAX - 64..=u16::MAX).rev() {
             match self.command(queue, CMD_BIND) {
@@ -108,7 +112,8 @@ impl Netfilter {
         self.ask(message(MSG_GETGEN, 0))
     }
 
-    /// Fails if this process may not set a receive buffer beyond net.core.rmem_max.
+    /// Sets the socket's receive buffer, also beyond net.core.rmem_max. Fails with EPERM if this process may not do
+    /// that.
     pub fn force_receive_buffer(&self, bytes: usize) -> Result<(), Errno> {
         setsockopt(&self.0, sockopt::RcvBufForce, &bytes)
     }

@@ -67,7 +67,8 @@ fn is_test(statement: &Value) -> bool {
     .any(|name| statement.get(name).is_some())
 }
 
-/// Returns the packets of the last counter that is not followed by a test.
+/// Returns the number of packets that matched a rule: the value of its last counter. None if no counter follows the
+/// rule's last test.
 fn packets_of(statements: &[Value]) -> Option<u64> {
     let untested = statements.iter().rev().take_while(|one| !is_test(one));
     let mut counters = untested.filter_map(|one| one["counter"]["packets"].as_u64());

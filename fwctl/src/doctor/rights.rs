@@ -63,7 +63,9 @@ fn programs() -> Vec<PathBuf> {
         .collect()
 }
 
-/// Checks the file of a program that this user may start only by its capabilities.
+/// Checks whether a program's file grants the capabilities that a firewall needs, since this process lacks
+/// CAP_NET_ADMIN.
+/// - is_running: true if a firewall runs: it is then no problem if the file grants no CAP_NET_ADMIN.
 fn check_program(program: &Path, is_running: bool, findings: &mut Findings) {
     let shown = program.display();
     let cure = format!("sudo setcap cap_net_admin,cap_net_raw+ep {shown}");

@@ -68,9 +68,10 @@ pub struct QueueRule {
     pub bypass: bool,
     /// Number of packets that matched the rule; None without a counter.
     pub packets: Option<u64>,
-    /// Rule before it that accepts all packets.
+    /// Text of the first rule before it that accepts all packets, so that none reaches it; None if there is no such
+    /// rule.
     pub blocked: Option<String>,
-    /// Rules before it that accept some packets.
+    /// Texts of the rules before it that accept some packets, which do not reach it.
     pub skipped: Vec<String>,
 }
 
@@ -99,7 +100,9 @@ impl Walk<'_> {
         }
     }
 
-    /// Evaluates a chain. conditional: only some packets enter it.
+    /// Evaluates a chain, with the chains that its rules jump to, and adds its queue rules.
+    /// - conditional: true if only some packets enter the chain.
+    /// - depth: number of jumps on the way to the chain.
     fn chain(&mut self, name: &str, conditional: bool, depth: usize) {
         let table = self.table;
         let Some(chain) = table.chains.iter().find(|chain| chain.name == name) else {

@@ -13,8 +13,8 @@ use super::{iptables, nft};
 /// `queue-rules`.
 const LIMIT: Duration = Duration::from_millis(MS_MAX - 1000);
 
-/// The tools, and the file in which the kernel lists the tables of the legacy tools: running these without such tables
-/// would load their modules.
+/// Tools with their programs, and for the legacy tools the file in which the kernel lists their tables. A legacy
+/// program is not run if its file is missing or empty: it would load kernel modules.
 const SAVES: [(&str, &str, Option<&str>); 4] = [
     ("iptables", "iptables-nft-save", None),
     ("ip6tables", "ip6tables-nft-save", None),
@@ -33,6 +33,7 @@ const SAVES: [(&str, &str, Option<&str>); 4] = [
 const OF_IPTABLES: [&str; 5] = ["filter", "nat", "mangle", "raw", "security"];
 
 /// Returns the output of a program, or the reason why there is none.
+/// - due: time by which the program must have ended.
 fn run(program: &str, arguments: &[&str], due: Instant) -> Result<String, &'static str> {
     let path = std::env::var("PATH").unwrap_or_default();
     let mut command = Command::new(program);
@@ -59,7 +60,7 @@ fn is_of_iptables(table: &Table, others: &[Table]) -> bool {
     OF_IPTABLES.contains(&name) && same.any(|other| other.name == name)
 }
 
-/// Returns all rules, and the tools that could not be read, with the reasons.
+/// Returns the tables with all rules, and the tools that could not be read, each with the reason.
 pub fn gather() -> (Vec<Table>, Vec<(&'static str, &'static str)>) {
     let due = Instant::now() + LIMIT;
     let (mut tables, mut unread) = (Vec::new(), Vec::new());

@@ -15,7 +15,7 @@ pub enum Culprit {
     Queue,
     /// The firewall's verdict.
     Verdict,
-    /// The kernel, before or after all of these.
+    /// Another part of the kernel, before or after all of these; also a rule, if the kernel reports no reasons.
     Kernel,
 }
 
@@ -37,7 +37,7 @@ const QUEUE_PLACES: [&str; 4] = [
     "nfqnl_enqueue_packet",
     "__nfqnl_enqueue_packet",
 ];
-/// Kernel functions in which a verdict takes effect.
+/// Kernel functions in which the firewall's verdict on a queued packet takes effect. A rule's drop happens elsewhere.
 const VERDICT_PLACES: [&str; 4] = [
     "nf_reinject",
     "nfqnl_reinject",
@@ -49,7 +49,7 @@ const RULE_REASON: &str = "NETFILTER_DROP";
 /// A dropped packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drop {
-    /// Kernel function, without offset.
+    /// Kernel function that dropped the packet, without offset.
     pub place: String,
     /// Reason from the kernel's enum skb_drop_reason, without its prefix; empty on kernels without reasons (before 5.17).
     pub reason: String,
@@ -74,7 +74,7 @@ impl Drop {
     }
 }
 
-/// Returns true for the ethertypes of IPv4 and IPv6. Losses of other sockets of this host have other numbers.
+/// Returns true for the ethertypes of IPv4 and IPv6. Drops that are no IP packets have other numbers.
 pub fn is_ip(protocol: u64) -> bool {
     [0x0800, 0x86dd].contains(&protocol)
 }
@@ -93,13 +93,13 @@ pub struct Drops {
     rows: BTreeMap<(Culprit, String, String, String), Row>,
     /// Number of times that the drop monitor's socket was full; each time an unknown number of drops was lost.
     pub overruns: u64,
-    /// Number of lost drops of the tracepoint.
+    /// Number of drops that the tracepoint did not report, because they came too fast.
     pub lost: u64,
 }
 
 struct Row {
     packets: u64,
-    /// Flow of the last drop.
+    /// Flow of the latest drop with a known flow; empty if there is none.
     flow: String,
 }
 
@@ -116,7 +116,8 @@ impl Drops {
         }
     }
 
-    /// Returns the cells of a table, most packets first.
+    /// Returns the cells of a table for people: packets, origin, place, reason, interface, flow. Rows with the most
+    /// packets come first.
     pub fn cells(&self) -> Vec<[String; 6]> {
         let mut rows: Vec<_> = self.rows.iter().collect();
         rows.sort_by_key(|(_, row)| std::cmp::Reverse(row.packets));
@@ -138,7 +139,7 @@ impl Drops {
             .collect()
     }
 
-    /// Returns one object per row.
+    /// Returns one JSON object per row.
     pub fn objects(&self) -> Vec<Value> {
         let object = |((culprit, place, reason, interface), row): (
             &(Culprit, String, String, String),

@@ -49,6 +49,7 @@ impl Source {
     }
 
     /// Starts the monitor if the kernel has it, since it also reports interface and flow; otherwise the tracepoint.
+    /// Fails if another process uses the monitor, unless `asked.take` is true.
     fn start(asked: &Asked) -> Result<Source, Failure> {
         match Monitor::start(asked.take) {
             Ok(monitor) => return Ok(Source::Monitor(monitor)),

@@ -19,7 +19,8 @@ use nix::sys::time::TimeVal;
 use super::drop::{flow_of, function_of, is_ip, Drop};
 
 const FAMILY: &CStr = c"NET_DM";
-/// Constants of linux/net_dropmon.h.
+/// Version, commands, group, attributes and mode of the generic netlink family NET_DM (linux/net_dropmon.h; the version
+/// is in net/core/drop_monitor.c).
 const VERSION: u8 = 2;
 const COMMAND_CONFIG: u8 = 2;
 const COMMAND_START: u8 = 3;
@@ -38,14 +39,14 @@ const REASON: u16 = 23;
 const PORT_INDEX: u16 = 0;
 const PORT_NAME: u16 = 1;
 const MODE_PACKET: u8 = 1;
-/// Constants of linux/genetlink.h.
+/// Family, command and attributes of generic netlink's controller, which finds other families (linux/genetlink.h).
 const CONTROL: u16 = 16;
 const GETFAMILY: u8 = 3;
 const FAMILY_ID: u16 = 1;
 const FAMILY_NAME: u16 = 2;
 const NLMSG_ERROR: u16 = 2;
 
-/// Constants of linux/if_ether.h.
+/// Ethernet types, and lengths of Ethernet headers (linux/if_ether.h).
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const VLAN: [u16; 2] = [0x8100, 0x88a8];
@@ -57,7 +58,7 @@ const ATTRIBUTE_BYTES: usize = 4;
 /// Bytes of a packet that the kernel copies: room for an Ethernet header with up to two VLAN tags, and for the headers
 /// that identify a flow.
 const COPY_BYTES: u32 = 128;
-/// Packets that may wait in the kernel on each processor.
+/// Maximum number of dropped packets that wait in the kernel on each processor until they are reported.
 const WAITING_PACKETS: u32 = 10_000;
 const BUFFER_BYTES: usize = 1 << 16;
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
@@ -71,7 +72,7 @@ pub enum Refusal {
     Failed(&'static str, Errno),
 }
 
-/// The running monitor, stopped on drop.
+/// The running monitor; it stops when this value is dropped.
 pub struct Monitor {
     fd: OwnedFd,
     family: u16,
@@ -145,7 +146,8 @@ fn drop_of(message: &[u8]) -> Option<Drop> {
     })
 }
 
-/// Returns the name of an interface that the kernel reports by name or by number.
+/// Returns the name of an interface that the kernel reports by name or by number; empty if it is unknown.
+/// - port: value of an attribute IN_PORT.
 fn interface(port: &[u8]) -> String {
     if let Some(name) = find(port, 0, PORT_NAME) {
         return text(name);
@@ -170,8 +172,8 @@ fn told_bytes(packet: &[u8], protocol: u16) -> Option<usize> {
 }
 
 /// Returns the bytes from the IP header on. A payload may begin with an Ethernet header, which may have VLAN tags. An
-/// address in an IP header may look like an Ethernet type, and one in an Ethernet header like an IP version; so a
-/// payload begins with an IP header if that has the length of the whole payload.
+/// address in an IP header may look like an Ethernet type, and one in an Ethernet header like an IP version. So a
+/// payload whose first bytes are an IP header with the length of the whole payload counts as an IP packet.
 /// - protocol: Ethernet type of the packet.
 /// - original: length of the payload before the kernel cut it.
 fn network_header(payload: &[u8], protocol: u16, original: usize) -> &[u8] {
@@ -191,7 +193,8 @@ fn network_header(payload: &[u8], protocol: u16, original: usize) -> &[u8] {
 }
 
 impl Monitor {
-    /// Starts the monitor. With `take`, first stops a monitor left running by another process.
+    /// Starts the monitor.
+    /// - take: true: first stops the monitor, if another process has started it.
     pub fn start(take: bool) -> Result<Monitor, Refusal> {
         let failed = |what| move |error| Refusal::Failed(what, error);
         let control = open(0).map_err(failed("a netlink socket"))?;

@@ -25,7 +25,7 @@ const NO_DROP: [&str; 2] = ["NOT_DROPPED_YET", "CONSUMED"];
 /// Position of a value in a record: its first byte and its length.
 type Field = (usize, usize);
 
-/// Contents of the event's file `format`.
+/// Contents of the event's file `format`: positions of values in a record, and the names of reasons by number.
 #[derive(Debug, PartialEq, Eq)]
 struct Format {
     location: Field,
@@ -158,7 +158,8 @@ impl Trace {
         })
     }
 
-    /// Passes all waiting drops to `told`; returns the number of lost drops.
+    /// Passes all waiting drops to `told`. Returns the number of drops since the last call that are lost, because they
+    /// came too fast.
     pub fn read(&mut self, mut told: impl FnMut(Drop)) -> u64 {
         let mut lost = 0;
         for sampler in &mut self.samplers {

@@ -27,7 +27,7 @@ fn write(folder: &Path, name: &str, text: &str) -> Result<()> {
     file::replace(&folder.join(name), text.as_bytes())
 }
 
-/// Returns the configuration of a host, which both its units read.
+/// Returns the text of a host's /etc/twinwall/fleet.conf, which the units twinwall-agent and twinwall-fleet@ read.
 fn configuration(asked: &Init, host: &str) -> String {
     format!(
         "# /etc/twinwall/fleet.conf\nTWINWALL_FLEET_ETCD={}\nTWINWALL_FLEET_CHANNEL={}\nTWINWALL_FLEET_HOST={host}\n\

@@ -85,7 +85,8 @@ fn wishes(careful: &Careful, waves: &[u16], url: Option<&str>) -> Wishes {
     }
 }
 
-/// Watches a rollout, and begins its waves.
+/// Watches a rollout, and begins its waves. Returns Exit::Fine when the rollout is complete, and Exit::Findings if it
+/// stopped, or made no progress for `waiting.patience` seconds.
 fn follow(
     etcd: &mut Etcd,
     channel: &str,

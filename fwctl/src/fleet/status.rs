@@ -49,7 +49,7 @@ impl Channel {
         })
     }
 
-    /// Returns a host's state. Without a policy the host waits for the first one.
+    /// Returns a host's state. If no policy was pushed, a host that is alive is waiting, another host is silent.
     fn state(&self, host: &Host) -> State {
         match &self.pointer {
             Some(pointer) => host.state(pointer),

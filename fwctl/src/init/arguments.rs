@@ -68,7 +68,7 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// Range of ports of this host.
+/// Range of TCP or UDP ports of this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ports {
     pub protocol: Protocol,
@@ -85,7 +85,7 @@ impl Ports {
         }
     }
 
-    /// Returns true if all of the other ports are among these.
+    /// Returns true if all ports of `other` are among these, with the same protocol.
     pub fn hold(&self, other: &Ports) -> bool {
         self.protocol == other.protocol && self.first <= other.first && other.last <= self.last
     }

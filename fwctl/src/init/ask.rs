@@ -12,7 +12,7 @@ use super::wish::{Host, Offer};
 use crate::failure::{words, Exit, Failure};
 use crate::output::printable;
 
-/// Terminal, or the input and output of a test.
+/// Input and output for the questions: a terminal, or buffers of a test.
 pub struct Dialog<R, W> {
     pub input: R,
     pub output: W,
@@ -54,7 +54,7 @@ impl<R: BufRead, W: Write> Dialog<R, W> {
         }
     }
 
-    /// Asks for a list, until all words of the answer can be parsed.
+    /// Asks for a list, until all words of the answer can be parsed. An empty answer is an empty list.
     fn list<T>(
         &mut self,
         question: &str,
@@ -127,7 +127,7 @@ impl<R: BufRead, W: Write> Dialog<R, W> {
         Ok(())
     }
 
-    /// Asks for the settings that no option gives.
+    /// Asks for the settings that no option gives, and stores them in `asked`.
     pub fn complete(&mut self, asked: &mut Init, host: &Host) -> Result<(), Failure> {
         self.ssh(asked, host)?;
         self.open(asked, host)?;

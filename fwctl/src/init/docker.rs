@@ -23,7 +23,10 @@ fn protocol(name: &str) -> Option<Protocol> {
     }
 }
 
-/// Returns the port of a protocol at an address, if other hosts can reach the address.
+/// Parses a published port. Returns None if only this host can reach the address, or the protocol is neither TCP nor
+/// UDP.
+/// - name: name of the protocol.
+/// - address: address with or without a prefix length; None: all addresses.
 fn published(name: &str, port: &str, address: Option<&str>) -> Option<Ports> {
     let address: Option<IpAddr> = address.and_then(|text| text.split('/').next()?.parse().ok());
     let is_local = address.is_some_and(|address| address.is_loopback());
@@ -76,7 +79,7 @@ fn of_proxies() -> Vec<Ports> {
     all
 }
 
-/// Returns the published ports. Without root's rights, finds only the ports of proxies.
+/// Returns the ports that Docker publishes. Without root's rights, finds only the ports of proxies.
 pub fn ports() -> BTreeSet<Ports> {
     let mut all: BTreeSet<Ports> = of_proxies().into_iter().collect();
     all.extend(of_tables(&tools::gather().0));

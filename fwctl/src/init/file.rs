@@ -50,7 +50,7 @@ fn move_old(path: &Path) -> Result<Option<PathBuf>, Failure> {
 }
 
 /// Writes the policy.
-/// - force: true to replace an existing file.
+/// - force: true: an existing file is moved to PATH.old; false: fails if the file exists.
 pub fn write(path: &Path, text: &str, force: bool) -> Result<Written, Failure> {
     let parent = path.parent().filter(|parent| *parent != Path::new(""));
     let folder = parent.unwrap_or(Path::new("."));

@@ -19,7 +19,8 @@ const HEAD: &str = "\
 
 ";
 
-/// Rules for IP itself: errors, neighbours and routers (RFC 4861: hop limit 255), multicast groups, ping, DHCP.
+/// Rules that accept incoming packets for IP itself: errors, neighbours and routers (RFC 4861: hop limit 255),
+/// multicast groups, ping, DHCP.
 const NEEDED_IN: &str = "
 		# What IP needs: errors, neighbours and routers, multicast groups, addresses by DHCP; and ping.
 		icmp type { destination-unreachable, time-exceeded, parameter-problem } accept
@@ -50,7 +51,8 @@ const NEEDED_OUT: &str = "
 /// that accepts services' answers excludes these destination ports.
 const NAMED: &str = "{ 53, 80, 443 }";
 
-/// Formats the ports of a protocol as a set without duplicates: "{ 22, 8000-8100 }". None if there are none.
+/// Formats the ports of a protocol as a set without duplicates, "{ 22, 8000-8100 }", or as a single port or range,
+/// "22". None if there are none.
 fn set(ports: impl IntoIterator<Item = Ports>, protocol: Protocol) -> Option<String> {
     let mut all: Vec<Ports> = ports
         .into_iter()
@@ -86,6 +88,8 @@ fn family(address: &IpAddr) -> (&'static str, char) {
 }
 
 /// Writes a set for each family that has an address. Returns the matches of an address in them: "ip saddr @ssh4".
+/// - name: name of the sets without the suffix of the family: "ssh".
+/// - end: `saddr` or `daddr`.
 fn address_sets(text: &mut String, name: &str, end: &str, prefixes: &[Prefix]) -> Vec<String> {
     let mut matches = Vec::new();
     for (word, suffix) in [("ip", '4'), ("ip6", '6')] {
@@ -115,7 +119,8 @@ fn name_set(text: &mut String, names: &[&str]) {
     );
 }
 
-/// Writes a rule for each protocol that has ports.
+/// Writes a rule for each protocol that has ports: it accepts packets to these ports.
+/// - comment: text of a comment line before the first rule.
 fn open_rules(text: &mut String, ports: impl IntoIterator<Item = Ports> + Clone, comment: &str) {
     let mut comment = Some(comment);
     for protocol in [Protocol::Tcp, Protocol::Udp] {

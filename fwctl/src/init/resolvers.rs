@@ -27,7 +27,8 @@ fn parse(text: &str) -> Vec<IpAddr> {
     all
 }
 
-/// Returns the servers; empty if none is configured, or if only a program of this host knows them.
+/// Returns the servers, also those of systemd-resolved. The result is empty if none is configured, or if only another
+/// program of this host, e.g. dnsmasq, knows them.
 pub fn find() -> Vec<IpAddr> {
     let read = FILES
         .iter()

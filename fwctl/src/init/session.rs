@@ -27,7 +27,7 @@ pub struct Session {
     pub server: SocketAddr,
 }
 
-/// Result of the search.
+/// Result of the search for the SSH session in which this process runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub session: Option<Session>,
@@ -81,7 +81,7 @@ fn claim(text: &str) -> Option<Session> {
     })
 }
 
-/// Returns the ancestors of this process, the parent first.
+/// Returns the process ids of the ancestors of this process, the parent first.
 pub fn ancestors() -> Vec<i32> {
     let parent = |pid: i32| {
         let stat = Process::new(pid).ok()?.stat().ok()?;
@@ -92,8 +92,8 @@ pub fn ancestors() -> Vec<i32> {
     all.skip(1).take(ANCESTORS_MAX).collect()
 }
 
-/// Finds the session.
-/// - ancestors: ancestors of this process.
+/// Finds the SSH session in which this process runs.
+/// - ancestors: process ids of the ancestors of this process.
 /// - claimed: value of SSH_CONNECTION.
 pub fn find(sockets: &[Socket], ancestors: &[i32], claimed: Option<&str>) -> Found {
     let ports = ports(sockets);

@@ -73,8 +73,8 @@ fn owners() -> HashMap<u64, Vec<Owner>> {
     all
 }
 
-/// Returns all listening and connected sockets. A table that can't be read counts as empty: a kernel without IPv6 lacks
-/// two tables.
+/// Returns all listening and connected sockets of TCP and UDP. A table that can't be read counts as empty: a kernel
+/// without IPv6 lacks two tables.
 pub fn all() -> Vec<Socket> {
     use procfs::net::{tcp, tcp6, udp, udp6};
     let mut owners = owners();

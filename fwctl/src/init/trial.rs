@@ -19,6 +19,7 @@ const RECORDED_SECONDS: u32 = 60;
 const LIVE_SECONDS: u32 = 10;
 
 /// Returns a line for each rule that decides packets differently.
+/// - change: words between the numbers and the rule, such as "would be dropped by".
 fn lines(flips: &[Flip], change: &str) -> Vec<String> {
     let line = |flip: &Flip| {
         let (packets, flows) = (flip.packets, flip.flows.unwrap_or_default());
@@ -27,8 +28,8 @@ fn lines(flips: &[Flip], change: &str) -> Vec<String> {
     flips.iter().map(line).collect()
 }
 
-/// Tries a policy on the record. Returns None if there is no record.
-/// - folder: a private folder with the policy.
+/// Tries a policy on packets that the unit twinwall-record has recorded. Returns None if there is no record.
+/// - folder: a private folder for a temporary file.
 fn recorded(asked: &Init, folder: &Path, policy: &Path) -> Result<Option<Trial>, String> {
     let fwctl = std::env::current_exe().map_err(|error| format!("/proc/self/exe: {error}"))?;
     let old = asked.policy.exists().then_some(asked.policy.as_path());

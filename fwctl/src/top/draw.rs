@@ -37,7 +37,7 @@ pub struct Mode<'a> {
     pub error: Option<&'a str>,
 }
 
-/// Draws rates as bars, the latest at the right end.
+/// Draws rates as bars, the latest at the right end. The highest shown rate has a full bar.
 fn spark(history: &[f64], width: usize) -> String {
     let shown = &history[history.len().saturating_sub(width)..];
     let max = shown.iter().copied().fold(0.0, f64::max);
@@ -202,7 +202,8 @@ fn rule_row(rule: &RuleRate, bars: u16) -> Row<'static> {
     .style(style)
 }
 
-/// Returns the number of rules above the first one of a panel of this height, limited so that the panel is filled.
+/// Returns the number of rules above the first shown rule: `scrolled`, limited so that a panel of this height is
+/// filled.
 fn first_rule(view: &View, height: u16, scrolled: usize) -> usize {
     let room = usize::from(height.saturating_sub(PANEL_LINES));
     scrolled.min(view.rules.len().saturating_sub(room))
@@ -340,6 +341,7 @@ pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) -> usize {
 }
 
 /// Draws the screen before the first sample.
+/// - error: reason for a missing reply of the firewall; None: the first sample is awaited.
 pub fn draw_waiting(frame: &mut Frame, error: Option<&str>) {
     let text = error.unwrap_or("waiting for the first figures …");
     frame.render_widget(Paragraph::new(format!(" {text}")), frame.area());

@@ -22,7 +22,7 @@ use arguments::Top;
 use talkers::Talkers;
 use view::Watch;
 
-/// Prints a line per interval.
+/// Prints a line of JSON per interval, until `top.count` lines are printed.
 fn run_json(arguments: &Arguments, top: &Top, interval: Duration) -> Result<Exit, Failure> {
     let talkers = Talkers::start(arguments.socket.clone(), !top.no_talkers);
     let samples = sample::start(arguments.socket.clone(), interval);

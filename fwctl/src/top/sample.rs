@@ -27,7 +27,8 @@ fn ask(client: &mut Client) -> Result<Sample, Failure> {
     })
 }
 
-/// Samples repeatedly, also after a failure: an upgrade or a restart may be in progress.
+/// Sends a sample of the firewall's state to `out` per interval, also after a failure: an upgrade or a restart may be
+/// in progress.
 fn run(socket: PathBuf, interval: Duration, out: &SyncSender<Result<Sample, Failure>>) {
     let mut connection = None;
     loop {
@@ -48,7 +49,7 @@ fn run(socket: PathBuf, interval: Duration, out: &SyncSender<Result<Sample, Fail
     }
 }
 
-/// Starts the thread; it ends when the receiver is dropped.
+/// Starts a thread that sends a sample of the firewall's state per interval; it ends when the receiver is dropped.
 pub fn start(socket: PathBuf, interval: Duration) -> Receiver<Result<Sample, Failure>> {
     let (send, receive) = mpsc::sync_channel(1);
     thread::spawn(move || run(socket, interval, &send));

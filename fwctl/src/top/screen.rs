@@ -33,7 +33,7 @@ enum Asked {
     Quit,
     Pause,
     Sort,
-    /// Scrolls down by a number of rules.
+    /// Scrolls down by a number of rules; a negative number scrolls up.
     Scroll(isize),
     Redraw,
     Nothing,

@@ -141,7 +141,8 @@ pub struct Watch {
     before: Option<Sample>,
     kinds: History,
     rules: History,
-    /// Packets in the firewall's events, with the length of the interval in seconds, the latest last.
+    /// Packets in the firewall's events, for each of the last intervals (up to LATELY_S) with its length in seconds,
+    /// the latest last.
     talks: VecDeque<(f64, Talk)>,
 }
 
@@ -168,13 +169,14 @@ fn packets_of(rule: &Rule) -> Option<u64> {
     counted.or_else(|| rule.logs.first().map(|log| log.packets))
 }
 
-/// Returns a key that identifies a rule, also across reloads.
+/// Returns a key of a rule that reloads don't change: its table, its chain, and its comment, otherwise its text. Equal
+/// rules have the same key.
 fn key_of(rule: &Rule) -> String {
     let name = rule.comment.as_ref().unwrap_or(&rule.text);
     format!("{} {} {name}", rule.table, rule.chain)
 }
 
-/// Returns the rate per second of a counter. A counter that decreased was reset.
+/// Returns the rate per second of a counter; 0 if it decreased (it was reset), or has no earlier value.
 fn rate(now: u64, before: Option<u64>, interval_s: f64) -> f64 {
     let more = now.saturating_sub(before.unwrap_or(now));
     more as f64 / interval_s
@@ -310,7 +312,7 @@ impl Watch {
     }
 }
 
-/// Sorts rules.
+/// Sorts rules, those with the highest rate or the most packets first. For Sort::Place, leaves the order of the policy.
 pub fn sort(rules: &mut [RuleRate], by: Sort) {
     match by {
         Sort::Rate => rules.sort_by(|a, b| b.rate.total_cmp(&a.rate)),

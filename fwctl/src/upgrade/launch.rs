@@ -105,7 +105,7 @@ fn become_firewall(orders: Orders, descriptors: &Descriptors) -> Result<Infallib
     ))
 }
 
-/// Waits until init has adopted this process.
+/// Waits until the parent process has ended, so that init has adopted this process.
 fn wait_for_orphanage(parent: i32) {
     while getppid().as_raw() == parent {
         thread::sleep(STEP);
@@ -122,6 +122,8 @@ fn detach() -> io::Result<()> {
 
 /// Executes the orders from stdin, a socket. Sends its process id, and the reason of a failure, over the same socket,
 /// which the executed program does not inherit.
+/// - orphan: process id of the parent, whose end is awaited first; None: nothing is awaited.
+/// - is_to_detach: true: only starts this program again, as a process that becomes an orphan.
 pub fn run(orphan: Option<i32>, is_to_detach: bool) -> Result<Exit, Failure> {
     let failed = |error: io::Error| {
         let words = words(&error);

@@ -51,7 +51,7 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, text)
 }
 
-/// Quotes words as a shell would, for a message: output of a firewall may contain any character.
+/// Quotes words as a shell would, for a message. Control characters become `?`: a firewall may report any character.
 fn quoted(words: &[String]) -> String {
     let quote = |word: &String| {
         let word = word.replace(|c: char| c.is_control(), "?");
@@ -64,7 +64,8 @@ fn quoted(words: &[String]) -> String {
     words.iter().map(quote).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the arguments that a firewall reports as its own, if a compromised firewall could do no harm by them.
+/// Returns the arguments that a firewall reports as its own. Fails if a compromised firewall could do harm by them: if
+/// the firewall runs as root, or if the arguments switch off the sandbox or contain `--take-over`.
 fn claimed(peer: &Peer) -> Result<Vec<String>, Failure> {
     let options = running::options(&peer.status)?;
     let why = match peer.uid {
@@ -80,7 +81,8 @@ fn claimed(peer: &Peer) -> Result<Vec<String>, Failure> {
     )))
 }
 
-/// Parses the operator's arguments.
+/// Parses the operator's arguments for the new firewall. Fails if they do not start a firewall (`--help`), or contain
+/// `--take-over`.
 fn read(arguments: &[String]) -> Result<Options, Failure> {
     let words = [options::PROGRAM].into_iter().map(OsString::from);
     let words: Vec<_> = words.chain(arguments.iter().map(OsString::from)).collect();
@@ -94,8 +96,8 @@ fn read(arguments: &[String]) -> Result<Options, Failure> {
     }
 }
 
-/// Returns the new firewall's rights if its arguments come from root: its user is the user that the arguments name,
-/// otherwise the old firewall's user.
+/// Returns the rights of a new firewall whose arguments come from root. Its user is that of `--user`, or the old
+/// firewall's user if `--user` is missing or names no user.
 fn named_rights(peer: &Peer, options: &Options) -> Rights {
     let named = options.user.as_deref();
     match named.and_then(|name| user::find(Some(name)).ok()) {
@@ -104,7 +106,8 @@ fn named_rights(peer: &Peer, options: &Options) -> Rights {
     }
 }
 
-/// Returns the orders for the new firewall.
+/// Returns the orders for the new firewall. Fails if the caller is neither root nor the old firewall's user.
+/// - given: the operator's arguments for the new firewall. Empty: those that the old firewall reports.
 fn orders_for(peer: &Peer, program: &Program, given: &[String]) -> Result<Orders, Failure> {
     let is_root = geteuid().is_root();
     if !is_root && peer.uid != geteuid().as_raw() {
@@ -129,7 +132,8 @@ fn orders_for(peer: &Peer, program: &Program, given: &[String]) -> Result<Orders
     })
 }
 
-/// Makes the program take over from a firewall without a service manager.
+/// Makes the program take over from a firewall that is not a systemd service. Returns the new firewall.
+/// - given: the operator's arguments for the new firewall. Empty: those that the old firewall reports.
 fn take_over(
     socket: &Path,
     old: &Peer,

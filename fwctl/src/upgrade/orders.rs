@@ -28,10 +28,11 @@ pub struct Orders {
     pub arguments: Vec<String>,
     /// Environment of the new firewall, without the variables that `launch` adds.
     pub environment: Vec<(String, String)>,
-    /// Control socket and process of the old firewall, to be connected to before giving up the rights; None if the new
-    /// firewall connects by itself.
+    /// Control socket and process id of the old firewall. `launch` connects there before it gives up its rights, and
+    /// passes the connection on. None: the new firewall connects by itself.
     pub connect: Option<(PathBuf, i32)>,
-    /// Rights after giving up all others; None keeps the caller's identity, with the rights that the program's file grants.
+    /// Rights that the new firewall keeps. None: it has the user and group of the process that starts it, and the
+    /// rights that the program's file grants.
     pub rights: Option<Rights>,
     pub surroundings: Option<Surroundings>,
 }
@@ -39,7 +40,8 @@ pub struct Orders {
 /// Descriptors sent with the orders.
 pub struct Descriptors {
     pub program: OwnedFd,
-    /// File with the kernel's counters of queues (/proc/net/netfilter/nfnetlink_queue).
+    /// File with the kernel's counters of queues (/proc/net/netfilter/nfnetlink_queue), for the new firewall; None if
+    /// not sent.
     pub figures: Option<OwnedFd>,
 }
 
@@ -59,7 +61,7 @@ pub fn send(
     stream.write_all(line.as_bytes().get(sent..).unwrap_or_default())
 }
 
-/// Receives orders.
+/// Receives orders and their descriptors over a socket. Fails if the sender closes it before the line's end.
 pub fn receive(stream: impl AsFd) -> io::Result<(Orders, Descriptors)> {
     let (mut line, mut fds) = (Vec::new(), Vec::new());
     while line.last() != Some(&b'\n') {

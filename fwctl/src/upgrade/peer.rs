@@ -22,9 +22,9 @@ use crate::failure::{words, Exit, Failure};
 /// The process of a firewall.
 pub struct Peer {
     pub pid: i32,
-    /// User at the time of the reply.
+    /// User of the process when it sent the status reply.
     pub uid: u32,
-    /// Group at the time of the reply.
+    /// Group of the process when it sent the status reply.
     pub gid: u32,
     /// Status reply of the firewall.
     pub status: Status,
@@ -50,7 +50,8 @@ pub fn has_ended(process: BorrowedFd) -> bool {
 }
 
 impl Peer {
-    /// Identifies the running firewall at a socket.
+    /// Identifies the running firewall at a control socket. Fails if another process replies than the process that
+    /// listens, or if the process is in another PID namespace.
     pub fn find(socket: &Path) -> Result<Peer, Failure> {
         let mut client = client::connect(socket)?;
         let pid = client.listener().map_or(0, |listener| listener.pid());
@@ -109,7 +110,9 @@ impl Peer {
         text.map_err(|error| refused(format_args!("{}: {}", path.display(), words(&error))))
     }
 
-    /// Fails if the process is in another namespace of a kind. A namespace that can't be read is accepted.
+    /// Fails if the process is in another namespace than this process. A namespace that can't be read is accepted.
+    /// - kind: type of namespace, as a file name in /proc/PID/ns.
+    /// - what: type of namespace in words, for the message.
     fn check_namespace(&self, kind: &str, what: &str) -> Result<(), Failure> {
         let theirs = fs::metadata(self.file(&format!("ns/{kind}")));
         let ours = fs::metadata(Path::new("/proc/self/ns").join(kind));
@@ -127,8 +130,9 @@ impl Peer {
         )))
     }
 
-    /// Fails if the process's namespaces differ from those of this process. Otherwise user and capabilities could have
-    /// another meaning, or the new firewall could be in the wrong network.
+    /// Fails if the process's user or network namespace differs from that of this process. In another user namespace,
+    /// user and capabilities could have another meaning. In another network namespace, the new firewall would be in the
+    /// wrong network.
     pub fn check_namespaces(&self) -> Result<(), Failure> {
         self.check_namespace("user", "user")?;
         self.check_namespace("net", "network")

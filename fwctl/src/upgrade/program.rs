@@ -13,7 +13,7 @@ use nix::unistd::geteuid;
 use super::peer::Peer;
 use crate::failure::{words, Exit, Failure};
 
-/// Permission bits of a file's mode.
+/// Bits of a file's mode: write permission of group and others, sticky, any execute permission.
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 const EXECUTE: u32 = 0o111;
@@ -30,8 +30,9 @@ fn usage(path: &Path, what: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Usage, format_args!("{}: {what}", path.display()))
 }
 
-/// Returns the other users who may change a file or folder; None if there are none. In a sticky folder such as /tmp,
-/// everybody may create files, but not rename or remove files of other users.
+/// Returns the users, apart from root and the caller, who may change a file or folder, in words for a message; None if
+/// there are none. In a sticky folder such as /tmp, everybody may create files, but not rename or remove files of other
+/// users: its mode is accepted.
 fn changer(data: &Metadata) -> Option<String> {
     let own = geteuid().as_raw();
     let is_sticky = data.is_dir() && data.mode() & STICKY != 0;
@@ -42,7 +43,8 @@ fn changer(data: &Metadata) -> Option<String> {
     others.then(|| "others".to_owned())
 }
 
-/// Fails if other users may change a file, a folder on its path, or a link.
+/// Fails if users apart from root and the caller may change the file at a path or a folder on the path. A link on the
+/// path is checked itself; its target is not.
 fn check_path(path: &Path) -> Result<(), Failure> {
     for part in path.ancestors() {
         let data = fs::symlink_metadata(part).map_err(|error| usage(part, words(&error)))?;
@@ -60,7 +62,8 @@ fn check_path(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Accepts an opened file and its path, if no other user may change either.
+/// Returns the program of an opened file. Fails if the file is not executable, or if users apart from root and the
+/// caller may change it or its path.
 fn check(file: File, path: PathBuf) -> Result<Program, Failure> {
     let fail = |error: std::io::Error| usage(&path, words(&error));
     let data = file.metadata().map_err(fail)?;
@@ -83,7 +86,7 @@ fn open_path(path: &Path) -> Result<File, Failure> {
 }
 
 impl Program {
-    /// Opens the program with this name.
+    /// Opens the program at a path. Fails if users apart from root and the caller may change the file or its path.
     pub fn named(path: &Path) -> Result<Program, Failure> {
         let absolute = std::path::absolute(path).map_err(|error| usage(path, words(&error)))?;
         check(open_path(&absolute)?, absolute)
@@ -108,7 +111,7 @@ impl Program {
         }
     }
 
-    /// Returns a program that root has checked and sent.
+    /// Returns a program that root has sent. It is not checked: root's process has checked it.
     pub fn received(file: OwnedFd, path: PathBuf) -> Program {
         let file = File::from(file);
         let id = file.metadata().map(|data| (data.dev(), data.ino()));

@@ -35,7 +35,7 @@ struct Stage {
 
 impl Stage {
     /// Creates the socket in a folder where no other user can replace it.
-    /// - user: owner of the socket, who connects to it.
+    /// - user: owner of the socket: the user of the new firewall, which connects to it. None: the caller.
     fn new(user: Option<u32>) -> io::Result<Stage> {
         let place = match nix::unistd::geteuid().is_root() {
             true => PathBuf::from("/run"),
@@ -85,7 +85,7 @@ fn asks_to_take_over(stream: UnixStream) -> io::Result<bool> {
     Ok(request["command"] == "proof")
 }
 
-/// Waits for the end of the new firewall. Returns true if it requested to take over.
+/// Waits for the end of the new firewall, and kills it after PATIENCE. Returns true if it requested to take over.
 fn watch(started: &mut Started, listener: &UnixListener) -> io::Result<bool> {
     let end = Instant::now() + PATIENCE;
     let mut asked = false;
@@ -101,8 +101,10 @@ fn watch(started: &mut Started, listener: &UnixListener) -> io::Result<bool> {
     Ok(asked)
 }
 
-/// Starts the new firewall with these orders as if to take over from the firewall with this control socket. Fails with its
-/// error message if it does not come that far.
+/// Starts the new firewall with these orders, and refuses its request to take over. Fails with the new firewall's error
+/// message if it ends without this request.
+/// - orders: in/out: unchanged at the end.
+/// - socket: the old firewall's control socket, for messages only.
 pub fn run(program: &Program, orders: &mut Orders, socket: &Path) -> Result<(), Failure> {
     let shown = program.path.display();
     let refused = |text: String| Failure::new(Exit::Refused, text);

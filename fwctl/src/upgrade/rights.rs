@@ -21,7 +21,7 @@ const OF_ROOTS_WORD: Capability = Capability::CAP_DAC_READ_SEARCH;
 pub struct Rights {
     pub uid: u32,
     pub gid: u32,
-    /// Names of the capabilities.
+    /// Names of the capabilities that the firewall keeps.
     capabilities: Vec<String>,
 }
 
@@ -35,8 +35,8 @@ impl Rights {
         }
     }
 
-    /// Returns the rights of a firewall's process: its user, its group, and its capabilities of OF_A_FIREWALL. Fails if
-    /// it lacks CAP_NET_ADMIN.
+    /// Returns the rights of a firewall's process: its user, its group, and its permitted capabilities, as far as
+    /// OF_A_FIREWALL contains them. Fails if it lacks CAP_NET_ADMIN.
     pub fn of(peer: &Peer) -> Result<Rights, Failure> {
         let permitted = peer.status_line("CapPrm")?;
         let permitted = u64::from_str_radix(&permitted, 16).unwrap_or(0);
@@ -54,7 +54,8 @@ impl Rights {
         Ok(Rights::new(peer.uid, peer.gid, &capabilities))
     }
 
-    /// Returns the rights of a firewall whose arguments come from root.
+    /// Returns the rights of a firewall whose arguments come from root: the given user and group, and all
+    /// capabilities of OF_A_FIREWALL and OF_ROOTS_WORD.
     pub fn of_roots_word(uid: u32, gid: u32) -> Rights {
         let capabilities = [&OF_A_FIREWALL[..], &[OF_ROOTS_WORD]].concat();
         Rights::new(uid, gid, &capabilities)
@@ -77,7 +78,7 @@ impl Rights {
         set_no_new_privs().map_err(told)
     }
 
-    /// Permanently gives up all rights except these.
+    /// Changes user and group of this process, and permanently gives up all its capabilities except these.
     pub fn apply(&self) -> Result<(), String> {
         let kept = self.capabilities.iter().map(|name| name.parse());
         let kept: Result<CapsHashSet, CapsError> = kept.collect();

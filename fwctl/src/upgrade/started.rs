@@ -22,7 +22,7 @@ use crate::failure::{tell, words, Exit, Failure};
 /// Time limit for the new firewall to load its policy and to take over.
 const PATIENCE: Duration = Duration::from_secs(60);
 const STEP: Duration = Duration::from_millis(20);
-/// Maximum number of bytes of the firewall's output that are read.
+/// Maximum number of bytes of the old firewall's stderr file that are searched for the new firewall's error.
 const ERROR_BYTES_MAX: u64 = 1 << 20;
 
 /// Destination of the new firewall's output.
@@ -39,7 +39,7 @@ pub enum Output {
 pub struct OldOutput {
     stdout: Option<OwnedFd>,
     stderr: Option<OwnedFd>,
-    /// Size of stderr before the start, if it is a file.
+    /// Size of stderr before the new firewall starts, if stderr is a file: later bytes may be the new firewall's.
     bytes: u64,
 }
 
@@ -67,7 +67,8 @@ impl OldOutput {
         }
     }
 
-    /// Returns the last error added to stderr, if it is a file. The file is reopened through its descriptor.
+    /// Returns the last error line that was added to stderr since the new firewall's start; None if there is none, or
+    /// if stderr is not a file. The file is reopened through its descriptor.
     fn error(&self) -> Option<String> {
         let number = self.stderr.as_ref()?.as_raw_fd();
         let path = format!("/proc/self/fd/{number}");
@@ -82,13 +83,13 @@ impl OldOutput {
     }
 }
 
-/// Returns the last error line of a text.
+/// Returns the text after `error: ` in the last line that begins with `error: `; None if no line does.
 pub fn last_error(text: &str) -> Option<&str> {
     let mut lines = text.lines().rev();
     lines.find_map(|line| line.strip_prefix("error: "))
 }
 
-/// A process that runs the program by now, or has failed.
+/// Process of the new firewall, which has executed the firewall's program. It may have ended meanwhile.
 pub struct Started {
     pub pid: i32,
     process: OwnedFd,
@@ -108,7 +109,8 @@ fn fail(error: io::Error) -> Failure {
     ))
 }
 
-/// Returns the command that starts this program to become the firewall.
+/// Returns the command `fwctl launch`, whose process becomes the new firewall.
+/// - ordered: stdin of the process, the socket over which it receives orders.
 fn command(ordered: UnixStream, output: &mut Output) -> io::Result<Command> {
     let mut command = Command::new(SELF);
     command.arg("launch").stdin(OwnedFd::from(ordered));
@@ -132,9 +134,12 @@ fn command(ordered: UnixStream, output: &mut Output) -> io::Result<Command> {
 }
 
 impl Started {
-    /// Starts the program with orders.
-    /// - figures: file with the kernel's counters of queues (/proc/net/netfilter/nfnetlink_queue).
-    /// - is_orphan: true if init adopts the process at once.
+    /// Starts a process that executes the program by the orders: the new firewall. Fails if the process can't execute
+    /// it.
+    /// - figures: file with the kernel's counters of queues (/proc/net/netfilter/nfnetlink_queue); None: it is not
+    ///   passed on.
+    /// - is_orphan: true if init adopts the process before it receives the orders; it is then not a child of this
+    ///   process.
     pub fn start(
         program: &Program,
         orders: &Orders,
@@ -174,8 +179,8 @@ impl Started {
         })
     }
 
-    /// Describes the end of the process by its exit code (cli/help.txt has the meanings) or signal. None: it still
-    /// runs.
+    /// Describes the end of the process: "ended with exit code 2", "was ended by signal 9", or "ended" if it was not a
+    /// child. None: it still runs.
     pub fn ended(&mut self) -> Option<String> {
         if !peer::has_ended(self.process.as_fd()) {
             return None;
@@ -204,7 +209,9 @@ impl Started {
         })
     }
 
-    /// Waits until the new firewall replies in place of the old firewall. Fails if it ends, or exceeds the time limit.
+    /// Waits until the new firewall replies at the control socket, and returns it. Fails if it ends before that. After
+    /// PATIENCE, kills it and fails.
+    /// - old: process id of the old firewall, for a message.
     pub fn wait_for(&mut self, socket: &Path, old: i32) -> Result<Peer, Failure> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {

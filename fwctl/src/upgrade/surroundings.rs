@@ -68,7 +68,8 @@ fn limits_of(text: &str) -> Vec<Limit> {
     limits.collect()
 }
 
-/// Returns the folder of a control group hierarchy: "0::/a" of cgroup v2, "5:cpu,cpuacct:/a" of v1.
+/// Returns the folder in /sys/fs/cgroup of the control group that a line of /proc/PID/cgroup names: "0::/a" (cgroup
+/// v2), "5:cpu,cpuacct:/a" (v1). None if the control group is above the root of this process's hierarchy.
 fn cgroup_folder(line: &str) -> Option<PathBuf> {
     let mut parts = line.splitn(3, ':').skip(1);
     let (controllers, path) = (parts.next()?, parts.next()?);
@@ -112,7 +113,9 @@ impl Surroundings {
         })
     }
 
-    /// Moves this process to the old process's control group, so that its supervisor recognises it.
+    /// Moves this process to the control groups of the old firewall's process, so that the supervisor of the old
+    /// firewall (for example systemd) recognises this process. Adds a warning to `notes` for each control group that
+    /// can't be entered.
     fn enter_cgroups(&self, notes: &mut Vec<String>) {
         let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
         let own: Vec<&str> = own.lines().collect();
@@ -129,7 +132,8 @@ impl Surroundings {
         }
     }
 
-    /// Applies the attributes to this process, which must still have its rights. Returns warnings.
+    /// Applies the attributes to this process, which must not have given up root's rights yet. Returns a warning for
+    /// each attribute that could not be set.
     pub fn apply(&self) -> Vec<String> {
         let mut notes = Vec::new();
         self.enter_cgroups(&mut notes);

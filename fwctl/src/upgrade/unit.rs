@@ -31,7 +31,7 @@ use crate::reload;
 
 /// Folder of the sockets at which `upgrade` listens; each has the name of its unit.
 const FOLDER: &str = "/run/twinwall-upgrade";
-/// Variables of a unit's process that the new firewall gets as well.
+/// Environment variables of fwctl, started by the unit's ExecReload, that the new firewall gets as well.
 const PASSED_ON: [&str; 3] = ["NOTIFY_SOCKET", "JOURNAL_STREAM", "INVOCATION_ID"];
 const STEP: Duration = Duration::from_millis(20);
 /// Message by which fwctl, started by the unit's ExecReload, reports success.
@@ -50,7 +50,9 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, text)
 }
 
-/// Returns the service whose control group contains a process: "0::/system.slice/a.service".
+/// Returns the name of the service whose control group contains a process: "a.service" for
+/// "0::/system.slice/a.service". None if the process belongs to no service.
+/// - cgroups: text of /proc/PID/cgroup.
 pub fn service_of(cgroups: &str) -> Option<&str> {
     let mut paths = cgroups
         .lines()
@@ -58,7 +60,8 @@ pub fn service_of(cgroups: &str) -> Option<&str> {
     paths.find_map(|path| path.rsplit('/').find(|part| part.ends_with(".service")))
 }
 
-/// Returns the output of `systemctl show` for properties, one per line; None without systemd.
+/// Returns the output of `systemctl show` for a unit, a line NAME=VALUE for each property; None without systemd.
+/// - properties: names of the properties, separated by commas.
 pub fn show(unit: &str, properties: &str) -> Option<String> {
     let mut command = Command::new("systemctl");
     command.args(["show", "--property", properties, "--", unit]);
@@ -139,7 +142,8 @@ impl Unit {
         property(&shown, "ControlPID") == Some(&pid.to_string())
     }
 
-    /// Makes the program take over in the unit. Fails with the error that fwctl in the unit reports.
+    /// Makes systemd reload the unit, so that the program takes over in it. Returns the new firewall. Fails with the
+    /// error that fwctl in the unit reports.
     pub fn take_over(&self, old: &Peer, program: &Program, socket: &Path) -> Result<Peer, Failure> {
         let stage = Stage::new(&self.name, old.uid)
             .map_err(|error| refused(format_args!("{FOLDER}/{}: {}", self.name, words(&error))))?;
@@ -179,7 +183,8 @@ impl Unit {
         }
     }
 
-    /// Sends the program to the fwctl process that the unit's ExecReload has started. Returns that process's response.
+    /// Sends the program to the fwctl process that the unit's ExecReload has started. Returns that process's response;
+    /// None if systemctl ends before such a process connects, or if the exchange fails.
     fn give(&self, stage: &Stage, systemctl: &mut Child, program: &Program) -> Option<String> {
         let environment = match self.watchdog_us {
             0 => Vec::new(),
@@ -221,7 +226,7 @@ struct Stage {
 
 impl Stage {
     /// Creates the socket.
-    /// - user: user who may connect.
+    /// - user: user of the old firewall, as which the unit's ExecReload may run. Only root and this user may connect.
     fn new(unit: &str, user: u32) -> io::Result<Stage> {
         let made = DirBuilder::new().mode(0o755).create(FOLDER);
         let data = fs::symlink_metadata(FOLDER)?;
@@ -246,14 +251,16 @@ impl Drop for Stage {
     }
 }
 
-/// Connects to the process that requests an upgrade of the unit, if there is one. The process must run as root.
+/// Connects to the process `fwctl upgrade` that upgrades the unit. None if there is none, or if it does not run as
+/// root.
 fn asked(unit: &str) -> Option<UnixStream> {
     let stream = UnixStream::connect(Path::new(FOLDER).join(unit)).ok()?;
     let listener = getsockopt(&stream, sockopt::PeerCredentials).ok()?;
     (listener.uid() == 0).then_some(stream)
 }
 
-/// Makes the program sent by root take over, with the arguments of the unit.
+/// Receives a program from `fwctl upgrade`, and makes it take over with the arguments of the unit.
+/// - given: arguments of the unit's ExecStart, without the program.
 fn take_over(arguments: &Arguments, stream: &UnixStream, given: &[String]) -> Result<(), Failure> {
     let received = orders::receive(stream);
     let (mut orders, descriptors) = received.map_err(|error| {
@@ -279,8 +286,9 @@ fn take_over(arguments: &Arguments, stream: &UnixStream, given: &[String]) -> Re
     started.wait_for(&arguments.socket, old.pid).map(drop)
 }
 
-/// Runs a unit's ExecReload.
-/// - command: command of its ExecStart.
+/// Runs a unit's ExecReload: the upgrade that a process `fwctl upgrade` requests. Without such a process, reloads the
+/// policy.
+/// - command: command of the unit's ExecStart.
 pub fn run(arguments: &Arguments, unit: &str, command: &[String]) -> Result<Exit, Failure> {
     let Some(mut stream) = asked(unit) else {
         return reload::run(arguments);

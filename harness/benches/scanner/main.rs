@@ -43,7 +43,7 @@ struct Workload {
     name: &'static str,
     targets: &'static str,
     port: u16,
-    /// Number of targets that are open.
+    /// Number of targets at which the port is open.
     truth: u64,
     kind: Kind,
 }
@@ -61,7 +61,8 @@ enum Kind {
 }
 
 const ALL: u64 = 65536;
-/// Smaller part for scanners that wait for a few hundred silent hosts at a time.
+/// Part of the silent targets (network and number of addresses), for scanners that wait for only a few hundred hosts at
+/// a time.
 const FEW: Part<'static> = ("10.64.0.0/20", 4096);
 const WORKLOADS: [Workload; 6] = [
     workload("closed, 127.0.0.0/16", "127.0.0.0/16", 9, 0, Kind::Loopback),
@@ -228,7 +229,9 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs all subjects in turn, in a different order each round. Returns the runs of each subject.
+/// Runs all subjects in turn, in a different order each round. Returns the successful runs of each subject. A subject
+/// that fails in the first round is not run again.
+/// - count: number of rounds.
 fn rounds(
     workload: &Workload,
     subjects: &[Subject],

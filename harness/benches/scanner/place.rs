@@ -21,9 +21,9 @@ const REST: Duration = Duration::from_micros(200);
 
 /// Network of one workload.
 pub struct Place {
-    /// Namespace of the scanners.
+    /// Namespace of the scanners; over loopback also of the server.
     pub client: Namespace,
-    /// MAC address of the server's end of the pair, for scanners that build frames.
+    /// MAC address of the server's end of the veth pair, for scanners that build frames; empty over loopback.
     pub mac: String,
     _server: Option<Namespace>,
     stop: Arc<AtomicBool>,
@@ -110,7 +110,8 @@ impl Drop for Place {
     }
 }
 
-/// Opens a listener. No scanner fills its backlog while the server's thread sleeps.
+/// Opens a listener on all IPv4 addresses. Its backlog is so large that no scanner fills it while the server's thread
+/// sleeps.
 fn listen(port: u16) -> anyhow::Result<TcpListener> {
     let any = SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port);
     // SAFETY: socket(2), bind(2) and listen(2) read an address that outlives them; the descriptor is owned at the end.

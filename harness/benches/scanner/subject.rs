@@ -11,18 +11,18 @@ use anyhow::Context;
 use crate::place::Place;
 
 /// Scanner: its command line, in which `{targets}`, `{port}` and `{mac}` (MAC address of the router) are replaced, and
-/// the mark of its results.
+/// the text that marks an open port in its output.
 #[derive(Clone, Debug)]
 pub struct Subject {
     pub name: String,
     pub words: Vec<String>,
     /// Text of an output line that marks an open port.
     pub open: &'static str,
-    /// Part of the targets to scan, if a scan of all targets would take minutes.
+    /// Part of the targets to scan, if a scan of all targets would take minutes. None: all targets.
     pub part: Option<Part<'static>>,
 }
 
-/// A part of a workload's targets, and their number.
+/// Targets of a scan: a network, and its number of addresses.
 pub type Part<'a> = (&'a str, u64);
 
 /// One run of a subject.
@@ -68,7 +68,7 @@ impl Subject {
         }
     }
 
-    /// Returns true if the subject's program is on PATH. A program given as a path is not checked.
+    /// Returns true if the subject's program is on PATH. A program given as a path is not checked: the result is true.
     pub fn is_there(&self) -> bool {
         let program = &self.words[0];
         let on_path = || {

@@ -63,7 +63,7 @@ struct Peer {
     /// True if the subject is omitted where its program is not installed.
     #[serde(default)]
     optional: bool,
-    /// Rules that replace those of the load: a file below the repository's root.
+    /// Rules that replace those of the load: a file below the repository's root. None: the load's rules.
     rules: Option<PathBuf>,
     /// Further programs without which the subject is omitted, if it is optional.
     #[serde(default)]

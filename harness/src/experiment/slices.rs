@@ -17,8 +17,8 @@ pub struct Slices {
     /// Counted time that the sender sends in a slice, after `settle_milliseconds`.
     #[serde(deserialize_with = "in_range::<_, 1, 10000>")]
     pub milliseconds: u32,
-    /// Time that the sender sends before the counted part of a slice. During the slices of other subjects, the CPU's
-    /// caches and clock frequency adapt to them.
+    /// Time that the sender sends before the counted part of a slice. In this time the CPU's caches and clock frequency
+    /// adapt to the subject again, after the slices of other subjects.
     #[serde(deserialize_with = "in_range::<_, 0, 10000>")]
     pub settle_milliseconds: u32,
     pub order: Order,

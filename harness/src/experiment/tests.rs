@@ -85,7 +85,8 @@ fn each_twin_is_expanded_over_the_queues() {
     assert_eq!(experiment.flows, 4);
 }
 
-/// Parses WHOLE with a policy in its workload, and with nftables as a further subject.
+/// Parses WHOLE with a policy in its workload, with nftables as a further subject, and with a figure of growth over
+/// ports. Returns the error message on failure.
 fn with_policy(policy: &str) -> Result<Experiment, String> {
     let text = WHOLE
         .replace("[18]", &format!("[18]\npolicy = {policy}"))

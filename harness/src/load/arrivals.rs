@@ -53,8 +53,9 @@ impl Arrivals {
 
     /// Waits until `wanted` units (datagrams, bytes, requests or connections) have arrived in total. Fails if nothing
     /// arrives for [`STALLED`].
-    /// - emptied: returns true if no packet waits any more. Units that are missing then, and for [`QUIET`], are lost,
-    ///   and the wait ends. None: waits for all units.
+    /// - emptied: returns true if no packet waits any more. If it returns true after [`QUIET`] without an arrival, and
+    ///   another [`QUIET`] passes without an arrival, the missing units are lost and the wait ends. None: waits for all
+    ///   units.
     pub fn wait(&self, wanted: u64, emptied: Option<&super::Emptied>) -> Result<()> {
         let (mut seen, mut since) = (self.count(), Instant::now());
         while seen < wanted {
@@ -96,8 +97,8 @@ pub struct Server {
 }
 
 impl Server {
-    /// Runs `serve`, which must return when [`Arrivals::over`] is true. `serve` reports no errors: the sender notices
-    /// missing arrivals.
+    /// Starts a thread that runs `serve`, which must return when [`Arrivals::over`] is true. `serve` reports no errors:
+    /// the sender notices missing arrivals.
     pub fn start(
         arrivals: &Arc<Arrivals>,
         serve: impl FnOnce(&Arrivals) + Send + 'static,

@@ -29,8 +29,8 @@ impl Connections {
 }
 
 impl Traffic for Connections {
-    /// Connects from a thread in the client's namespace: each connection has a new socket, which belongs to the
-    /// namespace of its thread.
+    /// Makes consecutive connections for the duration, from a thread in the client's namespace: each connection has a
+    /// new socket, which belongs to the namespace of its thread.
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let to = self.to;
         place.client.enter(|| {

@@ -13,7 +13,7 @@ use super::mmsg::{packet_socket, Batch};
 
 /// Frames per system call.
 const BATCH: usize = 32;
-/// Batches that are prepared before the first is sent.
+/// Batches that are prepared before the first is sent; they are then sent in turn, again and again.
 const BATCHES: usize = 32;
 /// Header bytes of Ethernet, IPv4 and UDP.
 const HEADER_BYTES: usize = 14 + 20 + 8;
@@ -36,7 +36,7 @@ pub struct FramesArguments {
     pub seconds: u32,
 }
 
-/// Result of sending.
+/// Number of frames that the kernel accepted, and the duration of sending.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
     pub frames: u64,
@@ -66,7 +66,8 @@ impl Random {
     }
 }
 
-/// Builds a frame for another host, so that no network stack responds to it.
+/// Builds a UDP frame of random size, IP addresses, ports and payload. Its destination MAC address is that of another
+/// host, so that no network stack responds to it.
 fn frame(random: &mut Random, sizes: &RangeInclusive<usize>) -> Vec<u8> {
     let span = (sizes.end() - sizes.start() + 1) as u64;
     let bytes = sizes.start() + (random.next() % span) as usize;

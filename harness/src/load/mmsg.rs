@@ -70,7 +70,8 @@ impl Batch {
         counted(sent)
     }
 
-    /// Waits for one datagram and receives all datagrams that have arrived by then. Returns their number.
+    /// Waits for one datagram and receives all datagrams that have arrived by then, up to the number of slots. Returns
+    /// their number.
     pub fn receive(&mut self, socket: &UdpSocket) -> io::Result<usize> {
         // SAFETY: as for sendmmsg; self is borrowed mutably, so no other code reads the slots meanwhile.
         let received = unsafe {
@@ -85,7 +86,8 @@ impl Batch {
         counted(received)
     }
 
-    /// Returns the number of the first `received` datagrams of the last [`Batch::receive`] that have `bytes` bytes.
+    /// Returns the number of datagrams of exactly `bytes` bytes among the first `received` datagrams of the last
+    /// [`Batch::receive`].
     pub fn of_size(&self, received: usize, bytes: usize) -> usize {
         let sizes = self
             .headers

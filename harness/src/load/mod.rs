@@ -86,7 +86,7 @@ pub struct Burst {
     pub arrived: u64,
     /// Seconds from the start of sending to the last arrival; 0 if nothing arrived.
     pub seconds: f64,
-    /// Latency of each request, in nanoseconds.
+    /// Latency of each request, in nanoseconds; None for workloads other than tcp-latency.
     pub latencies: Option<Histogram<u64>>,
 }
 

@@ -17,7 +17,7 @@ const TOUCHES: u64 = 4096;
 /// Time that the neighbour runs alone first.
 const ALONE: Duration = Duration::from_millis(500);
 
-/// CPU time of one access, in nanoseconds.
+/// CPU time of one memory access in nanoseconds, of a neighbour that runs alone or beside a packet reader.
 #[derive(Clone, Copy, Debug)]
 pub struct Touches {
     pub alone_ns: f64,

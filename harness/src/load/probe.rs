@@ -25,7 +25,8 @@ pub const READY: &str = "ready";
 /// Time for which connections accumulate before the next batch. A sleeping accept(2) would be woken for each
 /// connection, at the cost of the measurement.
 const GATHER: Duration = Duration::from_millis(2);
-/// Connections per batch. Two batches are held at a time; they must stay below a process's descriptor limit (1,024).
+/// Maximum number of connections that the server accepts in one batch. The server holds two batches, which must stay
+/// below a process's descriptor limit (1,024).
 const BATCH: usize = 400;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

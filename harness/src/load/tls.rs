@@ -47,8 +47,8 @@ impl Handshakes {
 }
 
 impl Traffic for Handshakes {
-    /// Connects from threads in the client's namespace: each connection has a new socket, which belongs to the
-    /// namespace of its thread.
+    /// Makes connections for the duration, from threads in the client's namespace: each connection has a new socket,
+    /// which belongs to the namespace of its thread.
     fn burst(&mut self, place: &Place, duration: Duration, _emptied: &Emptied) -> Result<Burst> {
         let (to, config) = (self.to, &self.config);
         place.client.enter(|| {
@@ -120,7 +120,7 @@ fn client(config: &Arc<ClientConfig>) -> io::Result<ClientConnection> {
     ClientConnection::new(config.clone(), name).map_err(io::Error::other)
 }
 
-/// Connects, reads the server's byte and aborts the connection.
+/// Connects, does a TLS handshake as the client, reads the server's byte and aborts the connection.
 fn one_byte(to: SocketAddr, config: &Arc<ClientConfig>) -> io::Result<()> {
     let mut socket = connect(to, STALLED)?;
     // Aborts, so that no port stays in TIME_WAIT: there are only 28,000 ports.

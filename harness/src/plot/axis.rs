@@ -11,9 +11,10 @@ pub const LABEL_SIZE: f64 = 13.5;
 const STEP_PIXELS: f64 = 50.0;
 /// Minimum and maximum number of steps of a linear axis.
 const STEPS: (f64, f64) = (2.0, 7.0);
-/// Number of decades from which a logarithmic axis has tick labels only at powers of ten.
+/// Largest number of decades of a logarithmic axis with all its tick labels (1, 2 and 5 times powers of ten). A longer
+/// axis has tick labels only at powers of ten, unless a decade has at least WIDE_DECADE pixels.
 const FEW_DECADES: f64 = 2.2;
-/// Pixels per decade from which a logarithmic axis of any length has all its tick labels.
+/// Pixels per decade from which a logarithmic axis has all its tick labels, whatever its number of decades.
 const WIDE_DECADE: f64 = 55.0;
 /// Ratio of the largest to the smallest value from which an axis is logarithmic.
 const WIDE: f64 = 30.0;
@@ -32,10 +33,10 @@ enum Kind {
 #[derive(Clone, Debug)]
 pub struct Axis {
     kind: Kind,
-    /// Transformed values at the two ends.
+    /// Values at the two ends, transformed by the kind of axis (logarithmic: their log10).
     low: f64,
     high: f64,
-    /// Pixels of the two ends.
+    /// Pixels of the lowest value (`from`) and of the highest value (`to`).
     from: f64,
     to: f64,
     ticks: Vec<Tick>,
@@ -49,7 +50,8 @@ pub struct Tick {
 }
 
 impl Axis {
-    /// Returns an axis from 0 to at least `largest`, in round steps.
+    /// Returns an axis from 0 to at least `largest`, in round steps. `from` and `to` are the pixels of its lowest and
+    /// highest value.
     pub fn from_zero(largest: f64, (from, to): (f64, f64)) -> Axis {
         let largest = if largest > 0.0 { largest } else { 1.0 };
         let steps = ((to - from).abs() / STEP_PIXELS).clamp(STEPS.0, STEPS.1);
@@ -73,7 +75,8 @@ impl Axis {
         }
     }
 
-    /// Returns a logarithmic axis that contains both values, which are above 0.
+    /// Returns a logarithmic axis that contains both values, which are above 0. `from` and `to` are the pixels of its
+    /// lower and upper end.
     pub fn log(smallest: f64, largest: f64, (from, to): (f64, f64)) -> Axis {
         let decades = smallest.log10().floor() as i32..=largest.log10().ceil() as i32;
         let digits = |decade: i32| [1.0, 2.0, 5.0].map(|digit| digit * 10f64.powi(decade));
@@ -106,12 +109,14 @@ impl Axis {
     }
 
     /// Returns an axis from zero, or a logarithmic axis if the values differ too much for a linear one.
+    /// - range: pixels of the axis's lowest and highest value.
     pub fn for_values(values: &[f64], range: (f64, f64)) -> Axis {
         Axis::for_medians(values, values, range)
     }
 
     /// Returns an axis for scattered values. It is logarithmic if the largest value is more than WIDE times the
     /// smallest median and all values are above 0; otherwise it starts at zero.
+    /// - range: pixels of the axis's lowest and highest value.
     pub fn for_medians(medians: &[f64], values: &[f64], range: (f64, f64)) -> Axis {
         let smallest = |values: &[f64]| values.iter().copied().fold(f64::INFINITY, f64::min);
         let largest = |values: &[f64]| values.iter().copied().fold(0.0, f64::max);
@@ -123,6 +128,7 @@ impl Axis {
     }
 
     /// Returns an axis from 0 to exactly `largest`: for time, without room after the end.
+    /// - range: pixels of the axis's lowest and highest value.
     pub fn until(largest: f64, range: (f64, f64)) -> Axis {
         let mut axis = Axis::from_zero(largest, range);
         if largest > 0.0 {
@@ -137,7 +143,8 @@ impl Axis {
         self.from
     }
 
-    /// Returns a logarithmic axis with tick labels at exactly these values.
+    /// Returns a logarithmic axis with tick labels at exactly these values, which ascend. `from` and `to` are the
+    /// pixels of its lower and upper end.
     pub fn at_values(values: &[f64], (from, to): (f64, f64)) -> Axis {
         let (first, last) = (values[0].log2(), values[values.len() - 1].log2());
         // Room on both sides, so that markers don't touch the frame.
@@ -159,7 +166,8 @@ impl Axis {
         }
     }
 
-    /// Returns an axis from percentile 0 to `highest` (below 100), at least to 50.
+    /// Returns an axis from percentile 0 to `highest` (below 100), at least to 50. `from` and `to` are the pixels of
+    /// its lowest and highest value.
     pub fn percentiles(highest: f64, (from, to): (f64, f64)) -> Axis {
         let highest = highest.max(50.0);
         let shown = PERCENTILES
@@ -191,8 +199,8 @@ impl Axis {
         self.from + (transformed - self.low) / (self.high - self.low) * (self.to - self.from)
     }
 
-    /// Removes tick labels that would be closer than `room` to the next tick label. The label of the largest value
-    /// stays.
+    /// Removes tick labels that would be closer than `room` pixels to the next tick label. The label of the largest
+    /// value stays.
     pub fn thin_out(&mut self, room: f64) {
         let (from, to) = (self.from.min(self.to), self.from.max(self.to));
         let mut free_up_to = to + (to - from);
@@ -210,7 +218,7 @@ impl Axis {
         }
     }
 
-    /// Draws the axis's line and grid over the area between `top` and `bottom`, without tick labels.
+    /// Draws a horizontal axis without tick labels: its line at `bottom`, and its vertical grid lines up to `top`.
     pub fn draw_upright(&self, scene: &mut Scene, (top, bottom): (f64, f64)) {
         for tick in &self.ticks {
             let x = self.at(tick.value);
@@ -231,7 +239,7 @@ impl Axis {
         scene.text(Text::new(label, middle, LABEL_SIZE).anchor(Anchor::Middle));
     }
 
-    /// Draws the axis's grid lines over the area between `left` and `right`.
+    /// Draws only the grid lines of a vertical axis, from `left` to `right`.
     pub fn draw_grid(&self, scene: &mut Scene, (left, right): (f64, f64)) {
         for tick in &self.ticks {
             let y = self.at(tick.value);
@@ -239,7 +247,8 @@ impl Axis {
         }
     }
 
-    /// Draws the vertical axis at `left`, with tick labels and `label` on its left side, and grid lines up to `right`.
+    /// Draws a vertical axis without its line: tick labels and `label` on the left side of `left`, and grid lines up to
+    /// `right`.
     pub fn draw_left(&self, scene: &mut Scene, (left, right): (f64, f64), label: &str) {
         let mut widest: f64 = 0.0;
         self.draw_grid(scene, (left, right));
@@ -281,7 +290,7 @@ fn decimal_places(step: f64) -> usize {
     (0..9).find(whole).unwrap_or(9)
 }
 
-/// Formats a value without trailing zeros.
+/// Formats a value with at most six decimal places, without trailing zeros.
 fn plain(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_string()

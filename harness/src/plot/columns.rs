@@ -14,7 +14,7 @@ pub const HEAD_SIZE: f64 = 12.0;
 pub const MAIN_HEAD: &str = "median [interval]";
 /// Metrics beside a workload's main metric, where they were measured.
 const SIDE: [&str; 3] = ["lost_percent", "p99", "cpu_per_packet"];
-/// Pixels between a column's axis and the text of its values.
+/// Pixels between a column's axis and the widest text of its values, and between the texts of values and ratios.
 const GAP: f64 = 18.0;
 /// Pixels between two columns.
 const WIDE_GAP: f64 = 30.0;
@@ -41,7 +41,8 @@ pub struct Value<'a> {
     pub rounds: Vec<f64>,
 }
 
-/// Lays the columns out between `left` and `right`. The first column is `metric`; side columns accompany a main metric.
+/// Lays the columns out between the pixels `left` and `right`. The first column is `metric`; side columns follow if
+/// `metric` is the workload's main metric.
 pub fn columns<'a>(
     data: &'a Data,
     cell: &CellName,
@@ -124,7 +125,7 @@ fn values<'a>(data: &'a Data, cell: &CellName, metric: &str, subjects: &[&str]) 
     subjects.iter().map(value).collect()
 }
 
-/// Widths of the texts in a column.
+/// Widths of the texts in a column, each with the gap before it, in pixels.
 struct Widths {
     value: f64,
     ratio: f64,
@@ -159,7 +160,7 @@ pub fn ratio_head(data: &Data) -> String {
     format!("× {}", data.metadata.baseline)
 }
 
-/// Returns `12.3`, or `12.3 [11.9–12.8]` in the main column.
+/// Returns the median, e.g. `12.3`; in the main column with its interval, e.g. `12.3 [11.9–12.8]`.
 pub fn number_text(summary: &Summary, main: bool) -> String {
     let median = number(summary.median);
     match main {

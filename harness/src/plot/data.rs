@@ -36,7 +36,7 @@ pub struct Line {
 pub struct LinePoint {
     pub x: f64,
     pub median: f64,
-    /// Edges of the band: see [`band_in_words`].
+    /// `low` and `high`: edges of the band ([`band_in_words`]), or of the median's interval in figures with intervals.
     pub low: f64,
     pub high: f64,
 }
@@ -84,7 +84,8 @@ impl Data {
         })
     }
 
-    /// Describes the coverage of a load's intervals: those of the subject with the fewest rounds.
+    /// Returns the coverage of a load's intervals in words ([`interval_in_words`]), for the subject with the fewest
+    /// rounds.
     pub fn intervals_in_words(&self, cell: &CellName, metric: &str) -> String {
         let of_it = |row: &&Summary| row.metric == metric && row.rounds > 0 && row.cell() == *cell;
         let rounds = self.summaries.iter().filter(of_it).map(|row| row.rounds);
@@ -111,7 +112,7 @@ impl Data {
         of_it.map(|sample| sample.value).collect()
     }
 
-    /// Returns the reference values of a metric.
+    /// Returns the reference values (from other sources) that the experiment lists for a metric of a workload.
     pub fn references(&self, workload: &str, metric: &str) -> Vec<&Reference> {
         let references = self.metadata.references.iter();
         references

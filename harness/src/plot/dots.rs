@@ -109,7 +109,8 @@ fn note(data: &Data, cell: &CellName, metric: &str, main: &Column) -> String {
     words
 }
 
-/// Returns true if some program's traffic is faster than traffic without a program.
+/// Returns true if a higher value of the metric is better, and the interval of a program's ratio to the baseline is
+/// above 1.
 fn is_faster_with_a_queue(data: &Data, cell: &CellName, metric: &str) -> bool {
     let faster = |subject: &String| {
         let program = data.summary(cell, subject, "cpu_per_packet").is_some();
@@ -180,7 +181,7 @@ fn draw_baseline(
     }
 }
 
-/// Draws one subject in one column.
+/// Draws one subject's value in one column: rounds, interval, median and numbers, or a dash without a value.
 fn draw_value(scene: &mut Scene, column: &Column, value: &Value, y: f64, look: &Look) {
     let Some(summary) = value.summary else {
         scene.text(number_at("–", column.value_right, y, VALUE_SIZE).colour(FAINT));

@@ -55,7 +55,8 @@ pub fn scene(
     scene
 }
 
-/// Returns the load in words, and its number of runs.
+/// Returns a figure's subtitle: the load and its payload sizes, its runner, and its rounds or slices.
+/// - sizes: payload bytes of all loads in the figure.
 pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String {
     let bytes: Vec<String> = sizes.iter().map(|bytes| bytes.to_string()).collect();
     let bytes = bytes.join(", ");
@@ -215,7 +216,7 @@ pub fn draw_legend(scene: &mut Scene, (left, top): (f64, f64), entries: &[Entry]
     }
 }
 
-/// Draws entries side by side.
+/// Draws legend entries side by side, without markers and details. `y` is the middle of the row.
 pub fn draw_legend_row(scene: &mut Scene, (left, y): (f64, f64), entries: &[&Entry]) {
     let mut x = left;
     for entry in entries {

@@ -9,7 +9,9 @@ use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// Draws `cells`, which differ only in the size of the policy or of the network. Returns None without data.
+/// Draws a metric over the size of the policy or of the scanned network, one line per subject. Returns None without
+/// data.
+/// - cells: loads, which differ only in that size.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines: Vec<Line> = data
         .metadata

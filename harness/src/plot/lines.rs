@@ -13,7 +13,7 @@ const HEIGHT: f64 = 500.0;
 const LEFT: f64 = 82.0;
 /// Height below an area, for the tick labels and title of its horizontal axis.
 const BELOW: f64 = 48.0;
-/// Widths of the lowest and of the uppermost line.
+/// Width of the line that is drawn first, beneath all other lines, and of the line that is drawn last, on top.
 const LINE_WIDTHS: (f64, f64) = (3.2, 1.7);
 /// Distance between the markers of two subjects at the same point.
 const BESIDE: f64 = 7.0;
@@ -51,7 +51,7 @@ pub fn plot_area(
     (scene, area)
 }
 
-/// Draws the lines. Upper lines are thinner, so that the lines beneath them stay visible.
+/// Draws the lines. A line that is drawn later is thinner, so that the lines beneath it stay visible.
 pub fn draw_lines(scene: &mut Scene, data: &Data, lines: &[Line], x: &Axis, y: &Axis) {
     for (index, line) in lines.iter().enumerate() {
         let look = data.look(&line.subject);

@@ -13,7 +13,9 @@ use crate::store::CellName;
 const FORETOLD: &str = "foretold";
 const FORETOLD_WIDTH: f64 = 1.2;
 
-/// Draws `cells`, which differ only in the size of the load. Returns None without data.
+/// Draws a loss over the size of the load (factor of the reader's delays, or MiB of the ring), one line per subject,
+/// and the predicted loss as a dashed line. Returns None without data.
+/// - cells: loads, which differ only in that size.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let lines_of = |metric: &str| -> Vec<Line> {
         let subjects = data.metadata.subjects.iter();

@@ -37,7 +37,7 @@ struct Plan {
     title: String,
     kind: FigureKind,
     metric: String,
-    /// Loads in the figure, which differ only in their size.
+    /// Loads in the figure, which differ only in their size (of the payload, the policy or the scanned network).
     cells: Vec<CellName>,
 }
 
@@ -93,7 +93,7 @@ fn plans(data: &Data) -> Vec<Plan> {
 }
 
 /// Plans a figure from the experiment. Figures of dots, growth or losses combine all sizes; the other kinds have one
-/// figure per size, and the first has the plain name.
+/// figure per size: the first has the name in the experiment, and the names of the others end with their size.
 fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
     let (workload, path) = (figure.workload.to_string(), figure.path.to_string());
     let wanted = |cell: &&CellName| {
@@ -130,8 +130,8 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
         .collect()
 }
 
-/// Plans all figures that the data allow: growth for loads that differ only in the size of their policy; dots, series
-/// and percentiles of the other loads, per workload and path.
+/// Plans all figures that the data allow: growth for loads that differ only in the size of their policy; for the other
+/// loads, per workload and path, dots of all sizes, and series and percentiles of the first size.
 fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
     let (single, growths) = Growth::divide(cells);
     let mut plans: Vec<Plan> = growths
@@ -164,7 +164,8 @@ fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
     plans
 }
 
-/// Plans figures of a scan's cost over the number of its targets, where several numbers were measured.
+/// Plans two figures over the number of targets: a scan's time and its CPU time, for the first scan that was measured
+/// with several numbers. Returns none without such a scan.
 fn plans_of_scans(cells: &[CellName]) -> Vec<Plan> {
     let over_targets = |cell: &CellName| {
         let same = |other: &&CellName| other.workload == cell.workload && other.path == cell.path;

@@ -29,8 +29,8 @@ const OCHRE: Rgb = (181, 137, 0);
 const NAVY: Rgb = (20, 50, 110);
 const STEEL: Rgb = (96, 125, 170);
 
-/// Known names, which look the same in the figures of all results. Warm colours for Rust, cold colours for C, so that a pair
-/// of twins is recognisable. A peer has one colour, and another marker when tuned.
+/// Known subjects, which look the same in the figures of all results. Warm colours for Rust, cold colours for C, so
+/// that a pair of twins is recognisable. A peer has one colour, and another marker when tuned.
 const KNOWN: [(&str, Rgb, Marker); 36] = [
     (UNFILTERED, BLACK, Marker::Circle),
     ("accept", FAINT, Marker::Diamond),
@@ -69,7 +69,7 @@ const KNOWN: [(&str, Rgb, Marker); 36] = [
     ("suricata-tuned", BROWN, Marker::Up),
     ("nfqws", BLUISH_GREEN, Marker::Circle),
 ];
-/// Colours of unknown names, in turn.
+/// Colours of all subjects that are not in KNOWN, in turn.
 const OTHERS: [Rgb; 7] = [
     BLUISH_GREEN,
     REDDISH_PURPLE,
@@ -99,7 +99,7 @@ const MARKERS: [Marker; 6] = [
     Marker::Cross,
 ];
 
-/// Alternating lengths of strokes and gaps; empty for a solid line.
+/// Alternating lengths of strokes and gaps, in pixels; empty for a solid line.
 pub type Dash = &'static [f64];
 
 pub const SOLID: Dash = &[];
@@ -117,7 +117,7 @@ pub struct Look {
     pub colour: Rgb,
     pub marker: Marker,
     pub dash: Dash,
-    /// True if the marker is hollow: copies of a subject share its colour.
+    /// True if the marker is hollow. A copy has a hollow marker, because it has the same colour as its original.
     pub hollow: bool,
 }
 
@@ -157,8 +157,8 @@ pub fn look(subject: &str, subjects: &[String]) -> Look {
     }
 }
 
-/// Returns the appearance of an unknown subject, by its index among the unknown subjects: first the colours that no known
-/// subject has. Each reuse of the colours has a different dash.
+/// Returns colour, marker and index into DASHES of a subject that is not in KNOWN, by its index among those subjects:
+/// first the colours that no known subject of the result has, then all colours with a different dash in each pass.
 fn other(base: &str, subjects: &[String]) -> (Rgb, Marker, usize) {
     let (mut others, mut taken) = (Vec::new(), Vec::new());
     for name in subjects.iter().map(|name| base_name(name)) {

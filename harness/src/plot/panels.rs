@@ -22,7 +22,7 @@ const GAP: f64 = 26.0;
 /// Height below the last row of areas, for the tick labels and title of the horizontal axis.
 const BELOW: f64 = 52.0;
 const BAND_ALPHA: f64 = 0.22;
-/// Number of points above which they are so close that their line looks like a band.
+/// Number of a line's points above which the line is thinner: the points are so close that it would look like a band.
 const MANY_POINTS: usize = 400;
 
 /// Draws the figure; None without data.

@@ -9,7 +9,7 @@ use super::scene::Scene;
 use crate::store::CellName;
 use crate::table::number;
 
-/// Highest percentile of a curve, even if more requests are left.
+/// Highest percentile that a curve shows; the data may contain higher ones.
 const HIGHEST: f64 = 99.99;
 
 /// Draws the figure; None without data.

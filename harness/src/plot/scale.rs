@@ -38,7 +38,9 @@ struct Figure<'a> {
     unit: &'a str,
 }
 
-/// Draws `cells`, which differ only in the size of their packets. Returns None without data.
+/// Draws a metric over the size of packets (if there are several sizes), and over the number of queues for each size
+/// (if a subject has several queues). Returns None without data.
+/// - cells: loads, which differ only in that size.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
     let figure = Figure::new(data, cells, metric)?;
     let (by_size, by_queues) = (figure.is_by_size(), figure.is_by_queues());
@@ -99,8 +101,8 @@ impl<'a> Figure<'a> {
         self.subjects.iter().any(|subject| queues(subject) > 1)
     }
 
-    /// Returns the legend entries of everything drawn. In a figure over the number of queues only, a program with all
-    /// its numbers of queues is one line.
+    /// Returns the legend entries of everything drawn: one per subject. In a figure over the number of queues only, a
+    /// program has one entry for all its numbers of queues.
     fn entries(&self) -> Vec<Entry> {
         let entry = |subject: &str| {
             let look = self.data.look(subject);

@@ -216,7 +216,8 @@ fn dots(svg: &str) -> String {
     out
 }
 
-/// Parses a circle of plotters. Returns its centre, and the group with its attributes.
+/// Parses a line of plotters' SVG. Returns a circle's centre, and the start tag of a group with the circle's
+/// attributes; None if the line is no circle.
 fn circle(line: &str) -> Option<(String, String)> {
     let mut values = line.strip_prefix("<circle ")?.split('"').skip(1).step_by(2);
     let (x, y) = (values.next()?, values.next()?);
@@ -282,7 +283,7 @@ fn style(rgb: Rgb, alpha: f64, width: f64) -> ShapeStyle {
     }
 }
 
-/// Splits a line into the strokes of a dash.
+/// Splits a line into the strokes of a dash pattern; a solid line is one stroke.
 fn strokes(points: &[Point], dash: Dash) -> Vec<Vec<Point>> {
     if dash.is_empty() || points.len() < 2 {
         return vec![points.to_vec()];

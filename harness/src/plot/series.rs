@@ -70,7 +70,7 @@ pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     Some(scene)
 }
 
-/// Returns a legend entry with the value: a line at 0.02 beside a line at 12 can't be read from the axis.
+/// Returns a legend entry with the subject's median: a line at 0.02 beside a line at 12 can't be read from the axis.
 fn entry(data: &Data, cell: &CellName, line: &Line, metric: &str, unit: &str) -> Entry {
     let value = match data.summary(cell, &line.subject, metric) {
         Some(summary) => summary.median,

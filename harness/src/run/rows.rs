@@ -81,7 +81,7 @@ impl SampleOf<'_> {
         }
     }
 
-    /// Adds all rows of a run.
+    /// Adds a run's samples, series and percentiles to `rows`.
     pub fn keep(&self, outcome: &Outcome, rows: &mut Round) {
         let main = main_metric(&self.cell.workload.to_string());
         let unit = outcome

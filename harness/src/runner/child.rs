@@ -14,7 +14,7 @@ use testbed::netns::Namespace;
 
 /// Interval at which a state is checked if nothing signals its changes.
 const LOOK_UP: Duration = Duration::from_millis(10);
-/// Number of characters of a program's output that an error quotes.
+/// Maximum number of characters that an error quotes from the end of a program's output.
 const QUOTED: usize = 300;
 
 /// Status and output of an ended program.
@@ -53,7 +53,8 @@ impl Child {
         })
     }
 
-    /// Waits until standard output has a line for which `wanted` is true.
+    /// Waits until standard output has a line for which `wanted` is true. If the output ends or the time is over
+    /// before, kills the program and fails.
     pub fn wait_for_line(
         &mut self,
         at_most: Duration,
@@ -229,7 +230,8 @@ impl Lines {
     }
 }
 
-/// Waits until a socket in `namespace` listens on a TCP port: tools report it too early or not at all.
+/// Waits at most five seconds until some socket in `namespace` listens on a TCP port: tools themselves announce that
+/// too early or not at all. If none listens, or the server has ended, kills the server and fails.
 pub fn wait_for_listener(
     namespace: &Namespace,
     port: u16,

@@ -182,7 +182,7 @@ fn parse_abilities(help: &str) -> Abilities {
     }
 }
 
-/// One line of ethr's log. The other fields depend on the line's kind (log.go: logTestResults).
+/// One line of ethr's log. All fields except time and kind depend on the line's kind (log.go: logTestResults).
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Line {

@@ -121,7 +121,7 @@ struct End {
     sum_received: Option<Sum>,
 }
 
-/// Counts over a time. For UDP, `packets` is the highest number that arrived, so it includes lost packets.
+/// Counts over a time. For UDP, `packets` is the highest sequence number that arrived, so it includes lost packets.
 #[derive(Deserialize)]
 struct Sum {
     end: f64,

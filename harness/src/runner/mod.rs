@@ -45,8 +45,8 @@ pub enum Workload {
     EchoConnect,
     /// A netlink dump, read to its end. The size is the number of parts.
     Dump,
-    /// Incomplete dumps: DumpSlow is an echo while a reader of a dump pauses, DumpGone has a reader that leaves,
-    /// DumpInterrupted is an interrupted dump.
+    /// Incomplete dumps: DumpSlow is an echo while a reader of a dump pauses, DumpGone has a reader that closes its
+    /// socket after the first parts, and DumpInterrupted is a dump whose list changes before its end (NLM_F_DUMP_INTR).
     DumpSlow,
     DumpGone,
     DumpInterrupted,
@@ -54,11 +54,12 @@ pub enum Workload {
     Refuse,
     /// Exchanges between two processes: a message of the size in one direction, 8 bytes in the other.
     Call,
-    /// A packet in one direction, a verdict in the other. Verdicts sends 64 packets, then 64 verdicts.
+    /// Exchanges between two processes: a packet in one direction, a verdict in the other. In Verdicts, one request
+    /// with 64 packets gets 64 verdicts.
     Verdict,
     Verdicts,
-    /// Server requests of a published experiment: three calls (Ping), six calls (Calculator), and a call answered at a
-    /// clock's tick (Timer), of which only the response's path counts.
+    /// Requests to another process, as in a published experiment: three calls (Ping), six calls (Calculator), or a call
+    /// that is answered at a clock's tick (Timer), of which only the time from the tick to the answer counts.
     Ping,
     Calculator,
     Timer,

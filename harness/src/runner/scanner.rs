@@ -27,7 +27,8 @@ const LOOPBACK: [&str; 3] = ["127.0.0.0/8", "--exclude", "127.0.0.0,127.255.255.
 /// its addresses are local.
 const BEHIND: &str = "10.128.0.0/9";
 
-/// Limits of a namespace that would otherwise dominate the measurement: the server's backlog, and the client's ports.
+/// Raised limits of a namespace: (file below /proc/sys, value). Their defaults would dominate the measurement: the
+/// server's backlog, and the client's ports.
 const LIMITS: [(&str, &str); 3] = [
     ("net/core/somaxconn", "65535"),
     ("net/ipv4/tcp_max_syn_backlog", "65535"),
@@ -37,13 +38,13 @@ const LIMITS: [(&str, &str); 3] = [
 pub struct Scanner {
     program: PathBuf,
     version: String,
-    /// File of this program; its command `load serve` is the server.
+    /// Executable file of the harness; its command `load serve` is the scanner's server.
     harness: PathBuf,
 }
 
 impl Scanner {
     /// Finds the scanner in a folder, and reads its version. Fails if the scanner is missing.
-    /// - harness: file of this program, which also serves the scanner.
+    /// - harness: executable file of the harness, whose command `load serve` is the scanner's server.
     pub fn find(folder: &Path, harness: PathBuf) -> anyhow::Result<Scanner> {
         let program = folder.join(PROGRAM);
         if !program.is_file() {
@@ -120,8 +121,8 @@ impl Runner for Scanner {
         vec![server, format!("{} {client}", self.program.display())]
     }
 
-    /// Raises limits of both namespaces and routes a network from the client to the server: the namespaces must belong to
-    /// this load.
+    /// Runs a scan in namespaces that no other load may use: raises their limits, and routes the scanned network from
+    /// the client to the server unless the load is over loopback.
     fn run(&self, place: &Place, load: &Load) -> anyhow::Result<Outcome> {
         if !self.supports(load.workload) {
             bail!("scanner makes tcp-probe only: choose another runner");
@@ -172,7 +173,8 @@ fn raise_limits(place: &Place) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Routes the network from the client to the server's address, and makes it local to the server.
+/// Routes the network BEHIND from the client to the server's address `way`, and makes its addresses local to the
+/// server.
 fn lead(place: &Place, way: Ipv4Addr) -> anyhow::Result<()> {
     let ip = ["-batch", "-"];
     let route = format!("route replace {BEHIND} via {way}\n");

@@ -15,7 +15,7 @@ use crate::subject::Subject;
 use testbed::proc;
 use testbed::queue::{self, QueueTotal};
 
-/// A subject and its namespaces.
+/// A subject during a load in slices, with its namespaces and its program.
 pub struct Lane<'a> {
     subject: &'a Subject,
     guest: Option<Guest>,
@@ -80,7 +80,9 @@ impl<'a> Lane<'a> {
         self.guest.as_ref().map(|guest| &guest.program)
     }
 
-    /// Stops the program and adds the metrics of the whole load.
+    /// Stops the program, and adds to `outcome` its output, its incidents, and its dropped packets and memory over the
+    /// whole load. Does nothing without a program.
+    /// - index: index of the subject in the experiment.
     pub fn end(mut self, outcome: &mut SlicedOutcome, index: usize) -> Result<()> {
         let Some(mut guest) = self.guest.take() else {
             return Ok(());

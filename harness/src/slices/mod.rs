@@ -24,7 +24,8 @@ use crate::subject::Subject;
 use lane::{Lane, Sending};
 pub use outcome::{Slice, SlicedOutcome};
 
-/// Number of consecutive failed slices that ends the load, because the cause is permanent.
+/// Number of consecutive failed slices of a subject after which the load fails, or the subject is omitted if it is
+/// optional, because the cause is permanent.
 const FAILURES_IN_A_ROW: u32 = 3;
 
 /// Measures all subjects under a load. An interruption ends it; the slices so far are returned.
@@ -61,7 +62,8 @@ pub fn measure(
     Ok(outcome)
 }
 
-/// Runs one subject under a load for the duration. Returns the number of packets that passed the subject.
+/// Runs one subject under a load for the duration. Returns the number of packets that the kernel handed to the
+/// subject's firewall; fails without a firewall.
 /// - meanwhile: called with the lane (the subject and its namespaces) before the load starts.
 pub fn run_one(
     site: &Site,

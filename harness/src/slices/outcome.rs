@@ -14,7 +14,7 @@ pub struct Slice {
     pub burst: Burst,
     /// Packets that the kernel handed to the firewall; None without a firewall.
     pub packets: Option<u64>,
-    /// CPU time of all threads of the firewall.
+    /// CPU time of all threads of the firewall; None without a firewall.
     pub cpu_us: Option<f64>,
 }
 

@@ -9,6 +9,7 @@
 /// The calculator's method names, indexed by enum service_operation.
 extern const char *const dbus_operations[];
 
-/// Starts a dbus-daemon that ends with this process; returns its address.
+/// Starts a dbus-daemon that ends with this process, and adds it as a peer, whose CPU time is
+/// counted; returns its address.
 const char *dbus_daemon_start(void);
 void dbus_daemon_end(void);

@@ -9,14 +9,16 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/// One kind of exchange. `open` prepares it before the clock runs; the functions end the program on
-/// errors.
+/// Operation to measure: an exchange of messages with the kernel or another process, such as a
+/// request and its reply. `open` prepares it before the clock runs, and `once` makes one exchange.
+/// The functions end the program on errors.
 struct operation {
     const char *name;
     void (*open)(size_t bytes);
     void (*once)(void);
     void (*close)(void);
-    /// Replaces `once`: an exchange that measures itself, in nanoseconds. May be NULL.
+    /// Replaces `once` unless NULL: makes an exchange that measures itself; returns its
+    /// nanoseconds.
     uint64_t (*timed)(void);
 };
 

@@ -71,7 +71,8 @@ static void dump(void) {
         fail_because("dump", "parts are missing");
 }
 
-/// Prepares a dump on new sockets: only the family's number is kept.
+/// Prepares dumps of `parts` parts, each on a new socket: queries the family's number and closes
+/// its own socket.
 static void open_dump_anew(size_t parts) {
     open_dump(parts);
     genl_close();
@@ -91,7 +92,8 @@ static void open_interrupted(size_t parts) {
         fail("socket");
 }
 
-/// Interrupts running dumps, through a socket of its own that is the same for all libraries.
+/// Interrupts running dumps by the lab's command TOUCH. Uses a separate socket and no library, so
+/// that it costs the same in all programs.
 static void touch(void) {
     struct {
         struct nlmsghdr header;
@@ -122,7 +124,8 @@ static void interrupted(void) {
 
 static void close_interrupted(void) { close(toucher); }
 
-/// Starts a process that begins a dump and reads no further. The echo of this process is measured.
+/// Starts a child process that begins a dump of `parts` parts and reads no further. Prepares the
+/// parent process, whose echo is measured.
 static void open_slow(size_t parts) {
     int told[2];
     char byte = 0;

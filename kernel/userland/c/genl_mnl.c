@@ -37,7 +37,7 @@ static struct nlmsghdr *begin(uint16_t type, uint16_t flags, uint8_t command, ui
 }
 
 /// Receives once and passes the messages to `callback`. Returns mnl_cb_run's result: above
-/// MNL_CB_STOP if more messages follow.
+/// MNL_CB_STOP if more messages follow, below it after an error (errno).
 static int read_once(mnl_cb_t callback, void *data) {
     ssize_t length = mnl_socket_recvfrom(nl, in, sizeof(in));
 
@@ -139,8 +139,8 @@ void genl_dump_begin(uint16_t family, uint32_t parts) {
         fail_because("dump", "over at once");
 }
 
-/// libmnl reports the interruption at the first marked part, and leaves the other parts in the
-/// socket.
+/// Continues an interrupted dump. libmnl reports the interruption at the first part that is marked
+/// NLM_F_DUMP_INTR, and the later parts stay unread.
 void genl_dump_rest(void) {
     size_t count = 0;
     int more;
@@ -152,8 +152,8 @@ void genl_dump_rest(void) {
         fail_because("dump", "the interruption was not reported");
 }
 
-/// Returns the missing attribute's type. libmnl only sets errno, and leaves the extended ACK in the
-/// buffer.
+/// Returns the type of the attribute that was missing in a refused request; 0 if the extended ACK
+/// does not name it. libmnl only sets errno, and leaves the extended ACK in the buffer.
 static uint32_t missing_in_buffer(void) {
     const struct nlmsghdr *header = (const struct nlmsghdr *)in;
     const struct nlmsgerr *error = mnl_nlmsg_get_payload(header);

@@ -34,7 +34,8 @@ static struct nl_msg *begin(uint16_t family, int flags, uint8_t command, uint8_t
     return message;
 }
 
-/// Sends and frees a request. Passes each valid answer to `callback`.
+/// Sends and frees a request. Passes each valid answer to `callback`. Returns 0 or libnl's negative
+/// error; ends the program if the request can't be sent.
 static int ask(struct nl_msg *message, nl_recvmsg_msg_cb_t callback, void *data) {
     int error;
 
@@ -116,7 +117,7 @@ static void ask_parts(uint16_t family, uint32_t parts) {
 }
 
 /// Passes the parts of a dump to `callback` until NLMSG_DONE, or until `callback` stops. A dump has
-/// no ACK.
+/// no ACK. Returns 0 or libnl's negative error.
 static int read_parts(nl_recvmsg_msg_cb_t callback, size_t *count) {
     nl_socket_modify_cb(nl, NL_CB_VALID, NL_CB_CUSTOM, callback, count);
     return nl_recvmsgs_default(nl);
@@ -145,7 +146,7 @@ void genl_dump_begin(uint16_t family, uint32_t parts) {
         fail_because("dump", "no part");
 }
 
-/// libnl reads to the end before it reports the interruption.
+/// Continues an interrupted dump. libnl reads to the dump's end before it reports the interruption.
 void genl_dump_rest(void) {
     size_t count = 0;
 

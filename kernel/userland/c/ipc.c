@@ -21,7 +21,8 @@
 
 enum method { METHOD_NAME, METHOD_VERSION, METHOD_PING, METHOD_TICK, METHOD_CALCULATE };
 
-/// Request to a service. An operation of the calculator is METHOD_CALCULATE plus its number.
+/// Request to a service. `method` is an enum method; for an operation of the calculator, it is
+/// METHOD_CALCULATE plus the operation's number.
 struct ask {
     uint32_t method;
     int32_t a, b;

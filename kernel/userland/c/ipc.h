@@ -26,7 +26,7 @@ extern const struct way way;
 void ipc_answer(const uint8_t *request, uint8_t *answer);
 /// Lengths of request and answer, as passed to `open`.
 extern size_t ipc_request_bytes, ipc_answer_bytes;
-/// The server's buffers for a request and an answer, in pages of their own.
+/// Buffers of the server process for a request and an answer, each in private pages of its own.
 extern uint8_t *ipc_request_room, *ipc_answer_room;
 /// Process id of the parent.
 extern pid_t ipc_caller;

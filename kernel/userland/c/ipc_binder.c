@@ -16,14 +16,16 @@
 #include "ipc.h"
 
 #define DEVICE "/dev/binder"
-/// Message memory of the driver in this process: the largest request, with spare room.
+/// Size of the driver's mapping in this process, which holds received messages: the largest
+/// request, with spare room.
 #define MAP_BYTES (2 << 20)
 /// The context manager's handle.
 #define MANAGER 0
 /// Maximum retries to become the context manager, in total one second.
 #define MANAGER_TRIES 1000
 
-/// Data of one write to the driver: the release of the last message's memory, and a message.
+/// Data of one write to the driver: the release of the last received message's memory, and a
+/// message to send.
 struct commands {
     uint32_t free_command;
     binder_uintptr_t free_buffer;
@@ -32,7 +34,7 @@ struct commands {
 } __attribute__((packed));
 
 static int fd, ready[2];
-/// Memory of the last message, still to be released.
+/// Memory of the last received message, which the next sent message releases; 0 before the first.
 static binder_uintptr_t held;
 
 static void exchange_with_driver(const void *out, size_t out_bytes, void *in, size_t in_bytes,
@@ -75,7 +77,9 @@ static struct binder_transaction_data receive(const struct commands *out, uint32
     }
 }
 
-/// Builds a message of `length` bytes, and the release of the last message's memory.
+/// Builds the data of one write: the release of the last received message's memory, and a message
+/// of `length` bytes to send.
+/// - command: BC_TRANSACTION (a request) or BC_REPLY (an answer).
 static struct commands message(uint32_t command, const uint8_t *bytes, size_t length) {
     return (struct commands){
         .free_command = BC_FREE_BUFFER,

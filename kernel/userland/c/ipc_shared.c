@@ -31,7 +31,8 @@ struct shared {
 static struct shared *shared;
 static int events[2];
 static struct io_uring rings[2];
-/// Number of own turns that this process has waited for; counted only for WAY_FUTEX.
+/// Number of turns that this process has waited for (in the server: requests; in the caller:
+/// answers); counted only for WAY_FUTEX.
 static uint32_t seen;
 
 static void shared_open(size_t request_bytes, size_t answer_bytes) {

@@ -16,7 +16,7 @@
 #define WAY_TCP 3
 #define WAY_PIPE 4
 
-/// Buffer size for the largest request, including the kernel's overhead.
+/// Size of a UNIX socket's send buffer: the largest request, including the kernel's overhead.
 #define BUFFER_BYTES (4 << 20)
 
 /// Read and write ends of the caller [0] and of the server [1].

@@ -14,7 +14,7 @@ extern "C" {
 #include "exchange.h"
 #include "service.h"
 
-/// Size of the largest packet.
+/// Maximum bytes of a packet that the client sends for a verdict.
 #define RPC_PACKET_MOST 65536
 
 struct rpc {

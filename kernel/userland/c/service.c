@@ -13,7 +13,7 @@
 #define PROTOCOL_OFFSET 9
 #define UDP 17
 #define IPV4_WITHOUT_OPTIONS 0x45
-/// The port whose packets the server drops.
+/// The UDP destination port whose packets the server does not accept.
 #define CLOSED_PORT 23
 
 static uint64_t now_ns(void) {

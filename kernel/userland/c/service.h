@@ -25,7 +25,7 @@ struct service_verdict {
     uint32_t mark;
 };
 
-/// A transport's calls. They end the program on errors.
+/// Calls of the client to the server, over one transport. They end the program on errors.
 struct service_client {
     void (*name)(char *to, size_t size);
     struct service_version (*version)(void);
@@ -36,9 +36,12 @@ struct service_client {
 
 /// Implements the calculator in the server. A division by 0 gives 0.
 int32_t service_calculate(enum service_operation operation, int32_t a, int32_t b);
-/// Sleeps until the next tick; returns the time after waking (CLOCK_MONOTONIC, ns).
+/// Sleeps until the next tick, a multiple of 10 ms; returns the time after waking (CLOCK_MONOTONIC,
+/// ns).
 uint64_t service_tick(void);
-/// Judges a packet by its headers: accepts UDP to any port but 23. The mark is always the port.
+/// Judges a packet by its headers: accepts UDP over IPv4 without options, to any port but 23. The
+/// mark is always the destination port.
+/// - packet: at least SERVICE_HEADERS_BYTES bytes.
 struct service_verdict service_judge(const uint8_t *packet);
 /// Header bytes of a packet to judge: IPv4 without options and UDP.
 #define SERVICE_HEADERS_BYTES 28
@@ -47,9 +50,11 @@ struct service_verdict service_judge(const uint8_t *packet);
 void service_ping(const struct service_client *client);
 /// Makes the six calls of `calculator`; checks the name, the version and the results.
 void service_calculator(const struct service_client *client);
-/// Makes the call of `timer`; returns the nanoseconds from the server's waking to its answer.
+/// Makes the call of `timer`; returns the nanoseconds from the server's waking to the arrival of
+/// its answer at the client.
 uint64_t service_timer(const struct service_client *client);
-/// Writes the headers of a UDP packet to `port`.
+/// Writes into `packet` the header fields that service_judge reads, of a UDP packet with
+/// destination `port`.
 void service_packet(uint8_t *packet, uint16_t port);
 /// Ends the program if the verdict is wrong for a packet to `port`.
 void service_check(struct service_verdict verdict, uint16_t port);

@@ -45,7 +45,7 @@ class Carrier {
         return call.answer_length;
     }
 
-    /// Answers and receives in one system call.
+    /// Answers the last request, if any, and receives the next one, in one system call.
     size_t receive(const std::vector<uint8_t> &answer, std::vector<uint8_t> &request) {
         twinwall_part back = {reinterpret_cast<uintptr_t>(answer.data()), answer.size()};
         twinwall_part room = {reinterpret_cast<uintptr_t>(request.data()), request.size()};

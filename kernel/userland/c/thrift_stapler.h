@@ -21,7 +21,8 @@ class Carrier {
             fail("pipe2");
     }
 
-    /// Opens an end. The client waits until the server accepts calls.
+    /// Opens the device in the server (`serves`) or in the client, which waits for the server's
+    /// process id.
     explicit Carrier(bool serves) {
         pid_t self = getpid();
 

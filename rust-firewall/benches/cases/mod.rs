@@ -158,7 +158,7 @@ pub fn make_packets(bytes: &[[u8; PACKET_BYTES]]) -> Vec<(Packet<'_>, PacketStat
     packets
 }
 
-/// Returns the metadata of a received packet.
+/// Returns the input of a decision: a packet that arrived at eth0, with hook input and ct state new.
 pub fn make_input<'a>(packet: &'a Packet<'a>, status: PacketStatus) -> DecideInput<'a> {
     DecideInput {
         packet,

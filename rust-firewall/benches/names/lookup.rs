@@ -22,7 +22,7 @@ pub struct Lookups {
     next: usize,
 }
 
-/// Returns a name of the policy, and whether it is a wildcard.
+/// Returns a name of the policy, and whether it is a wildcard, whose `*.` is left out.
 fn listed(index: u32) -> (String, bool) {
     let scattered = index.wrapping_mul(STRIDE);
     match index % 8 {

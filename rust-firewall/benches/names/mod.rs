@@ -53,7 +53,8 @@ const LONG_SHARE_BYTES: usize = 1216;
 /// Maximum number of data bytes in a packet.
 const SEGMENT_BYTES: usize = 1400;
 
-/// Packet of a benchmark case. The client's address and port are written into it before it is decided.
+/// Packet of a benchmark case. Before it is decided, the address and port of one of the case's clients are written into
+/// it.
 struct Step {
     from_client: bool,
     bytes: Vec<u8>,
@@ -225,7 +226,7 @@ pub fn make(case: &NamedCase) -> NamedSubject {
     subject
 }
 
-/// Writes a client's address and port into a packet.
+/// Writes a client's address and port into a packet: as source in the client's packets, as destination in the server's.
 fn set_client(step: &mut Step, client: u32) {
     let [_, a, b, c] = (client >> 8).to_be_bytes();
     let (address, port) = match step.from_client {

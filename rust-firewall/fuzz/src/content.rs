@@ -70,8 +70,8 @@ fn query(host: &str) -> Vec<u8> {
     vector(&query)
 }
 
-/// Returns the first bytes of a client. Their number is the same for the denied and the allowed name. HTTP and DNS
-/// clients request the allowed name first.
+/// Returns the first bytes of a client that requests a denied (is_denied) or an allowed name. The number of bytes is
+/// the same for both. HTTP and DNS clients first request an allowed name.
 /// - padding: number of padding bytes in a ClientHello.
 pub fn make(kind: ContentKind, is_denied: bool, padding: u8) -> Vec<u8> {
     let host = if is_denied { DENIED } else { ALLOWED };

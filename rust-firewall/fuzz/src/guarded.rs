@@ -7,10 +7,10 @@ use std::slice;
 
 /// Number of bytes before the guard (pages that can't be read). Longer inputs are cut.
 pub const CAPACITY: usize = 1 << 17;
-/// Size of the guard in bytes; at least a page on every machine.
+/// Size of the pages that can't be read (the guard), in bytes; at least a page on every machine.
 const GUARD_BYTES: usize = 1 << 16;
 
-/// Memory followed by the guard. It is mapped as long as the process runs.
+/// Memory followed by pages that can't be read (the guard). It is mapped as long as the process runs.
 pub struct Guarded {
     start: *mut u8,
 }

@@ -15,9 +15,10 @@ pub const URG: u8 = 32;
 const BYTES: usize = 2 * content::BYTES;
 
 // Flags in the byte that describes a server. The byte's two lowest bits are the kind of content.
-/// If several segments have bytes for the same sequence number, the bytes that arrived last are kept.
+/// Flag of a server: if several segments have bytes for the same sequence number, the bytes that arrived last are kept;
+/// without it, those that arrived first.
 const LAST_WINS: u8 = 4;
-/// A SYN with another sequence number restarts a connection whose handshake is not complete.
+/// Flag of a server: a SYN with another sequence number restarts a connection whose handshake is not complete.
 const COOKIES: u8 = 8;
 const FAST_OPEN: u8 = 16;
 
@@ -168,7 +169,9 @@ fn is_denied(names: &Names) -> bool {
     names.state == NamesState::Known && host == Some(content::DENIED.as_bytes())
 }
 
-/// Reads an HTTP request or a DNS query. Returns its number of bytes; 0 if there is none.
+/// Reads the first HTTP request or DNS query in bytes.
+/// - names: out: names in the request or query.
+/// - Returns its number of bytes; 0 if there is none.
 fn read_one(kind: ContentKind, bytes: &[u8], names: &mut Names) -> u64 {
     if kind == ContentKind::Dns {
         return dns::framed(bytes, names).1 as u64;

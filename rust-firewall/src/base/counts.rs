@@ -8,14 +8,14 @@ pub use crate::spec::count::*;
 
 static COUNTS: [AtomicU64; ALL.len()] = [const { AtomicU64::new(0) }; ALL.len()];
 
-/// Adds to a count.
+/// Adds to a count, which all threads share.
 pub fn add(count: Count, amount: u64) {
     if let Some(counted) = COUNTS.get(count as usize) {
         counted.fetch_add(amount, Ordering::Relaxed);
     }
 }
 
-/// Returns the value of a count.
+/// Returns the value of a count, which all threads share.
 pub fn get(count: Count) -> u64 {
     let counted = COUNTS.get(count as usize);
     counted.map_or(0, |counted| counted.load(Ordering::Relaxed))

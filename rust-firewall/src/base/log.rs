@@ -99,7 +99,7 @@ pub fn level_name(level: LogLevel) -> &'static str {
     log_level_name(level)
 }
 
-/// Prints a line, unless its level is above the log level.
+/// Prints "LEVEL: TEXT" as one line on stderr, if the log level allows lines of the level `own`.
 fn print_at(own: LogLevel, text: impl Display) {
     if own <= level() {
         print(own, format_args!("{}: {text}", level_name(own)));

@@ -31,8 +31,8 @@ impl Formatter for Capitals {
     }
 }
 
-/// Returns a text as a string of a JSON object. If the text is not UTF-8, question marks replace all bytes that are not
-/// ASCII.
+/// Returns a text as UTF-8 for a string of a JSON object, without quotes and escapes. If the text is not UTF-8,
+/// question marks replace all bytes that are not ASCII.
 pub fn string_of(text: &[u8]) -> String {
     match std::str::from_utf8(text) {
         Ok(text) => text.to_owned(),

@@ -12,7 +12,7 @@ use memmap2::{Advice, MmapMut};
 const PAGE_BYTES: usize = 4 << 10;
 const HUGE_BYTES: usize = 2 << 20;
 
-/// Zeroed memory; by default empty.
+/// Memory of whole pages, zeroed when it is allocated. None: no memory (length 0).
 #[derive(Debug, Default)]
 pub struct Pages(Option<MmapMut>);
 
@@ -60,13 +60,13 @@ pub fn make(bytes: usize) -> Pages {
     Pages(Some(memory))
 }
 
-/// Returns the 64-bit word at a byte offset; 0 if it is out of range.
+/// Returns the 64-bit word (in the processor's byte order) at a byte offset; 0 if the offset is out of range.
 pub fn word(memory: &[u8], at: usize) -> u64 {
     let bytes = memory.get(at..).and_then(<[u8]>::first_chunk);
     bytes.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Sets the 64-bit word at a byte offset, if it is in range.
+/// Sets the 64-bit word (in the processor's byte order) at a byte offset, if the offset is in range.
 pub fn set_word(memory: &mut [u8], at: usize, word: u64) {
     let bytes = memory.get_mut(at..).and_then(<[u8]>::first_chunk_mut);
     if let Some(bytes) = bytes {

@@ -81,8 +81,8 @@ mod tests {
         assert_eq!(narrow(&KEY, 0x0302_0100), 0xcf75_5760_88d3_8328);
     }
 
-    /// Tests that `bytes`, which adds a last byte to its bytes, returns the same hash as for words of all these bytes,
-    /// or a known hash.
+    /// Tests that `bytes`, which appends the byte `last`, returns the same hash as `narrow` for the same 4 bytes, and
+    /// as `words` for the same 8 and 16 bytes.
     #[test]
     fn bytes_are_hashed_as_words() {
         let up_to = |last: u8| bytes(&KEY, &Vec::from_iter(0..last), last);

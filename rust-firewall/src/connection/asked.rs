@@ -17,13 +17,13 @@ use crate::packet::Packet;
 
 /// Maximum number of 64-bit words of a host name.
 const HOST_WORDS: usize = HOST_BYTES.div_ceil(8);
-/// Number of buckets in the table of pending queries.
+/// Number of buckets in the table of pending DNS queries.
 const BUCKETS: usize = 512;
 const BUCKET_QUESTIONS: usize = 8;
 /// Time that a query stays pending.
 const WAIT_NS: u64 = 10_000_000_000;
 
-/// A pending query.
+/// A pending DNS query.
 #[derive(Clone, Copy, Debug, Default)]
 struct Question {
     tag: u64,
@@ -35,18 +35,18 @@ struct Question {
     server_interface: u32,
 }
 
-/// The pending queries of a worker.
+/// The pending DNS queries of a worker.
 #[derive(Debug)]
 pub struct Asked {
     key: SiphashKey,
     buckets: Vec<[Question; BUCKET_QUESTIONS]>,
     /// Table of the DNS connections over TCP, with the start of each server's next message.
     pub borders: Borders,
-    /// Flows of UDP, by the end that opened them.
+    /// UDP flows with port 53, by the end that opened them.
     pub openers: Openers,
 }
 
-/// Makes an empty table.
+/// Makes empty tables.
 pub fn make() -> Asked {
     Asked {
         key: siphash::draw(),
@@ -86,7 +86,7 @@ fn bucket(asked: &mut Asked, tag: u64) -> &mut [Question] {
     bucket.map_or(&mut [], |bucket| &mut bucket[..])
 }
 
-/// Records that the question of a query is pending.
+/// Records that the question of a DNS query is pending.
 pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &ConnectionInput) {
     let tag = hash(asked, packet, query);
     let all = bucket(asked, tag).iter_mut();
@@ -104,7 +104,8 @@ pub fn note(asked: &mut Asked, packet: &Packet, query: &Answer, input: &Connecti
     }
 }
 
-/// Removes the question of an answer from the table. Returns true if the question was pending.
+/// Removes the question of a DNS answer from the table, if it is pending and the answer's interfaces fit the query's
+/// (see `direction::answers_query`). Returns true if the question was removed.
 pub fn remove(
     asked: &mut Asked,
     packet: &Packet,

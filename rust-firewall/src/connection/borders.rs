@@ -12,10 +12,10 @@ use crate::connection::types::{ConnectionInput, INTERFACE_UNKNOWN, KEY_WORDS};
 use crate::connection::{direction, table};
 use crate::packet::Packet;
 
-/// Number of buckets in the table of connections.
+/// Number of buckets in the table of DNS connections over TCP.
 const BUCKETS: usize = 256;
 const BUCKET_BORDERS: usize = 8;
-/// Time for which an entry is kept after the latest message.
+/// Time for which an entry is kept after the client's SYN, and after each message of the server.
 const WAIT_NS: u64 = 120_000_000_000;
 
 /// Entry of the table: a DNS connection over TCP, and the position in its server's stream at which the next message
@@ -29,7 +29,7 @@ struct Border {
     server_interface: u32,
     /// True if the server has answered the client's SYN, so that `next` is known.
     is_known: bool,
-    /// Sequence number of the first byte of the server's next message.
+    /// Sequence number of the first byte of the server's next DNS message.
     next: u32,
 }
 
@@ -102,7 +102,7 @@ pub fn begin(borders: &mut Borders, packet: &Packet, input: &ConnectionInput) {
     }
 }
 
-/// Stores the sequence number at which the server's next message begins.
+/// Stores the sequence number at which the server's next DNS message begins, if the table has the packet's connection.
 /// - packet: packet from the server.
 pub fn set(borders: &mut Borders, packet: &Packet, input: &ConnectionInput, next: u32) {
     if let Some(border) = find(borders, packet, input) {

@@ -60,8 +60,8 @@ pub fn is_right(packet: &Packet, size: u32) -> bool {
     fold(total(packet, ends, bytes)) == 0xffff
 }
 
-/// Returns the number of bytes that a packet's checksum covers: TCP up to the packet's end, UDP by its own length.
-/// Returns None if the packet was cut, or if its UDP length exceeds it.
+/// Returns the number of bytes that a packet's checksum covers: for TCP those up to the packet's end, for UDP the
+/// length in the UDP header. Returns None if the packet was cut, or if the UDP length goes beyond the packet's end.
 fn covered(packet: &Packet) -> Option<usize> {
     let bytes = packet
         .bytes

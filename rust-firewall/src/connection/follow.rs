@@ -64,8 +64,9 @@ fn has_names(packet: &Packet) -> bool {
     matches!(packet.protocol, TCP | UDP) || packet.headers_beyond || is_hidden
 }
 
-/// Updates the connection of a packet. Returns whether the packet has names or is denied, and the slot of its
-/// connection. Must be called for the packets of both directions, in the order of the queue.
+/// Updates the connection of a packet. Returns the connection's slot, and the packet's kind: None (neither TCP nor
+/// UDP), Names (in any state, also undecided) or Denied. Must be called for the packets of both directions, in the
+/// order of the queue.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     connections.now_ns = input.now_ns;
     connections.queries.slot = SLOT_NONE;
@@ -172,8 +173,8 @@ pub fn refuse(connections: &mut Connections, packet: &Packet, generation: u64) -
     connection.confirmed.then_some(expected)
 }
 
-/// Returns true if the names of a packet's connection are final, and the server has acknowledged the bytes that they
-/// were read from.
+/// Returns true if the names of a packet's TCP connection are final, and the server has acknowledged the bytes that
+/// they were read from. Always false for UDP, DNS and HTTP, and for a client whose bytes are an evasion.
 pub fn is_settled(connections: &Connections, followed: &Followed) -> bool {
     let connection = connections.table.slots.get(followed.slot as usize);
     connection.is_some_and(|connection| {
@@ -201,8 +202,8 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
 }
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names
-/// are not final, or is a DNS query, or is like a packet of QUIC. TCP packets of unreadable connections and fragments,
-/// whose names are unreadable, are not among them.
+/// are not settled (see `is_settled`), or goes to UDP port 53, or is a UDP packet whose data begins like a long header
+/// of QUIC. Always false for fragments, for TCP packets of unreadable connections, and for denied connections.
 pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) -> bool {
     if followed.kind != FollowedKind::Names || packet.fragment {
         return false;
@@ -223,7 +224,7 @@ pub fn count(connections: &Connections) -> u32 {
     connections.table.lists.iter().map(|list| list.count).sum()
 }
 
-/// Returns the counters since `make`.
+/// Returns the counters of connections since `make`, and the numbers of connections that are followed now.
 pub fn counts(connections: &Connections) -> ConnectionCounts {
     let mut counts = connections.counts;
     for (now, list) in counts.now.iter_mut().zip(&connections.table.lists) {

@@ -31,7 +31,7 @@ fn hash_of(table: &Table, id: &[u8]) -> u64 {
     table::hash(table, &key_of(id))
 }
 
-/// Returns the bucket of an id.
+/// Returns the index of the bucket of a QUIC connection id.
 fn bucket_of(table: &Table, id: &[u8]) -> u32 {
     table::bucket(table, hash_of(table, id))
 }
@@ -41,7 +41,7 @@ fn has(connection: &Connection, id: &[u8]) -> bool {
     connection.has_id && connection.id.get(..connection.id_bytes.into()) == Some(id)
 }
 
-/// Returns the connection with an id, or SLOT_NONE.
+/// Returns the slot of the connection with a QUIC connection id, or SLOT_NONE.
 pub fn find(table: &Table, id: &[u8]) -> u32 {
     let bucket = bucket_of(table, id);
     let first = table.id_buckets.get(bucket as usize).copied().unwrap_or(0);
@@ -55,8 +55,8 @@ pub fn find(table: &Table, id: &[u8]) -> u32 {
     SLOT_NONE
 }
 
-/// Returns true if a connection gave up an id recently, or if the id belongs to other connections but not to that in
-/// `slot`.
+/// Returns true if a QUIC connection id belongs to other connections but not to that in `slot`, or if it belongs to no
+/// connection and was given up recently.
 pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     let owner = find(table, id);
     if owner == SLOT_NONE {

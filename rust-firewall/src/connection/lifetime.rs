@@ -25,7 +25,8 @@ const TOUCH_NS: u64 = SECOND_NS;
 const EXPIRE_NS: u64 = 10_000_000;
 /// Maximum number of connections of a list that expire for one packet.
 const EXPIRE_MAX: u32 = 16;
-/// Connections are evicted from a list that contains more than 1/SHARE of the table.
+/// Divisor for evictions from a full table: the list to evict from is the first of LISTS (one list for each state of
+/// connections) with more than 1/SHARE of the table.
 const SHARE: u32 = 16;
 /// Number of oldest connections of a list among which a connection is chosen for eviction, by the number of its
 /// client's connections.
@@ -142,7 +143,8 @@ fn count_unreadable(connections: &mut Connections, cause: ConnectionCause) {
     }
 }
 
-/// Handles the timeout of a connection.
+/// Handles the timeout of a connection: settles it if it is in the list Settling, otherwise removes it from the table.
+/// In the list Showing its names are counted as unreadable before the removal.
 fn time_out(connections: &mut Connections, slot: u32, now_ns: u64) {
     match table::at(&mut connections.table, slot).list {
         ConnectionList::Showing => {
@@ -344,7 +346,7 @@ pub fn packet_unreadable(connections: &mut Connections, cause: ConnectionCause) 
     alone(connections, NamesState::Unreadable)
 }
 
-/// Returns undecided names for a packet, whatever the names of its connection are.
+/// Returns undecided names for a packet without data, whatever the names of its connection are.
 pub fn packet_undecided(connections: &mut Connections) -> Followed {
     alone(connections, NamesState::Undecided)
 }
@@ -466,7 +468,8 @@ fn reclaim(connections: &mut Connections, slot: u32, now_ns: u64) -> bool {
     false
 }
 
-/// Stores a piece of a client's bytes. If the pool is empty, other connections are evicted or settled to free memory.
+/// Stores a piece of a client's bytes. If the pool has no free block, other connections are evicted or settled to free
+/// memory. Returns `Pool` only if that does not free enough.
 pub fn store(
     connections: &mut Connections,
     slot: u32,
@@ -484,7 +487,9 @@ pub fn store(
     StreamPut::Pool
 }
 
-/// Handles bytes of a client that were not stored: the connection is denied or becomes unreadable.
+/// Handles bytes of a client that were not stored. If different bytes are stored for their position (`Conflict`), the
+/// connection is denied for good; otherwise its names become unreadable.
+/// - put: result of the attempt to store the bytes; not `Kept`.
 pub fn refuse(connections: &mut Connections, slot: u32, put: StreamPut, now_ns: u64) -> Followed {
     match put {
         StreamPut::Conflict => deny_evasion(connections, slot, now_ns),

@@ -11,7 +11,8 @@ pub const LOOKED_MAX: u32 = 256;
 /// Maximum number of connections on a page of the listing.
 pub const LISTED_MAX: usize = 64;
 
-/// State of a connection.
+/// State of a listed connection: the client's name is not sent yet, sent, missing or unreadable, or the connection is
+/// denied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ListedState {
@@ -25,7 +26,7 @@ pub enum ListedState {
     /// The policy refused the connection, or its client sent different bytes for the same position of its stream, or
     /// different names in a second ClientHello.
     Denied,
-    /// Its names are unreadable for good.
+    /// The connection's names are unreadable for good.
     Unknown,
 }
 
@@ -37,16 +38,17 @@ pub struct Listed {
     /// True if the client is the lower end (by address and port).
     pub client_low: bool,
     pub state: ListedState,
-    /// Protocol in which the client sends names, as far as known.
+    /// Protocol in which the client sends names; `Other` also if the names are not known.
     pub protocol: NamesProtocol,
     /// Length of `host` in bytes; 0 = the connection has no host name.
     pub host_length: u8,
     pub host: [u8; HOST_BYTES],
-    /// Time since the connection was first followed; after an upgrade, since the old firewall's last update of it.
+    /// Time since the connection was first followed; for a connection from before an upgrade, since its last use or
+    /// change of list in the old firewall.
     pub age_ns: u64,
 }
 
-/// A page of the listing.
+/// A page of the listing of connections: the request (`from` and `undecided`) and the result.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {
     /// Request: slot of the connection table at which the search begins.
@@ -99,8 +101,9 @@ fn state_of(connection: &Connection, generation: u64) -> ListedState {
     }
 }
 
-/// Fills a page as requested.
-/// - generation: generation of the policy.
+/// Fills a page with connections, as the page requests.
+/// - generation: generation of the current policy; a connection that an earlier policy refused does not count as
+///   denied.
 /// - page: in: the request; out: all other fields.
 pub fn fill(connections: &Connections, generation: u64, now_ns: u64, page: &mut Page) {
     let slots = &connections.table.slots;

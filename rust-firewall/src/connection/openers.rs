@@ -20,11 +20,11 @@ use crate::packet::Packet;
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Number of buckets in the table `clients`.
+/// Number of buckets in the table `clients`: flows that their client opened.
 const CLIENT_BUCKETS: usize = 2048;
-/// Number of buckets in the table `reversed`.
+/// Number of buckets in the table `reversed`: flows that their server opened.
 const REVERSED_BUCKETS: usize = 1024;
-/// Number of buckets in the table `ends`.
+/// Number of buckets in the table `ends`: clients of reversed flows that have no place in `reversed`.
 const END_BUCKETS: usize = 256;
 const BUCKET_FLOWS: usize = 8;
 /// Time that a flow is kept after its last packet (in the table `clients`: after the client's last packet): at least as
@@ -32,7 +32,7 @@ const BUCKET_FLOWS: usize = 8;
 /// nf_conntrack_udp_packet in net/netfilter/nf_conntrack_proto_udp.c prolongs it with packets of both ends).
 const KEEP_NS: u64 = 180_000_000_000;
 
-/// A flow, or a client's address and port.
+/// Entry of a table: the hash of a flow, or of a client's address and port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     tag: u64,
@@ -51,7 +51,7 @@ struct Bucket {
     full_ns: u64,
 }
 
-/// The flows of a worker.
+/// UDP flows with port 53 of a worker, by the end that opened them.
 #[derive(Debug)]
 pub struct Openers {
     key: SiphashKey,
@@ -71,7 +71,8 @@ pub fn make() -> Openers {
     }
 }
 
-/// Returns the hash of a packet's flow. is_servers: the packet comes from the server.
+/// Returns the hash of a packet's flow.
+/// - is_servers: true if the packet comes from the server.
 fn hash(openers: &Openers, packet: &Packet, is_servers: bool) -> u64 {
     let mut words = [0; KEY_WORDS + 1];
     let (key, is_low) = table::key(packet);
@@ -82,7 +83,8 @@ fn hash(openers: &Openers, packet: &Packet, is_servers: bool) -> u64 {
     siphash::words(&openers.key, &words)
 }
 
-/// Returns the hash of a packet's client.
+/// Returns the hash of the address and port of a packet's client.
+/// - is_servers: true if the packet comes from the server.
 fn hash_client(openers: &Openers, packet: &Packet, is_servers: bool) -> u64 {
     siphash::words(&openers.key, &table::end(packet, !is_servers))
 }
@@ -103,7 +105,8 @@ fn find(buckets: &[Bucket], tag: u64, now_ns: u64) -> Option<&Flow> {
     all.find(|flow| flow.tag == tag && flow.end_ns > now_ns)
 }
 
-/// Stores or prolongs an entry; replaces only expired entries. Returns false if the bucket is full.
+/// Stores or prolongs an entry; replaces only expired entries. Returns false if the bucket is full, and records that in
+/// full_ns.
 fn keep(buckets: &mut [Bucket], tag: u64, now_ns: u64) -> bool {
     let count = buckets.len().max(1);
     let Some(bucket) = buckets.get_mut(tag as usize % count) else {
@@ -132,8 +135,8 @@ fn keep_client(openers: &mut Openers, tag: u64, input: &ConnectionInput) {
     }
 }
 
-/// Returns true if a client's packet belongs to a reversed flow, which is then prolonged, or to a client that may have
-/// one.
+/// Returns true if a client's packet belongs to a reversed flow (opened by its server), which is then prolonged, or to
+/// a client that may have a reversed flow.
 fn is_reversed(openers: &mut Openers, packet: &Packet, tag: u64, now_ns: u64) -> bool {
     if find(&openers.reversed, tag, now_ns).is_some() {
         return keep(&mut openers.reversed, tag, now_ns);
@@ -146,14 +149,17 @@ fn is_reversed(openers: &mut Openers, packet: &Packet, tag: u64, now_ns: u64) ->
     bucket.is_some_and(|bucket| bucket.full_ns > now_ns)
 }
 
-/// Returns true if a client's packet belongs to a flow that the client opened. False before `note`.
+/// Returns true if a client's packet belongs to a flow that the client opened, and comes in by the interface of the
+/// client's last packet. False until `note` has stored the flow.
 pub fn is_clients(openers: &Openers, packet: &Packet, input: &ConnectionInput) -> bool {
     let tag = hash(openers, packet, false);
     let flow = find(&openers.clients, tag, input.now_ns);
     flow.is_some_and(|flow| direction::answers(INTERFACE_UNKNOWN, flow.client_interface, input))
 }
 
-/// Stores the flow of a packet to port 53, unless it is reversed.
+/// Stores the flow of a packet to port 53 as opened by its client, unless the flow is reversed (opened by its server)
+/// or its client may have a reversed flow. A flow that is stored as opened by its client already (`is_clients`) is
+/// always stored again.
 fn note_client(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) {
     let tag = hash(openers, packet, false);
     if is_clients(openers, packet, input) || !is_reversed(openers, packet, tag, input.now_ns) {
@@ -161,7 +167,7 @@ fn note_client(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) 
     }
 }
 
-/// Stores the flow of a packet from port 53, unless its client opened it.
+/// Stores the flow of a packet from port 53 as reversed (opened by its server), unless its client opened it.
 fn note_server(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) {
     let tag = hash(openers, packet, true);
     let flow = find(&openers.clients, tag, input.now_ns);
@@ -174,7 +180,7 @@ fn note_server(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) 
     }
 }
 
-/// Stores the flow of an accepted UDP packet.
+/// Stores the flow of an accepted UDP packet, if one of its ports is 53.
 pub fn note(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) {
     if packet.destination_port == DNS_PORT {
         note_client(openers, packet, input);

@@ -19,7 +19,8 @@ use crate::names::{Names, NamesState};
 
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Maximum distance of a server's segment after the latest byte from the server: segments may be reordered.
+/// Maximum distance in bytes by which a server's segment may begin after the server's latest byte: segments may be
+/// reordered.
 const AHEAD_MAX: u32 = 1 << 20;
 
 /// Returns the sequence number of the first byte after a SYN.
@@ -198,8 +199,10 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     lifetime::make_unreadable(connections, slot, cause, segment.now_ns)
 }
 
-/// Stores the sequence number after a server's segment, if it ends later than all earlier segments; the highest number
-/// if the segment's end is beyond it. Returns false if the segment can't belong to this connection.
+/// Stores the sequence number after a server's segment in `server_end`, if the segment ends later than all earlier
+/// segments. `server_end` stays at most 2^32 - 1 bytes after the server's first byte. Returns false if the server has
+/// not answered the client's SYN, or if the segment does not begin between the server's first byte and AHEAD_MAX bytes
+/// after its latest byte.
 pub fn hear(connection: &mut Connection, segment: &Segment) -> bool {
     if !connection.confirmed {
         return false;

@@ -33,7 +33,7 @@ pub fn allocate(pool: &mut Pool) -> u32 {
     pool.used - 1
 }
 
-/// Returns a block to the pool.
+/// Frees a block, so that the pool can allocate it again.
 pub fn give(pool: &mut Pool, block: u32) {
     if let Some(link) = pool.links.get_mut(block as usize) {
         *link = pool.free;

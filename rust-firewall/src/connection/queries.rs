@@ -15,15 +15,16 @@ use crate::connection::types::{
 use crate::connection::{lifetime, stream, table};
 use crate::names::{dns, NamesState};
 
-/// Maximum number of queries that decide a packet; a connection with more queries in one packet is unreadable.
+/// Maximum number of DNS queries or HTTP requests that decide a packet; a connection with more of them in one packet is
+/// unreadable.
 pub const QUERIES_MAX: u32 = 128;
 
-/// Length of a message's length field in bytes.
+/// Length in bytes of the length field before a DNS message.
 const LENGTH_BYTES: u32 = 2;
-/// Number of kept bytes above which acknowledged queries are dropped.
+/// Number of stored bytes of a stream above which queries that the server has acknowledged are freed.
 const TRIM_BYTES: u32 = BYTES_MAX / 2;
 
-/// Returns the length of the message at an offset, including its length field; 0 if the message is incomplete.
+/// Returns the length of the DNS message at an offset, including its length field; 0 if the message is incomplete.
 /// - place: offset of the message in `bytes`.
 /// - end: end of the available bytes.
 fn whole_at(bytes: &[u8], place: u32, end: u32) -> u32 {
@@ -61,7 +62,7 @@ fn border(connections: &Connections, place: u32, end: u32) -> u32 {
     }
 }
 
-/// Drops the queries that the server has acknowledged, from a stream without gaps. The remaining bytes need no
+/// Frees the stored queries that the server has acknowledged, if the stream has no gaps. The remaining bytes need no
 /// additional memory.
 fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     let before = table::at(&mut connections.table, slot).stream;
@@ -113,8 +114,9 @@ fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -
     true
 }
 
-/// Moves to the next query that decides the current packet, and stores the query's names as those of the connection.
-/// Returns false if none is left.
+/// Moves to the next DNS query that decides the current packet, and stores the query's names as those of the
+/// connection. If the query can't be read, or the packet has too many, makes the names unreadable and returns true.
+/// Returns false if no query is left.
 pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     let queries = &mut connections.queries;
     let gathered = &connections.gathered[..];
@@ -157,7 +159,8 @@ fn decide_to(connections: &mut Connections, slot: u32, place: u32, now_ns: u64) 
     table::move_to(&mut connections.table, slot, list, now_ns);
 }
 
-/// Handles a packet that completes no query.
+/// Handles a packet that completes no query. If the beginning of the next query is invalid, the connection becomes
+/// unreadable. Otherwise, if a part of that query is stored, its time limit starts.
 /// - grown: true if the packet extended the bytes before the first gap.
 fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
@@ -181,7 +184,7 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
 /// Reads the bytes of a DNS client and moves to the first query that decides the packet.
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
-/// - length: number of bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on, captured or not.
 pub fn follow(
     connections: &mut Connections,
     slot: u32,

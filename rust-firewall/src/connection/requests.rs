@@ -53,8 +53,8 @@ fn kept_end(stream: &Stream) -> u32 {
     last.map_or(0, |last| last.end.into())
 }
 
-/// Records that requests are lost if the policy does not read them. Returns true if the policy reads requests, and an
-/// earlier policy did not read all requests of this connection.
+/// Records that the position of later requests is lost, if the policy does not read requests. Returns true if the
+/// policy reads requests, and an earlier policy did not read all requests of this connection.
 pub fn are_lost(connection: &mut Connection, input: &ConnectionInput) -> bool {
     if !input.asks_requests && go_on(connection) {
         connection.requests.awaited = RequestsAwaited::Lost;
@@ -224,8 +224,9 @@ fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -
     true
 }
 
-/// Moves to the next request that decides the current packet, and stores the request's names as those of the
-/// connection. Returns false if none is left.
+/// Moves to the next HTTP request that decides the current packet, and stores the request's names as those of the
+/// connection. If the request can't be read, or the packet has too many, makes the names unreadable and returns true.
+/// Returns false if no request is left.
 pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     loop {
         let queries = &mut connections.queries;
@@ -260,7 +261,8 @@ pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     false
 }
 
-/// Reads the available bytes of a stream from an offset on.
+/// Reads the bytes of a stream before its first gap, and moves to the first request that decides the packet.
+/// - place: offset at which the reading begins.
 fn parse(connections: &mut Connections, slot: u32, place: u64, now_ns: u64) -> Followed {
     let stream = &table::at(&mut connections.table, slot).stream;
     let end = stream::prefix(stream);
@@ -300,7 +302,7 @@ pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Fol
 /// Reads the bytes of a client and moves to the first request that decides the packet.
 /// - offset: offset in the stream of the packet's first byte.
 /// - data: captured bytes of the packet from `offset` on.
-/// - length: number of bytes of the packet from `offset` on.
+/// - length: number of bytes of the packet from `offset` on, captured or not.
 pub fn follow(
     connections: &mut Connections,
     slot: u32,

@@ -38,8 +38,8 @@ pub fn can(names: &Names) -> bool {
         && names.version >= VERSION_1_3
 }
 
-/// Compares a server's first bytes with the start of a HelloRetryRequest: a difference shows that the server sends
-/// none.
+/// Compares a server's first bytes with the start of a HelloRetryRequest. A difference shows that the server sends no
+/// HelloRetryRequest: `may_retry` becomes false.
 pub fn hear(connection: &mut Connection, segment: &Segment) {
     let offset = segment.sequence.wrapping_sub(connection.server_begun) as usize;
     let expected = HEAD.iter().enumerate().skip(offset);
@@ -50,7 +50,8 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Settles a connection (see `lifetime::settle`) if its names are final.
+/// Settles a connection (see `lifetime::settle`) if it is in the list Settling, its names are final, and its server has
+/// acknowledged the bytes that they were read from.
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let is_over = opening::is_finished(connection) && connection.list == ConnectionList::Settling;

@@ -13,7 +13,8 @@ use crate::connection::types::{ConnectionKey, Table, SLOT_NONE};
 
 const IPV4: u64 = 4;
 
-/// Returns the index of a client's share in `shares`.
+/// Returns the index of a client's share (its list of connections) in `shares`. Several clients may have the same
+/// share.
 /// - client_low: true if the client is the lower end (by address and port).
 pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     let &[first, second, _, fourth, _] = key;
@@ -26,14 +27,14 @@ pub fn place(table: &Table, key: &ConnectionKey, client_low: bool) -> u32 {
     siphash::words(&table.key, &[address]) as u32 & table.mask
 }
 
-/// Returns the number of connections in a share.
+/// Returns the number of connections in a share (list of a client's connections).
 /// - place: index of the share.
 pub fn count(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);
     share.map_or(0, |share| share.count)
 }
 
-/// Returns the oldest connection in a share, or SLOT_NONE.
+/// Returns the slot of the oldest connection in a share (list of a client's connections), or SLOT_NONE.
 /// - place: index of the share.
 pub fn oldest(table: &Table, place: u32) -> u32 {
     let share = table.shares.get(place as usize);

@@ -9,7 +9,7 @@ use crate::connection::types::{
 };
 use crate::names::hello;
 
-/// Maximum number of bytes of a stream.
+/// Maximum number of stored bytes of a client's stream.
 pub const BYTES_MAX: u32 = hello::BYTES_MAX as u32;
 
 /// Result of storing a piece of a client's stream.
@@ -91,7 +91,7 @@ fn differs(stream: &Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> bool 
     false
 }
 
-/// Writes a piece to its blocks, and allocates missing blocks. Returns false if the pool is empty.
+/// Writes a piece to its blocks, and allocates missing blocks. Returns false if the pool has no free block.
 fn store(stream: &mut Stream, pool: &mut Pool, mut offset: u32, mut bytes: &[u8]) -> bool {
     while !bytes.is_empty() {
         let chunk = chunk_at(offset, offset + bytes.len() as u32);
@@ -156,7 +156,7 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     true
 }
 
-/// Stores a piece. Bytes from offset BYTES_MAX on are dropped.
+/// Stores a piece of a stream at an offset. Bytes from offset BYTES_MAX on are ignored.
 pub fn insert(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> StreamPut {
     let room = BYTES_MAX.saturating_sub(offset) as usize;
     let bytes = bytes.get(..room).unwrap_or(bytes);

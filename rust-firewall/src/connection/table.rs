@@ -102,7 +102,7 @@ pub fn bucket(table: &Table, hash: u64) -> u32 {
     hash as u32 & table.mask
 }
 
-/// Returns the connection in a slot; for SLOT_NONE, the spare connection.
+/// Returns the connection in a slot; for SLOT_NONE, the unused connection `spare`.
 pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
     match table.slots.get_mut(slot as usize) {
         Some(connection) => connection,
@@ -243,7 +243,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     table.free = slot;
 }
 
-/// Returns a time in whole seconds, plus 1.
+/// Returns a time in whole seconds, plus 1, because 0 means no record in `graves`.
 fn second_of(now_ns: u64) -> u32 {
     (now_ns / SECOND_NS) as u32 + 1
 }

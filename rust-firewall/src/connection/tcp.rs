@@ -22,8 +22,8 @@ use crate::names::progress::NamesProgress;
 use crate::names::{client, NamesProtocol, NamesState};
 use crate::packet::Packet;
 
-/// Compares repeated and late bytes with the bytes that the names were read from. If a server may request another
-/// ClientHello, the bytes after the first ClientHello are read as well.
+/// Compares repeated and late bytes with the bytes that the names were read from; different bytes are an evasion. If a
+/// server may request another ClientHello, the bytes after the first ClientHello are read as well.
 fn follow_known(
     connections: &mut Connections,
     slot: u32,
@@ -62,8 +62,8 @@ fn follow_known(
     }
 }
 
-/// Reads the bytes of a stream before the first gap.
-/// - data: bytes of the latest segment, from its offset on.
+/// Parses a client's names from the bytes of its stream before the first gap.
+/// - data: bytes of the latest segment; offset: their offset in the stream.
 fn parse(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> NamesState {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
@@ -84,9 +84,9 @@ fn parse(connections: &mut Connections, slot: u32, offset: u32, data: &[u8]) -> 
     client::parse(bytes, whole, scratch, progress, names)
 }
 
-/// Returns true if the latest bytes can't decide an undecided connection, so that its bytes need not be read.
-/// - before: end of the bytes that were read before.
-/// - data: bytes of the latest segment, from its offset on.
+/// Returns true if the latest segment can't decide an undecided connection, so that its stream need not be parsed.
+/// - before: number of bytes before the first gap, without the latest segment.
+/// - data: bytes of the latest segment; offset: their offset in the stream.
 fn waits(connections: &mut Connections, slot: u32, before: u32, offset: u32, data: &[u8]) -> bool {
     let connection = table::at(&mut connections.table, slot);
     let end = stream::prefix(&connection.stream);
@@ -305,7 +305,8 @@ fn open(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed
     follow_data(connections, slot, segment, segment.sequence.wrapping_add(1))
 }
 
-/// Follows a TCP packet.
+/// Updates the connection of a TCP packet, and reads the names in a client's data. Returns whether the packet has names
+/// or is denied, and the slot of its connection.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(mut segment) = segment::of(packet, input) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);

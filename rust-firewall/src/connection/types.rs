@@ -6,7 +6,7 @@ use crate::names::progress::NamesProgress;
 use crate::names::quic::{QuicKeys, QuicOpener};
 use crate::names::{hello, quic, Names};
 
-/// Slot (index in the table of connections) that means no connection: the names belong to one packet only.
+/// Slot (index in the table of connections) that means no connection.
 pub const SLOT_NONE: u32 = u32::MAX;
 
 /// Index that stands for this host in place of an interface: the host itself sends or receives the packet.
@@ -17,7 +17,7 @@ pub const INTERFACE_UNKNOWN: u32 = u32::MAX;
 /// Limits of the connections of one worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSettings {
-    /// Maximum number of connections.
+    /// Maximum number of connections that one worker follows.
     pub connections: u32,
     /// Memory for the clients' bytes that names are read from, in bytes.
     pub hello_bytes: u64,
@@ -46,17 +46,17 @@ pub struct ConnectionInput {
     pub checksum: ConnectionChecksum,
     /// True if the packet combines several packets (NFQA_SKB_GSO), which its receiver gets separately.
     pub segmented: bool,
-    /// Input interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    /// Index of the packet's input interface, or INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub source_interface: u32,
-    /// Output interface, INTERFACE_HOST or INTERFACE_UNKNOWN.
+    /// Index of the packet's output interface, or INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub sink_interface: u32,
     /// Generation of the policy that decides; never 0.
     pub generation: u64,
-    /// True if that policy reads HTTP requests.
+    /// True if the policy that decides reads HTTP requests.
     pub asks_requests: bool,
-    /// True if the kernel has checked that the clients of DNS opened their flows (--stage).
+    /// DNS: true if the kernel has checked that the client opened the packet's flow (--stage).
     pub is_directed: bool,
-    /// Monotonic time.
+    /// Time of the packet (monotonic).
     pub now_ns: u64,
 }
 
@@ -64,10 +64,10 @@ pub struct ConnectionInput {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FollowedKind {
-    /// No names: neither TCP nor UDP.
+    /// The packet has no names: it is neither TCP nor UDP.
     #[default]
     None,
-    /// Names, which the function `names` finds.
+    /// The packet has names, in any state; the function `names` returns them.
     Names,
     /// The connection is denied: the packet is dropped, or rejected with a RST (is_reset), without evaluating rules.
     Denied,
@@ -98,7 +98,7 @@ pub enum ConnectionList {
     /// TCP: the client has not acknowledged the server's answer to its SYN yet.
     #[default]
     Opening,
-    /// The client has sent a part of its names.
+    /// The client has sent a part of the bytes that show its names, or of another DNS query or HTTP request.
     Showing,
     /// The names are known, and the client's bytes are kept until the TCP server has acknowledged them, or the time
     /// limit ends.
@@ -136,7 +136,7 @@ pub enum ConnectionCause {
     Fragment,
     /// A packet's checksum is incorrect.
     Checksum,
-    /// The client's bytes are unreadable.
+    /// The client's bytes can't be parsed or decrypted.
     Parse,
     /// A packet came in by another interface than that of its sender's end, or a server's UDP datagram leaves by
     /// another interface than the client's.
@@ -156,7 +156,8 @@ pub struct ConnectionCounts {
     pub opened: u64,
     /// Connections followed now, by `ConnectionList`.
     pub now: [u64; LIST_COUNT],
-    /// Connections whose names became known, DNS queries and HTTP requests, by `NamesProtocol`.
+    /// Connections whose names became known, by `NamesProtocol`. Each DNS query counts, and each HTTP request if the
+    /// policy reads requests.
     pub decided: [u64; PROTOCOL_COUNT],
     /// Connections that the policy refused.
     pub denied: u64,
@@ -167,7 +168,7 @@ pub struct ConnectionCounts {
     pub unreadable: [u64; CAUSE_COUNT],
     /// Evicted connections, by `ConnectionList`.
     pub evicted: [u64; LIST_COUNT],
-    /// Packets of unsupported QUIC versions.
+    /// UDP packets that begin like a QUIC packet of an unsupported version and are not from port 53.
     pub unknown_version: u64,
 }
 
@@ -204,9 +205,9 @@ pub struct StreamSpan {
 pub struct Stream {
     /// Sequence number of offset 0.
     pub base: u32,
-    /// End of the bytes that the names were read from.
+    /// End of the bytes that the names were read from, as an offset from `base`.
     pub decided: u32,
-    /// End of the bytes that the server has acknowledged.
+    /// End of the bytes that the server has acknowledged, as an offset from `base`.
     pub acked: u32,
     /// True if the stored bytes were freed, so that later bytes can't be compared with them.
     pub let_go: bool,
@@ -396,7 +397,7 @@ pub struct Table {
 /// start of `gathered` (below).
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionQueries {
-    /// Slot of the connection of these queries or requests; SLOT_NONE if none is left.
+    /// Slot of the connection that sent the queries or requests; SLOT_NONE if none of them is left.
     pub slot: u32,
     /// Offset of the next query or request.
     pub place: u32,

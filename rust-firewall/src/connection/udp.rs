@@ -50,7 +50,7 @@ struct Datagram<'a> {
 }
 
 /// Parses a packet's UDP header; None if the header was not copied or is malformed. The kernel sends all bytes of a
-/// packet with several datagrams, whatever length its header has (__udp_gso_segment).
+/// packet with several datagrams (__udp_gso_segment), so a shorter length in its header is ignored.
 fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datagram<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;
@@ -108,7 +108,8 @@ fn set_keys(
 /// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys or, if they are for another
 /// QUIC version (RFC 9368), keys derived for the packet's version from the connection's id. Then tries keys from the
 /// packet's own connection id, which a client uses after Retry.
-/// - is_others: true if the packet's connection id belongs to another connection.
+/// - is_others: true if the packet's connection id belongs to another connection, or was given up recently. Then keys
+///   from this id can decrypt the packet, but are not stored.
 /// - plain: out: the packet's frames.
 /// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
 fn open_known(
@@ -146,8 +147,9 @@ fn open_known(
 }
 
 /// Decrypts an Initial packet whose ends have no followed connection, and begins to follow the connection.
-/// - is_others: true if the packet's connection id belongs to another connection. Then the packet's connection is not
-///   followed, unless a connection between its ends was forgotten recently.
+/// - is_others: true if the packet's connection id belongs to another connection, or was given up recently. Then the
+///   packet's connection is not followed, unless a connection between its ends was forgotten recently, which makes it
+///   unreadable.
 /// - plain: out: the packet's frames.
 /// - Returns the connection's slot, or SLOT_NONE, and the number of bytes of the frames; 0 bytes if the connection is
 ///   not followed.
@@ -220,8 +222,9 @@ fn give_up(connections: &mut Connections, slot: u32, now_ns: u64) {
     lifetime::make_unreadable(connections, slot, ConnectionCause::Parse, now_ns);
 }
 
-/// Reads the gathered bytes after the first ClientHello of a connection: the client's response to HelloRetryRequest
-/// (RFC 8446, section 4.1.4), whose name servers use, too. Different names are an evasion.
+/// Reads the gathered bytes after the first ClientHello of a connection: a second ClientHello, with which the client
+/// responds to HelloRetryRequest (RFC 8446, section 4.1.4). Different names in it are an evasion, because servers use
+/// them, too.
 /// - end: end of the gathered bytes.
 fn parse_second(connections: &mut Connections, slot: u32, end: u32, now_ns: u64) {
     let mut left = connections.gathered.get(..end as usize).unwrap_or_default();
@@ -343,8 +346,8 @@ fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
     false
 }
 
-/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if the packet is unreadable or its
-/// connection id belongs to another connection.
+/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if the packet is unreadable, or if
+/// its connection id belongs to another connection or was given up recently.
 fn follow_initial(
     connections: &mut Connections,
     slot: u32,
@@ -420,7 +423,8 @@ fn go_on(
     lifetime::packet_unreadable(connections, ConnectionCause::Parse)
 }
 
-/// Handles a DNS query, which is independent of other queries. Several queries in one packet can't be separated.
+/// Handles a DNS query, which is independent of other queries. A packet of several datagrams is unreadable, because its
+/// queries can't be separated.
 fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> Followed {
     if segmented || dns::query(datagram.data, &mut connections.alone) != NamesState::Known {
         return lifetime::packet_unreadable(connections, ConnectionCause::Parse);
@@ -461,8 +465,8 @@ fn is_forged(connection: &Connection, datagram: &Datagram) -> bool {
     }
 }
 
-/// Returns true if a datagram of an end shows that the server has a complete ClientHello of which the firewall lacks a
-/// part.
+/// Returns true if a datagram of either end shows that the server has a complete ClientHello of which the firewall
+/// lacks a part.
 fn is_answered(
     connections: &mut Connections,
     slot: u32,
@@ -474,8 +478,8 @@ fn is_answered(
         && has_handshake(datagram, segmented)
 }
 
-/// Handles a server's datagram: a Handshake packet shows that the server has the complete ClientHello (RFC 9001,
-/// section 4.1.4).
+/// Handles a server's datagram, and stores the server's interface if it is unknown. If the names are known, a Handshake
+/// packet shows that the server has the complete ClientHello (RFC 9001, section 4.1.4).
 fn hear(connections: &mut Connections, slot: u32, datagram: &Datagram, segmented: bool) {
     let connection = table::at(&mut connections.table, slot);
     direction::bind_server(connection, &datagram.input);
@@ -484,7 +488,8 @@ fn hear(connections: &mut Connections, slot: u32, datagram: &Datagram, segmented
     }
 }
 
-/// Follows a UDP packet.
+/// Updates the QUIC connection of a UDP packet, or reads the packet's DNS query. Returns whether the packet has names
+/// or is denied, and the slot of its connection.
 pub fn follow(connections: &mut Connections, packet: &Packet, input: &ConnectionInput) -> Followed {
     let Some(mut datagram) = datagram_of(packet, input) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);

@@ -52,7 +52,10 @@ pub trait ControlActions {
     /// Returns the ledger as a line of JSON, as report::ledger makes it with --json, with
     /// "reason":"control".
     fn stats(&mut self) -> String;
-    /// Returns a page of the connection listing (workers::list).
+    /// Returns a page of the connection listing (workers::list). Fails if the position's worker
+    /// does not exist or does not answer.
+    /// - from: position at which the page begins.
+    /// - undecided: true for only the connections whose names are undecided.
     fn connections(&mut self, from: u64, undecided: bool) -> Result<Listing, Errno>;
     /// Reloads the policy (reload::reload).
     fn reload(&mut self) -> Result<ReloadResult, Failure>;
@@ -62,6 +65,7 @@ pub trait ControlActions {
     /// Begins an upgrade: the hand-over to the process at the other end of the connection `client`,
     /// to which no answer was sent yet. The main loop continues the hand-over. The control socket
     /// keeps its own descriptor of the connection only if this fails.
+    /// - backend: name of the new firewall's packet backend.
     fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure>;
     /// Adds a client to the receivers of events. The first line that it receives is {"ok":true}.
     /// Fails with EBUSY if there are too many receivers.
@@ -240,7 +244,8 @@ fn answer_drain(actions: &mut dyn ControlActions, request: &ControlRequest) -> S
     control::answer::drain(request.seconds, waiting)
 }
 
-/// Duplicates a client's descriptor for another owner. The client's own descriptor is closed later.
+/// Duplicates the descriptor of a client's connection for another owner. The client's own
+/// descriptor stays open.
 fn second(client: &ControlClient) -> Result<OwnedFd, Errno> {
     let fd = control::client::fd(client).try_clone_to_owned();
     fd.map_err(|error| Errno::try_from(error).unwrap_or(Errno::EIO))
@@ -305,8 +310,7 @@ fn hand_to_upgrade(
     }
 }
 
-/// Executes a request. Returns the answer; None if the client's connection has another owner now,
-/// or must be closed.
+/// Executes a request. Returns the answer; None if the client's connection has another owner now.
 fn answer(
     control: &mut Control,
     actions: &mut dyn ControlActions,

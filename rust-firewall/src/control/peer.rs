@@ -65,7 +65,8 @@ fn read_groups(fd: BorrowedFd) -> Vec<gid_t> {
     groups
 }
 
-/// Reads the credentials of the client, which the kernel stored when it connected.
+/// Reads the credentials of a client, which the kernel stored when the client connected.
+/// - fd: connection to the client.
 pub fn read(fd: &impl AsFd) -> Result<ControlPeer, Errno> {
     let credentials = getsockopt(fd, sockopt::PeerCredentials)?;
     let mut groups = vec![credentials.gid()];

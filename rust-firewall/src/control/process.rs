@@ -65,8 +65,8 @@ fn read_arguments() -> Vec<String> {
     all
 }
 
-/// Returns the identity of this process. --take-over is left out: the next process takes over from
-/// this process. Values that /proc does not show are empty.
+/// Returns the identity of this process. The arguments omit --take-over, because the next process
+/// takes over from this process. Values that /proc does not show are empty.
 pub fn read() -> ControlSelf {
     let executable = env::current_exe().unwrap_or_default();
     ControlSelf {

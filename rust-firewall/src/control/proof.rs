@@ -25,7 +25,7 @@ use nix::sys::socket::{
 
 use crate::base::log::{failure_set_start, Failure};
 
-/// Maximum number of received proofs that are stored for later upgrade requests: one per client.
+/// Maximum number of received proofs of CAP_NET_ADMIN that are stored for later upgrade requests: one per client.
 const PROOFS_MAX: usize = 16;
 /// Maximum length of a connection's number as text.
 const NUMBER_BYTES: usize = 20;
@@ -42,20 +42,20 @@ pub struct Proof {
 /// proofs.
 pub struct ControlProof {
     fd: OwnedFd,
-    /// Netlink port of the socket, to which clients send their proofs.
+    /// Netlink port of the socket, to which clients send proofs of CAP_NET_ADMIN.
     pub port: u32,
-    /// Last received proofs, at most PROOFS_MAX, the newest last.
+    /// Last received proofs of CAP_NET_ADMIN, at most PROOFS_MAX, the newest last.
     came: VecDeque<Proof>,
 }
 
-/// Opens a netlink socket that can send and receive proofs.
+/// Opens a netlink socket that can send and receive proofs of CAP_NET_ADMIN.
 pub fn make_socket() -> nix::Result<OwnedFd> {
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let protocol = SockProtocol::NetlinkNetFilter;
     socket(AddressFamily::Netlink, SockType::Raw, flags, protocol)
 }
 
-/// Opens and binds the socket that receives proofs. Must be called before the sandbox is in place.
+/// Opens and binds the socket that receives proofs of CAP_NET_ADMIN. Must be called before the sandbox is in place.
 pub fn open() -> Result<ControlProof, Failure> {
     let made = || -> nix::Result<ControlProof> {
         let fd = make_socket()?;
@@ -68,15 +68,15 @@ pub fn open() -> Result<ControlProof, Failure> {
     made().map_err(|error| failure_set_start("the socket for proofs", error))
 }
 
-/// Returns the proof in a message; None if the message is not a proof.
+/// Returns a message's proof that its sender has CAP_NET_ADMIN; None if the message is not a proof.
 fn proof_of(sender: Option<UnixCredentials>, text: &[u8]) -> Option<Proof> {
     let number = std::str::from_utf8(text).ok()?.parse().ok()?;
     let pid = sender?.pid();
     (pid > 0).then_some(Proof { pid, number })
 }
 
-/// Receives a message. Returns the proof in it; None if the message is not a proof. Fails with
-/// EAGAIN if there is no message.
+/// Receives a message. Returns its proof that the sender has CAP_NET_ADMIN; None if the message is not a proof. Fails
+/// with EAGAIN if there is no message.
 fn receive(proof: &ControlProof) -> nix::Result<Option<Proof>> {
     let mut text = [0; NUMBER_BYTES];
     let mut control = cmsg_space!(UnixCredentials);
@@ -92,7 +92,8 @@ fn receive(proof: &ControlProof) -> nix::Result<Option<Proof>> {
     Ok(proof_of(sender, text.get(..bytes).unwrap_or_default()))
 }
 
-/// Receives all waiting messages. Returns true if a process has sent the wanted proof.
+/// Receives all waiting messages. Returns true if the wanted proof of CAP_NET_ADMIN is one of the last PROOFS_MAX that
+/// came.
 pub fn has_come(proof: &mut ControlProof, wanted: Proof) -> bool {
     loop {
         match receive(proof) {

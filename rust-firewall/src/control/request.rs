@@ -106,8 +106,8 @@ fn find_command(object: &Map<String, Value>) -> Result<Command, Failure> {
     })
 }
 
-/// Fails if the request has a key that the command does not accept; names the first of them in byte
-/// order.
+/// Fails if the request has keys that the command does not accept. The failure names the first of
+/// these keys in byte order.
 fn check_keys(object: &Map<String, Value>, (_, name, keys): Command) -> Result<(), Failure> {
     let takes = |key: &str| key == "command" || keys.contains(&key);
     match object.keys().filter(|key| !takes(key)).min() {
@@ -139,7 +139,7 @@ fn parse_seconds(value: &Value) -> Result<u32, Failure> {
         .ok_or_else(|| fail_key("seconds", "a whole number from 0 to 3600"))
 }
 
-/// Returns the verdict bits of a name in `tail`.
+/// Returns the verdict bits of a name in `tail`; None if the name is unknown.
 fn verdicts_of(value: &Value) -> Option<u32> {
     let mut known = TAIL_VERDICTS.into_iter();
     known

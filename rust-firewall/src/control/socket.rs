@@ -151,7 +151,7 @@ fn is_socket(file: &FileStat) -> bool {
     SFlag::from_bits_truncate(file.st_mode) & SFlag::S_IFMT == SFlag::S_IFSOCK
 }
 
-/// Removes the socket's file. Fails if a process listens at it.
+/// Removes the socket's file. Fails if the file is no socket, or if a process listens at it.
 fn remove_stale(place: &Place, address: &UnixAddr) -> Result<(), Failure> {
     let found = fstatat(
         &place.folder,
@@ -186,8 +186,9 @@ fn bind_with_mode(socket: &OwnedFd, address: &UnixAddr, mode: Mode) -> Result<()
     result
 }
 
-/// Creates the file in the open folder, through /proc/self/fd, since bind accepts no folder
-/// descriptor. No client can connect yet, as the socket does not listen.
+/// Creates the socket's file in the open folder, through /proc/self/fd, since bind accepts no
+/// folder descriptor. Replaces a socket at which no process listens. No client can connect yet, as
+/// the new socket does not listen.
 fn make_file(socket: &OwnedFd, place: &Place, mode: Mode) -> Result<(), Failure> {
     let path = format!("/proc/self/fd/{}/{}", place.folder.as_raw_fd(), place.name);
     let address = UnixAddr::new(path.as_str()).map_err(|_| fail(&place.path, TOO_LONG))?;
@@ -231,8 +232,9 @@ fn give_file(
     })
 }
 
-/// Sets the file's mode and owner, listens, and records the file's identity. Fails, without
-/// changing the file, if it is no socket or has a second link.
+/// Sets the file's owner, and its mode if the socket was taken over (is_taken). Listens, and
+/// returns the file's identity. Fails, without changing the file, if it is no socket or has a
+/// second link.
 fn open_made(
     socket: &OwnedFd,
     place: &Place,

@@ -63,6 +63,7 @@ fn inherit(taken: &mut Option<Handover>, which: HandoverFd) -> Option<OwnedFd> {
 }
 
 /// Opens the destination of events with the rights of the user that the firewall will become.
+/// - file: open destination that the old firewall has sent, if there is one.
 fn open_events(options: &Options, file: Option<OwnedFd>) -> Result<Arc<Events>, Failure> {
     let lowered = privilege::lower(options)?;
     let events = events::open(options, file);
@@ -110,8 +111,8 @@ fn make_contract(state: &State, queue_rules: &QueueRules) {
     inner.unguarded = unguarded;
 }
 
-/// Pairs the policy's rules with those of the old firewall's policy, and sets the policy's generation to the next
-/// number.
+/// Pairs the policy's rules with those of the old firewall's policy, whose counters, limits and quotas they inherit.
+/// Sets the policy's generation to the number after that of the old policy.
 fn prepare(loaded: &mut Loaded, taken: &mut Handover) {
     loaded.generation = taken.generation.saturating_add(1);
     handover::take::prepare(taken, loaded);
@@ -172,7 +173,7 @@ fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<()
     taken.as_mut().map_or(Ok(()), handover::take::taken)
 }
 
-/// Starts the firewall.
+/// Starts the firewall, or takes over from a running firewall (--take-over).
 fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
     privilege::check(&options)?;
     let signals = open_signals()?;

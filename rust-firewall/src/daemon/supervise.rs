@@ -74,6 +74,7 @@ pub fn print_ledgers(daemon: &Daemon, reason: ReportReason) -> u64 {
 }
 
 /// Returns the failure of a request that must wait until an upgrade is over.
+/// - cure: verb for the client's action after the upgrade, such as "reload".
 fn fail_giving(cure: &str) -> Failure {
     failure_set(
         LogExit::Usage,
@@ -83,7 +84,8 @@ fn fail_giving(cure: &str) -> Failure {
     )
 }
 
-/// Notifies systemd that packets are decided, with the policy that decides.
+/// Notifies systemd that the firewall is ready and decides packets. The status text shows the policy's generation, file
+/// and number of rules.
 pub fn tell_ready(state: &State) {
     let inner = state::lock(state);
     let file = state.options.policy.as_deref().unwrap_or_default();
@@ -167,7 +169,8 @@ impl ControlActions for Daemon {
     }
 }
 
-/// Hands over to a new firewall that is ready.
+/// Hands the queues over to a new firewall that is ready, and stops this firewall. If that fails, this firewall
+/// continues.
 fn give(daemon: &mut Daemon, giving: HandoverGiving) {
     let peer = getsockopt(&handover::give::fd(&giving), sockopt::PeerCredentials);
     guard::hold(&daemon.guard, true);
@@ -182,7 +185,7 @@ fn give(daemon: &mut Daemon, giving: HandoverGiving) {
     daemon.stopped = true;
 }
 
-/// Continues an upgrade, if there is one.
+/// Continues the hand-over to a new firewall, if one has begun.
 fn keep_giving(daemon: &mut Daemon) {
     let Some(mut giving) = daemon.giving.take() else {
         return;
@@ -274,7 +277,8 @@ fn look_for_overload(daemon: &Daemon, times: &mut Times) {
     }
 }
 
-/// Returns the generation of the current policy, and true if it needs the connection state.
+/// Returns the generation of the current policy, and true if it needs the connection state; 0 and false without a
+/// policy.
 fn asks_ct_state(inner: &StateInner) -> (u32, bool) {
     inner.loaded.as_ref().map_or((0, false), |loaded| {
         let asks = load::requirement(loaded).conntrack_state;
@@ -327,7 +331,7 @@ fn anything_waits(workers: &Workers) -> bool {
     })
 }
 
-/// Executes the checks whose time has come.
+/// Executes the checks whose time has come. Stops the firewall if a drain is over.
 fn keep_times(daemon: &mut Daemon, times: &mut Times) {
     let now_ns = wait::clock();
     if now_ns >= times.stats_ns {
@@ -389,7 +393,8 @@ fn begin_times(daemon: &Daemon) -> Times {
     }
 }
 
-/// Waits for the next event or check. Returns the events of the control socket.
+/// Waits for the next event or check. Returns the events of the control socket and its clients, in the order of
+/// control::poll.
 fn wait_for(daemon: &Daemon, control: Option<&Control>, times: &Times) -> Vec<PollFlags> {
     let mut sources = vec![PollFd::new(daemon.signals.as_fd(), PollFlags::POLLIN)];
     sources.extend(guard::fd(&daemon.guard).map(|fd| PollFd::new(fd, PollFlags::POLLIN)));

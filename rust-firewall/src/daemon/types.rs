@@ -11,10 +11,11 @@ use crate::guard::Guard;
 use crate::handover::give::HandoverGiving;
 use crate::state::State;
 
-/// State of the running firewall, without the control socket, whose clients act on it.
+/// State of the running firewall. The control socket is not part of it, because the commands of the socket's clients
+/// change this state.
 pub struct Daemon {
     pub state: Arc<State>,
-    /// Descriptor of the control socket, for an upgrade.
+    /// Descriptor of the control socket, which an upgrade hands over to the new firewall; None without --control.
     pub control_listener: Option<OwnedFd>,
     pub guard: Guard,
     /// Watchdog thread, if systemd has a watchdog for this service.

@@ -54,7 +54,8 @@ fn leave_out(spans: &[Span], ranges: &[LookupRange], left_out: &mut [bool]) {
     }
 }
 
-/// Fills the lists: counts the items of each interval first, then stores them.
+/// Returns `starts` and `ids` of the lists (`Candidates`): counts the items of each interval first, then stores them.
+/// - intervals: number of intervals.
 fn fill_lists(
     intervals: usize,
     spans: &[Span],
@@ -100,6 +101,7 @@ fn make_lookup(bounds: &[u128], starts: &[u32], bits: u32) -> Lookup {
 }
 
 /// Creates the lists of candidates.
+/// - bits: number of bits of a value, as for `lookup::make`.
 /// - ranges: the value of each range is the ID of its item, less than left_out.len(). The IDs must not descend. The
 ///   ranges of one ID must not overlap.
 /// - left_out: out: a flag for each ID; true for IDs that are in no list because their ranges have too many intervals.
@@ -117,7 +119,7 @@ pub fn make(bits: u32, ranges: &[LookupRange], left_out: &mut [bool]) -> Candida
 }
 
 /// Returns the expected number of candidates of a search that finds a list, rounded up. The probability of a list is
-/// proportional to its length.
+/// assumed to be proportional to its length.
 pub fn cost(candidates: &Candidates) -> u32 {
     let (mut total, mut weighted) = (0, 0);
     for pair in candidates.starts.windows(2) {

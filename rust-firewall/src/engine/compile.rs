@@ -88,7 +88,8 @@ fn resolve_interface(build: &Build, place: &Place, range: &Range) -> Result<Rang
     })
 }
 
-/// Returns a range with interfaces and host names resolved; other ranges stay unchanged.
+/// Replaces a name in a range: an interface's name by the interface's index, a host name by the numbers of the name and
+/// of the names below it. Returns other ranges unchanged.
 fn resolve_range(
     build: &Build,
     place: &Place,
@@ -102,8 +103,8 @@ fn resolve_range(
     }
 }
 
-/// Returns the ranges of elements with interfaces and host names resolved. An element with a missing interface has an
-/// empty first range.
+/// Returns the ranges of elements with all names replaced as by `resolve_range`. An element with a missing interface
+/// has an empty first range: `set::make` leaves it out.
 fn resolve_elements(
     build: &Build,
     elements: &Elements,
@@ -244,7 +245,8 @@ fn want(build: &mut Build, key: &Key) {
     }
 }
 
-/// Returns the bit that the compiled policy uses for an ALPN protocol. Fails if the policy has too many protocols.
+/// Returns a mask with the bit that the compiled policy uses for an ALPN protocol. Fails if the policy has more than 32
+/// protocols.
 fn protocol_bit(build: &mut Build, place: &Place, protocol: u128) -> Result<u32, Failure> {
     hostnames::add_protocol(&mut build.out.hosts, protocol).ok_or_else(|| {
         let mut token = print::value(Type::Alpn, protocol);

@@ -41,7 +41,7 @@ pub struct FlowLimit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowQuota {
     pub bytes: u64,
-    /// Bytes that are used at the start.
+    /// Number of bytes that count as used when the quota is created, from the policy's text.
     pub used: u64,
     pub over: bool,
 }
@@ -80,7 +80,7 @@ pub enum CompileOp {
         ask: CompileAsk,
         negated: bool,
     },
-    /// Match with the learned addresses of learning[n].
+    /// Match of an address with the learned addresses of learning[learning].
     Learned {
         learning: u32,
         ask: CompileAsk,
@@ -118,7 +118,7 @@ pub enum CompileOp {
 }
 
 impl CompileOp {
-    /// Returns true if the statement is a match, which has no effect.
+    /// Returns true if the statement is a match. No match has an effect: it only holds or not.
     pub fn is_match(&self) -> bool {
         matches!(
             self,
@@ -166,12 +166,12 @@ pub struct CompileKernelSet {
 /// Set that learns addresses from DNS answers.
 #[derive(Clone, Debug)]
 pub struct CompileLearning {
-    /// Number of the set in sets. The compiled set is empty.
+    /// Number of the set in sets. That entry of sets is empty, because the addresses are in `learned`.
     pub set: u32,
     /// Identity of the set in `learned`: a hash of its table, name, type and names. A reload with the same set keeps
     /// it.
     pub identity: u64,
-    /// Corresponding set of the kernel, for --stage.
+    /// Corresponding set of the kernel, to which the addresses are added with --stage.
     pub kernel: CompileKernelSet,
     /// Lookup of the names whose addresses the set learns, by their numbers.
     pub names: Lookup,
@@ -185,7 +185,7 @@ pub struct CompileRule {
     /// Conditions of this rule on a packet (`dependency::NEEDS_TCP` etc.), checked before the rule's first statement,
     /// and the flag `dependency::READS_NAMES`.
     pub needs: u32,
-    /// Index of the first statement that reads a name; `dependency::NO_NAMES` if none does.
+    /// Index in the rule of the first statement that reads a name; `dependency::NO_NAMES` if none does.
     pub names_at: u32,
 }
 
@@ -203,13 +203,13 @@ pub struct CompileIndex {
 /// are not in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompileReach {
-    /// All fields.
+    /// The indexes of all fields can be used.
     Whole,
-    /// All fields except names.
+    /// The indexes of all fields except names can be used.
     Unnamed,
-    /// Fields of IP headers and metadata: neither names nor fields after the IP header.
+    /// Only the indexes of IP header fields and metadata can be used: neither names nor fields after the IP header.
     BeyondCopy,
-    /// No field: every rule is evaluated.
+    /// No index can be used: every rule is evaluated.
     None,
 }
 
@@ -259,7 +259,7 @@ pub struct Compiled {
     pub(crate) wides: Vec<CompileWide>,
     pub(crate) keys: Vec<Key>,
     pub(crate) sets: Vec<Set>,
-    /// Sets that learn, at most 32.
+    /// Sets that learn addresses from DNS answers, at most 32.
     pub(crate) learning: Vec<CompileLearning>,
     /// Table of learned addresses, shared with the previous and the next policy; None until a policy that learns is
     /// loaded.
@@ -269,8 +269,8 @@ pub struct Compiled {
     pub(crate) indexes: Vec<CompileIndex>,
     /// Numbers of the rules that are in no index of a finder, ascending within each finder.
     pub(crate) always: Vec<u32>,
-    /// Numbers of rules that may read names although an index of a finder skips them, ascending within each finder; of
-    /// rules that begin alike, the first.
+    /// Numbers of rules that may read names although an index of a finder skips them, ascending within each finder. Of
+    /// rules that begin alike (`index`), only the first is listed.
     pub(crate) readers: Vec<u32>,
     /// Numbers of the base chains for a hook and a family, in the order of their evaluation.
     pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],

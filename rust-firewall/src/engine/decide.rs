@@ -128,9 +128,10 @@ fn decide_by<R: DecideRecorder>(
 /// - policy: None = the verdict is that of `decide`.
 /// - The --fail modes decide truncated packets; malformed packets, unless settings.malformed_by_policy is set and they
 ///   are IPv4 or IPv6; and packets of which a rule reads bytes that were not captured (undecidable) or an unreadable
-///   name. --undecided decides packets of which a rule reads a name that is not known yet (undecided). Earlier rules
-///   have already had their effects. Even if the option accepts such packets, a packet passes only if the rules may
-///   accept it (`ways`).
+///   name. --undecided decides packets of which a rule reads a name that is not known yet (undecided). If a rule reads
+///   uncaptured bytes, or an unreadable or unknown name, earlier rules have already had their effects, and an option
+///   that accepts lets the packet pass only if the rules may accept it (`ways`). Packets of a refused connection
+///   (input.refused) are dropped, unless --fail decides them as truncated or malformed.
 #[inline]
 pub fn packet(
     settings: &DecideSettings,

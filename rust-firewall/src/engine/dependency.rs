@@ -86,7 +86,7 @@ fn is_extension(statement: &Statement) -> bool {
     field_facts(found.key.fields[0]).part == Part::Extension
 }
 
-/// Returns the key of a match or map.
+/// Returns the key of a match or map; None for other statements.
 fn key_of(statement: &Statement) -> Option<&Key> {
     match &statement.kind {
         StatementKind::Match(found) | StatementKind::Vmap(found) => Some(&found.key),
@@ -121,7 +121,8 @@ pub fn names_at(rule: &Rule) -> u32 {
     at.map_or(NO_NAMES, |at| at as u32)
 }
 
-/// Returns the conditions of a rule, and the flag that it reads names, as a bitwise OR of NEEDS_* and READS_NAMES.
+/// Returns a rule's conditions on a packet, and the flag that the rule reads names, as a bitwise OR of NEEDS_* and
+/// READS_NAMES.
 pub fn needs(family: Family, rule: &Rule) -> u32 {
     let mut said = Said {
         ipv4: family == Family::Ip,

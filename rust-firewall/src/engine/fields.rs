@@ -25,8 +25,9 @@ const ICMP: u8 = libc::IPPROTO_ICMP as u8;
 const ICMPV6: u8 = libc::IPPROTO_ICMPV6 as u8;
 /// Port of DNS servers.
 const DNS_PORT: u16 = 53;
-/// Kinds of TCP options: padding of one byte, and Multipath TCP (RFC 8684).
+/// Kind of the TCP option NOP: padding of one byte.
 const OPTION_NOP: u8 = 1;
+/// Kind of the TCP option Multipath TCP (RFC 8684).
 const OPTION_MPTCP: u8 = 30;
 /// Maximum number of bytes of a transport header that are read, without options.
 const TRANSPORT_READ_BYTES: usize = TCP_FLAGS_OFFSET + 1;
@@ -286,6 +287,7 @@ fn transport_there(packet: &Packet) -> usize {
 }
 
 /// Marks the fields of the transport header that lie beyond the captured bytes.
+/// - bytes: number of captured bytes of the transport header and its payload.
 fn note_beyond(fields: &mut Fields, nfproto: u8, packet: &Packet, bytes: usize) {
     let protocol = packet.transport_protocol;
     let there = transport_there(packet);
@@ -356,7 +358,8 @@ fn has_option(header: &[u8], wanted: u8) -> bool {
     false
 }
 
-/// Sets a field to whether a packet has a TCP option. A packet without a complete TCP header has no options.
+/// Sets a field to whether a packet has a TCP option. A packet that contains no complete TCP header has no options. The
+/// field is beyond the copy if a part of the header was not captured.
 /// - wanted: kind of the option.
 fn read_option(fields: &mut Fields, field: Field, packet: &Packet, wanted: u8) {
     let header = transport_bytes(packet);

@@ -172,7 +172,7 @@ pub fn limit_holds(flow: &Flow, index: u32, limit: &FlowLimit, bytes: u32, now_n
     }
 }
 
-/// Returns the number of tokens in a limit's bucket: from 0 to its size.
+/// Returns the number of tokens in a limit's bucket: from 0 to its size. A token is a nanosecond.
 pub fn limit_tokens(word: &FlowWord<AtomicI64>, limit: &FlowLimit, now_ns: u64) -> i64 {
     let now = (now_ns & i64::MAX as u64) as i64;
     let since = now.wrapping_sub(word.0.load(Ordering::Relaxed));
@@ -198,7 +198,8 @@ pub fn limit_fill(
     word.0.store(now.wrapping_sub(tokens), Ordering::Relaxed);
 }
 
-/// Evaluates a quota; the packet's bytes are counted in any case. Returns true if the statement holds.
+/// Adds a packet's bytes to the used bytes of a quota, and evaluates the quota. Returns true if the statement holds:
+/// with `over`, if the used bytes exceed the quota; without `over`, if they do not.
 pub fn quota_holds(flow: &Flow, index: u32, quota: &FlowQuota, bytes: u32) -> bool {
     let Some(FlowWord(used)) = flow.quotas.get(index as usize).map(Arc::as_ref) else {
         return false;

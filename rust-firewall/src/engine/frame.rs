@@ -30,7 +30,7 @@ pub struct Waiting {
     /// Rule that led to the other chain.
     pub rule: u32,
     pub way: u32,
-    /// State for `ways`.
+    /// State of the rule in a walk along several ways (`ways`).
     pub fork: Fork,
 }
 
@@ -39,11 +39,12 @@ pub struct Waiting {
 pub struct Fork {
     /// True if a way may continue after the rule, however the ways through the other chain end.
     pub joins: bool,
-    /// True if the rule may lead there by goto: then the end of the other chain is also the end of the rule's chain.
+    /// True if the rule may lead to the other chain by goto: then the end of the other chain is also the end of the
+    /// rule's chain.
     pub is_goto: bool,
     /// True if, after the rule, the packet may be accepted on another way.
     pub aside: bool,
-    /// Index of the next possible target of the rule's verdict map; 0 = none.
+    /// Index in `Set::leads` of the next possible target of the rule; 0 = the rule has only one target.
     pub next: u32,
     /// Marks on the ways that continue after the rule, apart from the way through the end of the other chain.
     pub marks: MarkSet,
@@ -73,7 +74,7 @@ pub struct Walk<'a, R> {
     pub reach: CompileReach,
     /// Number of jumps and gotos on the way to the current chain.
     pub way: u32,
-    /// Statement whose result is unknown, if a walk has ended there.
+    /// Index in its rule of the statement with an unknown result at which a walk has ended.
     pub stuck: u32,
     /// Places to return to.
     pub stack: ArrayVec<Waiting, WAY_MAX>,
@@ -86,7 +87,7 @@ fn add_list<'a>(frame: &mut Frame<'a>, list: &'a [u32]) {
     }
 }
 
-/// Adds the rules that an index has for the packet's value.
+/// Adds the rules that an index has for the packet's field value to the lists of the current chain.
 fn add_candidates<'a, R>(walk: &mut Walk<'a, R>, index: &'a CompileIndex) {
     let lookup = &index.candidates.lookup;
     if !fields::is_present(&walk.fields, index.field) {
@@ -125,7 +126,7 @@ fn enter<R>(walk: &mut Walk<R>, chain: u32) {
     }
 }
 
-/// Enters a chain at its first rule, and reports it.
+/// Enters a chain at its first rule, and reports the chain to the recorder, if there is one.
 pub fn enter_newly<R: DecideRecorder>(walk: &mut Walk<R>, chain: u32) {
     enter(walk, chain);
     if R::LISTENS {
@@ -141,7 +142,7 @@ fn skip(list: &mut &[u32], rule: u32) {
     *list = list.get(passed..).unwrap_or_default();
 }
 
-/// Removes and returns the next rule of the current chain.
+/// Returns the next rule of the current chain, and removes the rule from the frame's lists. None at the chain's end.
 #[inline]
 pub fn next_rule(frame: &mut Frame) -> Option<u32> {
     let (first, others) = frame.lists.split_first_mut()?;

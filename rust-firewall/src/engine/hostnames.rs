@@ -39,13 +39,14 @@ pub fn interval(numbers: &HostNumbers, id: u32) -> Range {
     }
 }
 
-/// Returns the number of a host name that a client has sent, like `forest::find`.
+/// Returns the number of a host name that a client has sent, or else the number of the nearest wildcard above it; 0 if
+/// the policy has neither (`forest::find`).
 pub fn find(numbers: &HostNumbers, name: &[u8]) -> u32 {
     forest::find(&numbers.hostnames, name)
 }
 
-/// Returns the bit of an ALPN protocol, and adds the protocol if it is new. None if the policy has PROTOCOLS_MAX other
-/// protocols.
+/// Returns a mask with the bit of an ALPN protocol, and adds the protocol if it is new. None if the policy has
+/// PROTOCOLS_MAX other protocols.
 pub fn add_protocol(numbers: &mut HostNumbers, protocol: u128) -> Option<u32> {
     let protocols = &mut numbers.protocols;
     let known = protocols.iter().position(|known| *known == protocol);
@@ -82,7 +83,7 @@ fn offered(protocols: &[u128], names: &Names) -> u32 {
 }
 
 /// Returns the numbers of a client's names in a compiled policy (`Compiled::hosts`): `DecideInput::host_number` and
-/// `alpn_bits`. The numbers change only if the names or the policy change.
+/// `alpn_bits`. Both are 0 unless the names are known. They change only if the names or the policy change.
 pub fn resolve(numbers: &HostNumbers, names: &Names) -> (u32, u32) {
     if names.state != NamesState::Known {
         return (0, 0);

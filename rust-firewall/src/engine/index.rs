@@ -24,11 +24,13 @@ const BEGINNINGS_MAX: usize = 128;
 /// Statements of a rule before its first match of a name: they decide whether it reads the names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beginning {
-    /// The rule reads no names, or an earlier rule begins alike.
+    /// The rule reads no names, or an earlier rule has the same matches before its first match of a name.
     Known,
-    /// No earlier rule begins alike.
+    /// None of the earlier rules with which `find_beginnings` compares the rule has the same matches before its first
+    /// match of a name.
     First,
-    /// It contains a match of the mark, which rules change, or another statement.
+    /// The statements before the first match of a name contain a match of the mark, which rules may change, or a
+    /// statement that is no match.
     Marked,
 }
 
@@ -48,11 +50,13 @@ struct Plan<'a> {
     reads: Vec<bool>,
     /// For each rule, true if `ranges` has ranges of the rule.
     tested: Vec<bool>,
-    /// For each rule in `ranges`, true if it is the first with its beginning, and found by a name or a field after it.
+    /// For each rule in `ranges`, true if it must be in the list of readers (rules that may read names although they
+    /// are skipped) once it is in an index by the current field. That is so if the kind of its beginning is
+    /// `Beginning::First`, and its match in `ranges` is its first match of a name or a later match.
     late: Vec<bool>,
     /// For each rule, true if `candidates::make` left it out, because it has too many intervals.
     left_out: Vec<bool>,
-    /// Ranges of the current field.
+    /// Ranges of the rules' matches of the current field (`collect`).
     ranges: Vec<LookupRange>,
 }
 
@@ -278,7 +282,7 @@ fn begin_alike(compiled: &Compiled, source: &Chain, chain: usize, a: usize, b: u
     })
 }
 
-/// Returns the beginnings of a chain's rules.
+/// Returns the kind of beginning (statements before the first match of a name) of each rule of a chain.
 fn find_beginnings(compiled: &Compiled, source: &Chain, chain: usize) -> Vec<Beginning> {
     let first_rule = compiled.chains[chain].first_rule as usize;
     let mut known = Vec::new();

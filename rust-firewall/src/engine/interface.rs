@@ -14,7 +14,7 @@ pub const AGE_NS: u64 = 1_000_000_000;
 /// Maximum size of a name with its final NUL.
 const NAME_BYTES: usize = libc::IF_NAMESIZE;
 
-/// Function that reads the name of the interface with an index.
+/// Function that reads the name of the interface with an index. Returns None if no interface has the index.
 pub type InterfaceRead = fn(u32) -> Option<Vec<u8>>;
 
 #[derive(Clone, Copy, Default)]
@@ -25,7 +25,7 @@ struct InterfaceSlot {
     name: u128,
 }
 
-/// Cache of one thread; empty at first.
+/// Cache of interface names for one thread; empty at first.
 pub struct Interfaces {
     read: InterfaceRead,
     slots: [InterfaceSlot; SLOTS],
@@ -40,7 +40,7 @@ pub fn init(read: InterfaceRead) -> Interfaces {
     }
 }
 
-/// Returns the name of the interface with an index (if_indextoname).
+/// Returns the name of the interface with an index (if_indextoname); None if no interface has the index.
 pub fn system(index: u32) -> Option<Vec<u8>> {
     let name = if_indextoname(index).ok()?.into_bytes();
     // nix 0.31 returns an empty name for an index without interface.

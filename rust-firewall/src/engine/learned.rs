@@ -78,7 +78,7 @@ fn bucket_of<'a>(learned: &'a Learned, words: &[u64; 3]) -> Option<&'a Bucket> {
     learned.buckets.get(place as usize)
 }
 
-/// Returns the entry of an address, expired or not.
+/// Returns the entry of an address, expired or not; None if there is none.
 fn entry_of<'a>(bucket: &'a Bucket, words: &[u64; 3]) -> Option<&'a Entry> {
     let [set, high, low] = words;
     bucket.entries.iter().find(|entry| {
@@ -93,7 +93,7 @@ fn end_of(bucket: &Bucket, words: &[u64; 3]) -> u64 {
     entry_of(bucket, words).map_or(0, |entry| entry.end_ns.load(Ordering::Relaxed))
 }
 
-/// Returns the time in nanoseconds at which an address of a set expires; 0 if the set does not have it.
+/// Returns the time (monotonic clock, ns) at which an address of a set expires; 0 if the set does not have the address.
 /// - set: identity of the set (`CompileLearning`).
 pub fn end(learned: &Learned, set: u64, address: u128) -> u64 {
     let words = words_of(set, address);
@@ -113,7 +113,7 @@ pub fn end(learned: &Learned, set: u64, address: u128) -> u64 {
     end_of(bucket, &words)
 }
 
-/// Returns true if a set has an address that has not expired.
+/// Returns true if a set has the given address, and this address has not expired.
 pub fn find(learned: &Learned, set: u64, address: u128, now_ns: u64) -> bool {
     end(learned, set, address) > now_ns
 }
@@ -165,7 +165,8 @@ pub fn places(learned: &Learned) -> u32 {
     (learned.buckets.len() * BUCKET_ADDRESSES) as u32
 }
 
-/// Returns the address in an entry, unless it has expired. No other thread may write.
+/// Returns the address in an entry; None if the entry is free or the address has expired. No other thread may write.
+/// - place: number of the entry, less than `places`.
 pub fn at(learned: &Learned, place: u32, now_ns: u64) -> Option<LearnedAddress> {
     let place = place as usize;
     let bucket = learned.buckets.get(place / BUCKET_ADDRESSES)?;

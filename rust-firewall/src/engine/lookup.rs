@@ -18,7 +18,7 @@ pub struct LookupRange {
     pub value: u32,
 }
 
-/// Range of narrow values with the same result. The intervals of a lookup ascend and do not overlap.
+/// Range of values with at most 32 bits and the same result. The intervals of a lookup ascend and do not overlap.
 #[derive(Clone, Copy, Debug)]
 struct Interval {
     low: u32,
@@ -48,16 +48,16 @@ struct Buckets {
 enum Kind {
     #[default]
     Empty,
-    /// Narrow values, every range is one value.
+    /// Values with at most 32 bits; every range is one value.
     Exact(LookupTable),
-    /// Narrow values.
+    /// Values with at most 32 bits; at least one range has several values.
     Intervals {
         buckets: Buckets,
         intervals: Vec<Interval>,
     },
-    /// Wide values, every range is one value.
+    /// Values with more than 32 bits; every range is one value.
     WideExact(LookupHash),
-    /// Wide values.
+    /// Values with more than 32 bits; at least one range has several values.
     WideIntervals {
         buckets: Buckets,
         intervals: Vec<WideInterval>,
@@ -199,7 +199,8 @@ fn find_interval(buckets: &Buckets, intervals: &[Interval], value: u32) -> Optio
     (value <= interval.high).then_some(interval.value)
 }
 
-/// Returns the result for a value. The lookup must be of narrow values.
+/// Returns the result for a value; None if no range contains the value. The lookup must be of values with at most 32
+/// bits.
 #[inline(always)]
 pub fn find(lookup: &Lookup, value: u32) -> Option<u32> {
     match &lookup.kind {
@@ -227,7 +228,8 @@ fn find_wide_interval(buckets: &Buckets, intervals: &[WideInterval], value: u128
     (value <= interval.high).then_some(interval.value)
 }
 
-/// Returns the result for a value. The lookup must be of wide values.
+/// Returns the result for a value; None if no range contains the value. The lookup must be of values with more than 32
+/// bits.
 pub fn find_wide(lookup: &Lookup, value: u128) -> Option<u32> {
     match &lookup.kind {
         Kind::WideExact(hash) => {

@@ -19,7 +19,7 @@ pub const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 pub struct LookupSlot {
-    /// The value itself, or the upper half of a key's hash.
+    /// The value itself (at most 32 bits), or the upper half of the hash of a key (`LookupHash`).
     pub tag: u32,
     /// Result, or index of the key's row; NONE = empty slot.
     pub value: u32,
@@ -49,8 +49,8 @@ pub struct LookupHash {
     rows: Vec<u64>,
 }
 
-/// Returns the base 2 logarithm of the number of slots: the smallest power of 2 that is at least twice the count, and
-/// at least 2.
+/// Returns the base 2 logarithm of the number of slots. That number is the smallest power of 2 that is at least twice
+/// the count, and at least 2.
 fn slots_log2(count: usize) -> u32 {
     let mut log2 = 1;
     while (1_u64 << log2) < 2 * count as u64 {
@@ -94,8 +94,8 @@ fn table_slot(table: &LookupTable, value: u32) -> Option<usize> {
     }
 }
 
-/// Creates a table of narrow values.
-/// - entries: all tags differ.
+/// Creates a hash table of values with at most 32 bits.
+/// - entries: each value, as `tag`, with its result; all values differ.
 pub fn table_make(entries: &[LookupSlot]) -> LookupTable {
     let mut log2 = slots_log2(entries.len());
     loop {
@@ -113,7 +113,7 @@ pub fn table_make(entries: &[LookupSlot]) -> LookupTable {
     }
 }
 
-/// Returns the result for a value.
+/// Returns the result for a value; None if the value is not in the table.
 pub fn table_find(table: &LookupTable, value: u32) -> Option<u32> {
     let found = table.slots.get(table_slot(table, value)?)?.value;
     (found != NONE).then_some(found)
@@ -170,7 +170,7 @@ pub fn hash_make(words: usize, rows: Vec<u64>) -> LookupHash {
     }
 }
 
-/// Returns the result for a key with as many words as the table's keys.
+/// Returns the result for a key with as many words as the table's keys; None if the key is not in the table.
 pub fn hash_find(hash: &LookupHash, key: &[u64]) -> Option<u32> {
     if hash.count == 0 {
         return None;

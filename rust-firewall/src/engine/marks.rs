@@ -11,7 +11,7 @@ use arrayvec::ArrayVec;
 /// Maximum number of values. Further values are ANY.
 pub const VALUES_MAX: usize = 63;
 
-/// Set of marks: bit n stands for the value n, and ANY for a value that is not known.
+/// Set of marks: bit n stands for the mark with the index n in `MarkValues`, and ANY for a mark that is not known.
 pub type MarkSet = u64;
 pub const NONE: MarkSet = 0;
 pub const ANY: MarkSet = 1 << VALUES_MAX;
@@ -19,7 +19,7 @@ pub const ANY: MarkSet = 1 << VALUES_MAX;
 /// Marks for which the bits of a `MarkSet` stand.
 pub type MarkValues = ArrayVec<u32, VALUES_MAX>;
 
-/// Returns the set that contains only this value. Assigns a bit to a new value.
+/// Returns the set that contains only this value. Assigns a bit to a new value; returns ANY if all bits are assigned.
 pub fn one(values: &mut MarkValues, value: u32) -> MarkSet {
     let known = values.iter().position(|&known| known == value);
     match known {
@@ -51,7 +51,7 @@ pub fn value(values: &MarkValues, set: MarkSet) -> Option<u32> {
     }
 }
 
-/// Returns the marks after a statement that keeps some bits of the mark and toggles others.
+/// Returns the set of the marks after a statement that sets the mark to (mark & keep) ^ toggle.
 pub fn changed(values: &mut MarkValues, set: MarkSet, keep: u32, toggle: u32) -> MarkSet {
     let (mut left, mut changed) = (set, NONE);
     while left != NONE {

@@ -12,7 +12,9 @@ use crate::engine::set::{self, Set};
 use crate::engine::types::{DecideStep, DecideWhy};
 use crate::policy::Field;
 
-/// Result of evaluating a match. `Found` means that it holds; from `find`, `Found` has the number of the set's element.
+/// Result of evaluating a match: its field lies beyond the captured bytes (`Beyond`), is unknown (`Unknown`) or is
+/// absent from the packet (`Missing`); the match does not hold (`Not`) or holds (`Found`). From `find`, `Found` has the
+/// number of the set's element.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Match {
     Beyond,
@@ -222,8 +224,9 @@ pub fn looks_at(compiled: &Compiled, op: &CompileOp) -> u64 {
     key.fold(0, |bits, &field| bits | fields::bit(field))
 }
 
-/// Stores in step the values of the fields that a match or map reads. If a field has no value for the reason step.why,
-/// or has several values, stores only the first such field. Does nothing for other statements.
+/// Stores in step the values of the fields that a match or map reads. If a field has no value or several possible
+/// values, and step.why is the reason for this or is `Differs`, stores only the first of these fields, in step.missing.
+/// Does nothing for other statements.
 pub fn note_values(compiled: &Compiled, fields: &Fields, op: &CompileOp, step: &mut DecideStep) {
     for &field in key_of(compiled, op) {
         if !fields::is_present(fields, field) {

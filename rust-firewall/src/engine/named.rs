@@ -105,9 +105,10 @@ pub fn refuses(named: &Named, outcome: &DecideOutcome) -> bool {
     named.is_new && outcome.read_names && !outcome.undecided && outcome.verdict != Verdict::Accept
 }
 
-/// Resets both ends of a refused TCP connection, if its rule has `reject` of any kind: an ICMP error does not end an
-/// established connection (RFC 5461 section 3). The sender of this packet and of each later one gets a RST. Returns the
-/// sequence number of a RST to the packet's destination; None if none is due.
+/// Resets both ends of a refused TCP connection, if the rule that refused it has `reject` of any kind: an ICMP error
+/// does not end an established connection (RFC 5461 section 3). The sender of this packet and of each later one gets a
+/// RST. Returns the sequence number of a RST to the packet's destination; None if none is due.
+/// - outcome: in/out: becomes a reject with a TCP RST, if the connection is reset.
 pub fn reset(
     connections: &Connections,
     named: &Named,
@@ -129,7 +130,7 @@ pub fn reset(
     expected.filter(|_| is_new)
 }
 
-/// Returns the counters of connections since their creation.
+/// Returns the counters of connections, in the order given at RESULT_COUNT, since `connections` was created.
 pub fn results(connections: &Connections) -> [u64; RESULT_COUNT] {
     let counts = follow::counts(connections);
     let [other, tls, quic, http, dns] = counts.decided;

@@ -17,7 +17,7 @@ const NOWHERE: SetTarget = SetTarget {
     chain: 0,
 };
 
-/// Result of a rule for a packet with unknown values.
+/// Result of a rule for a packet with unknown values: no, may, yes, or closed (may hold, but the packet must not pass).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
     No,
@@ -30,19 +30,19 @@ pub enum Holds {
 /// Flags for the kinds of unknown values: true if the result of a rule depends on a value of this kind.
 #[derive(Clone, Copy, Default)]
 pub struct Read {
-    /// True for fields beyond the captured bytes.
+    /// True if the result depends on a field beyond the captured bytes.
     pub beyond: bool,
     pub names: bool,
 }
 
-/// State of a walk along several ways.
+/// State of an evaluation that follows several ways through the rules, because it is unknown whether some rules hold.
 pub struct Ways<'w, 'a, R> {
     pub walk: &'w mut Walk<'a, R>,
     /// True if a packet may pass although a rule reads a field beyond the captured bytes.
     pub truncated_open: bool,
     /// True if a packet may pass although a rule reads an unknown name.
     pub unknown_open: bool,
-    /// True if the names may still arrive.
+    /// True if the client may still send the names.
     pub waits: bool,
     /// Current base chain.
     pub base: u32,
@@ -50,9 +50,9 @@ pub struct Ways<'w, 'a, R> {
     pub accepts: bool,
     /// True if a way reaches the end of the base chain.
     pub returns: bool,
-    /// True until the current chain ends, if the packet may be accepted on another way.
+    /// True if rules have no effects until the current chain ends, because the packet may be accepted on another way.
     pub aside: bool,
-    /// Values of the bits of all sets of marks.
+    /// Mark values for which the bits of all sets of marks stand.
     pub values: MarkValues,
     /// Values that the packet's mark may have on the current ways.
     pub marks: MarkSet,
@@ -73,7 +73,7 @@ pub struct Ways<'w, 'a, R> {
     pub why: DecideWhy,
 }
 
-/// Returns true if the current effects would happen on some ways only.
+/// Returns true if the current rule must have no effects, because the packet may be accepted on another way.
 pub fn is_aside<R>(ways: &Ways<R>) -> bool {
     ways.aside || ways.accepts
 }
@@ -104,7 +104,8 @@ pub fn set_marks<R>(ways: &mut Ways<R>, marks: MarkSet) {
     }
 }
 
-/// Returns the marks for which a statement is executed at once: all, or the first one if the statement reads the mark.
+/// Returns those of the marks for which a statement can be executed in one step: all of them, or only the first one if
+/// the statement reads the mark.
 pub fn together<R>(ways: &Ways<R>, op: &CompileOp, marks: MarkSet) -> MarkSet {
     let reads = || matches::looks_at(ways.walk.policy.compiled, op) & fields::bit(Field::MetaMark);
     let first = marks::first(marks);
@@ -114,7 +115,8 @@ pub fn together<R>(ways: &Ways<R>, op: &CompileOp, marks: MarkSet) -> MarkSet {
     }
 }
 
-/// Records that it is unknown whether the current rule holds, because of one of its statements.
+/// Records in ways and read that it is unknown whether the current rule holds, because of one of its statements.
+/// - fields: bits of the fields that the statement reads; 0 if only the mark decides.
 fn note_open<R>(ways: &mut Ways<R>, read: &mut Read, statement: u32, why: DecideWhy, fields: u64) {
     if ways.why == DecideWhy::Held {
         ways.statement = statement;
@@ -127,9 +129,9 @@ fn note_open<R>(ways: &mut Ways<R>, read: &mut Read, statement: u32, why: Decide
     read.names |= fields & names != 0;
 }
 
-/// Executes a map that sets the mark; if its key is unknown, the mark may have any value of the map. Returns the reason
-/// why the rule ends there.
-/// - aside: true if the packet keeps its mark.
+/// Executes a statement that sets the mark by a map; if the map's key is unknown, the mark may have any value of the
+/// map. Returns `Held`, `Beyond` or `Unknown`, or the reason why the rule does not hold.
+/// - aside: true if the mark in the outcome stays unchanged.
 fn mark_map<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideWhy {
     let &CompileOp::MarkMap { set, ask } = op else {
         return DecideWhy::Missing;
@@ -155,8 +157,10 @@ fn mark_map<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideWhy {
     matches::why_not(found)
 }
 
-/// Executes a statement that is no verdict. Returns the reason why the rule ends there.
-/// - aside: true if it has no effects.
+/// Executes a statement that is no verdict. Returns `Held`, `Beyond` or `Unknown`, or the reason why the rule does not
+/// hold.
+/// - aside: true to omit the effects of the statement. The result for a limit or quota is then `Held`, and the current
+///   marks are added to `ways.past`: it is unknown whether the rule holds.
 fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideWhy {
     let mut none = NOWHERE;
     match op {
@@ -178,9 +182,11 @@ fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideW
     }
 }
 
-/// Executes a statement that is no verdict for the current marks. Returns the reason why the rule ends there.
-/// - aside: true if it has no effects.
-/// - read: out: unknown values that decide whether the rule holds.
+/// Executes, for the current marks, a statement that is no verdict. Returns `Held` if the rule may still hold,
+/// otherwise the reason why it does not hold.
+/// - number: index of the statement in the rule.
+/// - aside: true to omit the effects of the statement.
+/// - read: in/out: kinds of unknown values on which the result of the rule depends.
 fn walk_marks<R>(
     ways: &mut Ways<R>,
     op: &CompileOp,
@@ -205,7 +211,8 @@ fn walk_marks<R>(
     DecideWhy::Held
 }
 
-/// Executes a statement that reads the mark, for each of the marks. Returns the reason why the rule ends there on all ways.
+/// Executes a statement that reads the mark, once for each of the current marks. Returns `Held` if the rule may still
+/// hold with one of them, otherwise the reason why it does not hold.
 #[cold]
 #[inline(never)]
 fn walk_each<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32, read: &mut Read) -> DecideWhy {
@@ -248,9 +255,10 @@ fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
     Holds::No
 }
 
-/// Returns whether a rule holds from a statement on; executes its effects. Afterwards the marks are those of the ways on
-/// which it may hold, if there are any.
-/// - read: out: unknown values that decide whether the rule holds.
+/// Evaluates a rule from a statement on, with its effects, and returns whether it holds. Afterwards the marks are those
+/// of the ways on which it may hold, if there are any.
+/// - from: index of the statement in the rule.
+/// - read: in/out: kinds of unknown values on which the result of the rule depends; at first none.
 pub fn evaluate<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {
     let needs = statement::meets(ways.walk, rule.needs);
     (ways.statement, ways.why) = (0, needs);

@@ -92,7 +92,7 @@ struct Nested<'a> {
     ranges: &'a [Range],
 }
 
-/// Returns the width of an element: the number of names that its host names contain, without themselves.
+/// Returns the width of an element: the number of the policy's names below the element's host names.
 fn width(nested: &Nested, number: u32) -> u128 {
     let fields = nested.types.len();
     let first = number as usize * fields;
@@ -133,6 +133,9 @@ fn make_exact(set: &mut Set, wide: &[bool], ranges: &[Range]) {
 }
 
 /// Creates the search for the elements with ranges (the candidates) by one field of the key.
+/// - by: index of the field in the key.
+/// - wide: true if values of the field are longer than 32 bits.
+/// - left_out: out: true for the elements that this search does not find, and that are therefore compared one by one.
 fn make_by(set: &Set, by: usize, wide: bool, left_out: &mut [bool]) -> Candidates {
     let all: Vec<LookupRange> = (0..)
         .zip(set.ranges.iter().skip(by).step_by(set.fields))
@@ -141,7 +144,8 @@ fn make_by(set: &Set, by: usize, wide: bool, left_out: &mut [bool]) -> Candidate
     candidates::make(bits(wide), &all, left_out)
 }
 
-/// Returns the expected number of elements to compare with these candidates.
+/// Returns the expected number of elements that a search compares with a key.
+/// - left_out: true for the elements that are not among the candidates.
 fn cost(candidates: &Candidates, left_out: &[bool]) -> u64 {
     let always = left_out.iter().filter(|&&left_out| left_out).count();
     always as u64 + u64::from(candidates::cost(candidates))

@@ -153,8 +153,9 @@ pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> De
     matches::why_not(found)
 }
 
-/// Looks up the key of a map without the effects of its statement, if the key has names. Returns `Held` for any other
-/// statement.
+/// Looks up the key of a map statement in its map, without the statement's effects, if the key has names. Returns
+/// `Held` if the map has the key, otherwise the reason why it does not, or why this is unknown. Returns `Held` for any
+/// other statement, without a lookup.
 pub fn look_up<R>(walk: &Walk<R>, op: &CompileOp) -> DecideWhy {
     let compiled = walk.policy.compiled;
     match *op {
@@ -167,7 +168,7 @@ pub fn look_up<R>(walk: &Walk<R>, op: &CompileOp) -> DecideWhy {
     }
 }
 
-/// Returns the statements of a rule.
+/// Returns the statements of a rule. Matches are statements, too.
 pub fn ops<'a, R>(walk: &Walk<'a, R>, rule: &CompileRule) -> &'a [CompileOp] {
     let first = rule.first as usize;
     let ops = walk
@@ -178,7 +179,7 @@ pub fn ops<'a, R>(walk: &Walk<'a, R>, rule: &CompileRule) -> &'a [CompileOp] {
     ops.unwrap_or_default()
 }
 
-/// Reports a rule that was evaluated up to a statement.
+/// Reports to the recorder a rule that was evaluated up to a statement.
 /// - may: true if an unknown value decides whether the rule holds or is reached.
 pub fn record<R: DecideRecorder>(
     walk: &mut Walk<R>,

@@ -37,7 +37,7 @@ const TTL_MIN: u32 = 60;
 /// Maximum lifetime of an address in seconds: a day.
 pub const TTL_MAX: u32 = 86_400;
 
-/// Result of reading an answer.
+/// Result of reading a DNS answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TeachResult {
     /// Addresses were added.
@@ -57,8 +57,8 @@ pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 /// Numbers of answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
-/// Function that is called for each set that learns from an answer: with the set, the addresses, and the time (in
-/// nanoseconds) until which the set must have them.
+/// Function that is called for each set that learns from an answer: with the set, the addresses, and the time until
+/// which the set must have them (in nanoseconds, by the clock of `ConnectionInput::now_ns`).
 pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, &[u128], u64);
 
 /// Output for a packet: the numbers of its DNS answers by result, and the function that is called with learned
@@ -116,7 +116,8 @@ fn sets_of(compiled: &Compiled, message: &Answer) -> u32 {
     sets
 }
 
-/// Adds the addresses of an answer to sets.
+/// Adds the addresses of a DNS answer to sets, and calls the listener for each of these sets.
+/// - sets: bits of the sets, from sets_of.
 fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64, output: &mut TeachOutput) {
     let Some(learned) = &compiled.learned else {
         return;
@@ -142,14 +143,16 @@ fn learn(compiled: &Compiled, sets: u32, answer: &Answer, now_ns: u64, output: &
     }
 }
 
-/// Returns true if the DNS client of a packet opened the packet's connection. Always true for TCP, because other TCP
-/// connections have no borders, and if the kernel has checked it (is_directed).
+/// Returns true if the client that sent a DNS query opened the connection of the query. Always true if the kernel has
+/// checked it (is_directed). Always true for TCP, because answers are read only on TCP connections that their clients
+/// opened (borders).
 fn is_clients(asked: &Asked, packet: &Packet, how: &ConnectionInput) -> bool {
     let is_known = packet.protocol == TCP || how.is_directed;
     is_known || openers::is_clients(&asked.openers, packet, how)
 }
 
-/// Reads a DNS message, and counts the result if it is an answer.
+/// Reads a DNS message: stores a query for a name that a set learns, or adds the addresses of an answer to sets, and
+/// counts the result of the answer.
 fn learn_message(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -191,8 +194,8 @@ fn learn_message(
     }
 }
 
-/// Reads the messages of a TCP segment, each preceded by its length. Returns true if the segment contains the last one
-/// completely.
+/// Reads the messages of a TCP segment, each preceded by its length. Returns true if the segment contains the last
+/// message completely.
 fn learn_stream(
     asked: &mut Asked,
     compiled: &Compiled,
@@ -212,8 +215,9 @@ fn learn_stream(
     true
 }
 
-/// Reads a server's segment from the stored sequence number at which the next message begins. Returns true if the
-/// segment contains all of the messages that begin in it.
+/// Reads the DNS messages of a server's TCP segment, from the stored sequence number at which the next message begins.
+/// Returns false if the segment has data and the number is unknown or before the segment, or if a message does not end
+/// in the segment.
 fn learn_answers(
     asked: &mut Asked,
     compiled: &Compiled,

@@ -27,7 +27,7 @@ pub struct DecideSettings {
     pub malformed_open: bool,
     /// True for --fail truncated=open.
     pub truncated_open: bool,
-    /// True for --malformed policy.
+    /// True for --malformed policy: the rules decide malformed IPv4 and IPv6 packets, too.
     pub malformed_by_policy: bool,
     /// Verdict of --undecided: `Accept` or `Drop`.
     pub undecided_verdict: Verdict,
@@ -51,23 +51,23 @@ pub struct DecideInput<'a> {
     pub length: u32,
     /// Mark of the packet; 0 = none.
     pub mark: u32,
-    /// Index of the interface at which it arrived; 0 = none.
+    /// Index of the interface at which the packet arrived; 0 = none.
     pub iif: u32,
-    /// Index of the interface by which it leaves; 0 = none.
+    /// Index of the interface by which the packet leaves; 0 = none.
     pub oif: u32,
-    /// Name of the interface at which it arrived, as a value of `Type::Ifname`; 0 = none.
+    /// Name of the interface at which the packet arrived, as a value of `Type::Ifname`; 0 = none.
     pub iifname: u128,
-    /// Name of the interface by which it leaves, as a value of `Type::Ifname`; 0 = none.
+    /// Name of the interface by which the packet leaves, as a value of `Type::Ifname`; 0 = none.
     pub oifname: u128,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// Connection state, as a value of `Type::CtState`.
+    /// Connection state from conntrack, as a value of `Type::CtState`; None = the packet has none.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
     /// Names that the client of the packet's connection has sent; None = the packet has no names.
     pub names: Option<&'a Names>,
-    /// Number of the client's host name in the policy (`hostnames::resolve`); 0 = the policy has neither the name nor a
-    /// wildcard above it.
+    /// Number of the client's host name in the policy (`hostnames::resolve`); 0 = the name is not known, or the policy
+    /// has neither the name nor a wildcard above it.
     pub host_number: u32,
     /// Bit mask of the ALPN protocols that the client offers. Each protocol in the policy has one bit.
     pub alpn_bits: u32,
@@ -117,7 +117,8 @@ pub struct DecideOutcome {
     pub undecidable: bool,
     /// True if --undecided or --fail decided, and a rule reads a name that is not known yet, or is unreadable.
     pub undecided: bool,
-    /// True if the names are known, and a rule read one of them, present or not; the same with indexes as without.
+    /// True if the names are known, and a rule read one of them, present or not. A rule that an index skipped counts if
+    /// its evaluation would have read one.
     pub read_names: bool,
     /// Number of log statements that were executed.
     pub log_count: u32,
@@ -173,7 +174,7 @@ pub struct DecideStep {
 
 /// Recorder of a walk: receives the chains and rules that are evaluated.
 pub trait DecideRecorder {
-    /// False if the recorder records nothing.
+    /// False if the recorder records nothing: then its functions are not called.
     const LISTENS: bool = true;
     /// Called when a chain is entered.
     fn chain(&mut self, chain: CompilePlace, depth: u32);

@@ -22,7 +22,7 @@ const NOWHERE: SetTarget = SetTarget {
     chain: 0,
 };
 
-/// Greater than the number of each rule.
+/// Number that stands for the end of a chain: greater than the number of any rule.
 const NO_RULE: u32 = u32::MAX;
 
 /// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up to its first
@@ -217,8 +217,8 @@ fn reach_of(beyond: u64, unknown: u64) -> CompileReach {
 }
 
 /// Evaluates base chains in order, until one drops the packet. If it is unknown whether a rule holds, because it reads
-/// a field beyond the captured bytes or an unknown name, `ways` continues, unless another match of the rule, before its
-/// first effect, fails whatever the unknown value is.
+/// a field beyond the captured bytes or an unknown name, `ways::go_on` continues, unless another match of the rule,
+/// before its first effect, fails whatever the unknown value is.
 /// - bases: numbers of chains.
 /// - nfproto: fields::IPV4 or fields::IPV6.
 /// - outcome: in/out: filled in; its previous verdict must not be reject.

@@ -26,7 +26,9 @@ const NOWHERE: SetTarget = SetTarget {
     chain: 0,
 };
 
-/// Ends the evaluation by the settings for the unknown values that were read.
+/// Sets the outcome for a packet whose verdict depends on unknown values: --fail or --undecided decides.
+/// - read: kinds of the unknown values.
+/// - open: true to accept the packet, false to drop it.
 fn end_open<R>(ways: &mut Ways<R>, read: Read, open: bool) {
     let by_names = ways.waits && read.names && (!read.beyond || ways.truncated_open);
     let outcome = &mut ways.walk.outcome;
@@ -66,7 +68,8 @@ fn target<R>(ways: &mut Ways<R>, rule: &CompileRule) -> SetTarget {
     }
 }
 
-/// Returns the possible targets of a rule's verdict map whose key is unknown or has several marks; otherwise none.
+/// Returns the possible targets of a rule's verdict map whose key is unknown or has several marks; otherwise an empty
+/// list.
 fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     let Some(&CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
         return &[];
@@ -105,8 +108,8 @@ fn marks_to<R>(ways: &mut Ways<R>, rule: &CompileRule, marks: MarkSet, lead: Set
     leading
 }
 
-/// Records that a way reaches the end of the current chain before the other ways. Returns true if the packet may be
-/// accepted from there on: a rule follows, or the policy of the base chain accepts.
+/// Records that a way reaches the end of the current chain, while other ways are still to be evaluated. Returns true if
+/// the packet may be accepted from there on: a rule follows, or the policy of the base chain accepts.
 fn note_return<R>(ways: &mut Ways<R>) -> bool {
     let marks = ways.marks;
     let policy = frame::policy(ways.walk.policy.compiled, ways.base);
@@ -162,8 +165,8 @@ fn note_lead<R: DecideRecorder>(
     false
 }
 
-/// Records the possible targets of a rule's verdict map from fork.next on. Stops at the first target that is a chain, and
-/// enters it. After the last target the marks are those on the ways that continue after the rule.
+/// Records the possible targets of a rule's verdict map from fork.next on. Stops at the first target that is a chain,
+/// and enters it. After the last target the marks are those on the ways that continue after the rule.
 fn note_leads<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule, fork: Fork) {
     let mut fork = fork;
     let first = fork.next as usize;
@@ -300,9 +303,9 @@ fn follow<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, rule: &CompileRule
     }
 }
 
-/// Reports the current rule.
+/// Reports the current rule to the recorder.
 /// - before: marks before the rule.
-/// - may: true if it is reached on some ways only.
+/// - may: true if the rule is reached on some ways only.
 fn record<R: DecideRecorder>(
     ways: &mut Ways<R>,
     number: u32,
@@ -322,7 +325,8 @@ fn record<R: DecideRecorder>(
 }
 
 /// Evaluates a rule from a statement on. Returns false if the base chain is finished.
-/// - is_new: true if it has not been reported.
+/// - from: index of the statement in the rule.
+/// - is_new: true if the rule has not been reported to the recorder.
 fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_new: bool) -> bool {
     let Some(rule) = ways.walk.policy.compiled.rules.get(number as usize) else {
         return true;
@@ -355,8 +359,9 @@ fn walk_rule<R: DecideRecorder>(ways: &mut Ways<R>, number: u32, from: u32, is_n
     }
 }
 
-/// Evaluates a base chain, or the rest of it. Returns true if it may accept.
-/// - stuck: rule at which the previous walk has ended; None = the chain is entered.
+/// Evaluates a base chain, or the rest of it. Returns true if a way through it accepts the packet.
+/// - stuck: rule at which the previous walk has ended, and at which the evaluation continues; None = it begins at the
+///   first rule of the chain.
 fn walk_base<R: DecideRecorder>(ways: &mut Ways<R>, base: u32, stuck: Option<u32>) -> bool {
     ways.base = base;
     (ways.accepts, ways.returns, ways.aside) = (false, false, false);

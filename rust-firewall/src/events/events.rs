@@ -38,7 +38,7 @@ const NS_PER_SECOND: u64 = 1_000_000_000;
 /// Maximum time for writing the remaining lines at the end.
 const STOP_NS: u64 = NS_PER_SECOND;
 
-/// State guarded by the lock.
+/// State that several threads use, guarded by the lock `Shared::inner`.
 struct Inner {
     gather: EventsGather,
     /// Open file of --events, if the destination is a file.
@@ -47,7 +47,7 @@ struct Inner {
     stop: bool,
 }
 
-/// State that only the events thread uses.
+/// State that only the events thread uses: the sink of --events, and the sinks of the clients.
 struct Sinks {
     sink: Option<EventsSink>,
     tails: [Option<EventsSink>; TAILS_MAX],
@@ -61,7 +61,7 @@ struct Shared {
 
 pub struct Events {
     shared: Arc<Shared>,
-    /// State of the events thread while it does not run.
+    /// State of the events thread while the thread does not run; otherwise None.
     sinks: Mutex<Option<Sinks>>,
     thread: Mutex<Option<JoinHandle<Sinks>>>,
 }
@@ -71,7 +71,7 @@ fn wake(shared: &Shared) {
 }
 
 /// Opens the destination of --events, if it is given.
-/// - inherited: descriptor of the file from the old firewall.
+/// - inherited: descriptor of the file from the old firewall; None = none.
 pub fn open(options: &Options, inherited: Option<OwnedFd>) -> Result<Events, Failure> {
     let place = options.events.as_deref();
     let gather = events::gather::make(options, place.is_some())
@@ -105,7 +105,7 @@ pub fn ring(events: &Events, index: u16) -> EventRing {
     events::gather::ring(&mut lock::lock(&events.shared.inner).gather, index)
 }
 
-/// Returns a descriptor of the file of --events, for an upgrade.
+/// Returns a descriptor of the file of --events, for an upgrade; None = none.
 pub fn fd(events: &Events) -> Option<OwnedFd> {
     let inner = lock::lock(&events.shared.inner);
     inner.file.as_ref()?.try_clone().ok()
@@ -133,7 +133,7 @@ pub fn drain(events: &Events) {
     wake(&events.shared);
 }
 
-/// Reopens the file of --events; retains the old file if that fails.
+/// Makes the events thread reopen the file of --events; the thread retains the old file if that fails.
 pub fn rotate(events: &Events) {
     lock::lock(&events.shared.inner).rotate = true;
     wake(&events.shared);
@@ -237,7 +237,8 @@ fn left(inner: &Inner, sinks: &Sinks) -> u64 {
     waiting + taken.map(events::sink::left).sum::<u64>()
 }
 
-/// Marks the thread as asleep, and checks the rings once more. Returns true if there is work.
+/// Marks the thread as asleep, so that workers wake it, and checks the rings once more. Returns true if a ring has a
+/// record; then the mark is removed.
 fn fall_asleep(shared: &Shared) -> bool {
     shared.bell.asleep.store(true, Ordering::Relaxed);
     fence(Ordering::SeqCst); // see event::flush
@@ -307,7 +308,7 @@ fn run(shared: &Shared, mut sinks: Sinks) -> Sinks {
     }
 }
 
-/// Starts the thread, if events can ever be requested.
+/// Starts the events thread, if events can ever be requested: by --events, or by clients of a control socket.
 pub fn start(events: &Events) -> Result<(), Failure> {
     if lock::lock(&events.shared.inner).gather.ring_records == 0 {
         return Ok(()); // no events can be requested

@@ -42,7 +42,7 @@ pub struct EventsTail {
     /// Verdicts whose events the client requests, as bits 1 << Verdict.
     pub verdicts: u32,
     pub packets: bool,
-    /// Connection, until the thread takes it over.
+    /// Connection, until the events thread takes it over; then None.
     pub fd: Option<OwnedFd>,
 }
 
@@ -64,7 +64,7 @@ pub struct EventsGather {
     /// Tokens of --events-rate, in billionths of a line.
     tokens: u64,
     refilled_ns: u64,
-    /// Number of lines over the rate since the last report.
+    /// Number of lines left out because of --events-rate since the last report.
     left_out: u64,
     /// Number of events in bell.lost that have been reported.
     lost_told: u64,
@@ -147,7 +147,7 @@ pub fn forget(gather: &mut EventsGather) {
     }
 }
 
-/// Returns the policy of a generation.
+/// Returns the policy of a generation; None if there was none, or it has been removed.
 fn known_of(gather: &EventsGather, generation: u32) -> Option<Arc<Loaded>> {
     let known = gather.known.iter().rev();
     let mut known = known.filter(|known| known.generation == generation);
@@ -192,6 +192,7 @@ fn append(lines: &mut EventsLines, line: &str, count: Count) {
 /// Returns a record's line, which is created for the first sink that needs it: the line of a log statement, or of the
 /// packet.
 /// - log: index of the log statement; log_count for the packet's line.
+/// - packet: true to include the packet's bytes and the policy's input in the packet's line.
 fn line_of<'a>(
     line: &'a mut Option<String>,
     text: &EventText,

@@ -28,7 +28,7 @@ use crate::privilege;
 
 /// Size of each of the two buffers of a sink, in bytes: for pending lines, and for lines that are being written.
 pub const ROOM: usize = 1 << 20;
-/// Size of a client's buffers, in bytes.
+/// Size of each of a client's two buffers, in bytes.
 pub const ROOM_TAIL: usize = 1 << 18;
 const FILE_MODE: Mode = Mode::from_bits_truncate(0o640);
 const RETRY_NS: u64 = 1_000_000_000;
@@ -45,7 +45,7 @@ pub enum EventsSinkKind {
     Tail,
 }
 
-/// Lines that wait to be written, guarded by the lock.
+/// Lines that wait to be written to a sink, guarded by the lock of events.
 pub struct EventsLines {
     room: usize,
     pending: Vec<u8>,
@@ -91,8 +91,8 @@ pub fn has_room(lines: &EventsLines, line: &[u8]) -> bool {
     line.len() <= lines.room.saturating_sub(lines.pending.len())
 }
 
-/// Exchanges the pending lines with a buffer of lines that have been written; these lines are removed. None = exchanges
-/// nothing. Returns the number of lost lines so far.
+/// Exchanges the pending lines with a buffer of lines that have been written; the written lines are removed. None =
+/// exchanges nothing. Returns the number of lost lines so far.
 pub fn swap(lines: &mut EventsLines, written: Option<&mut Vec<u8>>) -> u64 {
     if let Some(written) = written {
         written.clear();
@@ -159,7 +159,8 @@ fn reopen(sink: &EventsSink) -> Result<Arc<OwnedFd>, Errno> {
     fd.map(Arc::new)
 }
 
-/// Logs that a sink accepts no events, once until it accepts events again.
+/// Logs that a sink accepts no events, once until it accepts events again. Logs nothing for a client.
+/// - what: reason.
 fn begin_trouble(sink: &mut EventsSink, what: &str) {
     if mem::replace(&mut sink.troubled, true) || sink.kind == EventsSinkKind::Tail {
         return;
@@ -199,7 +200,7 @@ fn make(kind: EventsSinkKind, path: &str, fd: Option<OwnedFd>, room: usize) -> E
 }
 
 /// Opens the destination of --events.
-/// - inherited: as in `events::open`.
+/// - inherited: descriptor of the file from the old firewall; None = none.
 pub fn open(place: &str, inherited: Option<OwnedFd>) -> Result<EventsSink, Failure> {
     if place == "-" {
         return Ok(make(EventsSinkKind::Stdout, "stdout", None, ROOM));
@@ -252,7 +253,7 @@ pub fn append(lines: &mut EventsLines, line: &[u8]) -> bool {
     true
 }
 
-/// Returns the descriptor of an open file or socket.
+/// Returns the descriptor of an open file or socket; None if the sink is stdout, or is not open.
 pub fn fd(sink: &EventsSink) -> Option<BorrowedFd<'_>> {
     sink.fd.as_ref().map(AsFd::as_fd)
 }
@@ -269,7 +270,7 @@ fn again(sink: &mut EventsSink) {
     sink.written = line_start(sink);
 }
 
-/// Reports an error, and sets the time of the next attempt.
+/// Logs an error of a sink, and sets the time of the next attempt. Closes a connection or a broken pipe, but no file.
 fn fail(sink: &mut EventsSink, error: Errno, now_ns: u64) {
     begin_trouble(sink, &reason(error));
     sink.retry_ns = now_ns + RETRY_NS;
@@ -382,7 +383,7 @@ fn swap_in(sink: &mut EventsSink, swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> 
 }
 
 /// Writes lines until the sink accepts no more at once. Only a disk, or a long line on stdout, may block the thread.
-/// - swap: as in `swap_in`.
+/// - swap: calls `swap` under the lock.
 pub fn flush(
     sink: &mut EventsSink,
     swap: &mut dyn FnMut(Option<&mut Vec<u8>>) -> u64,

@@ -106,7 +106,7 @@ fn fill_own(own: &mut EventTwinwall, event: &Event) {
     own.mark = (outcome.mark_set || mark != 0).then_some(mark.into());
 }
 
-/// Returns the policy's input for a packet, without the packet's bytes.
+/// Returns the object `input` of a packet's line: the packet's metadata.
 fn input_of(text: &EventText, packet: &Packet) -> EventInput {
     let event = text.event;
     let ct_state = |state: u32| print::value(Type::CtState, state.into()).into();
@@ -257,7 +257,7 @@ fn fill_verdict(line: &mut EventLine, event: &Event, parsed: &Packet) {
 }
 
 /// Returns the line of a packet: accept, drop, reject or anomaly.
-/// - packet: true to include the packet's bytes and the policy's input.
+/// - packet: true to include the packet's bytes and metadata (the object `input`).
 pub fn packet(text: &EventText, packet: bool) -> String {
     let event = text.event;
     let parsed = event::packet(event);

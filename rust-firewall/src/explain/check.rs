@@ -14,7 +14,7 @@ use crate::policy::{
     Table,
 };
 
-/// Maximum number of rules whose positions are printed.
+/// Maximum number of printed positions of rules that nft does not support.
 const RULES_TOLD: usize = 8;
 
 /// Returns true if a statement searches a set that learns addresses.
@@ -37,8 +37,8 @@ fn reads_names(table: &Table, rule: &Rule) -> bool {
     })
 }
 
-/// Lists those rules of a chain that nft does not support.
-/// - told: in/out: number of such rules so far, in all chains.
+/// Writes the positions of those rules of a chain that nft does not support, but no more than RULES_TOLD of all chains.
+/// - told: in/out: number of rules so far, in all chains, that nft does not support.
 fn put_chain(out: &mut String, policy: &Policy, table: &Table, chain: &Chain, told: &mut usize) {
     for rule in chain.rules.iter().filter(|rule| reads_names(table, rule)) {
         *told += 1;
@@ -55,7 +55,8 @@ fn put_chain(out: &mut String, policy: &Policy, table: &Table, chain: &Chain, to
     }
 }
 
-/// Lists the rules that nft does not support, if there are any.
+/// Writes the positions of the first RULES_TOLD rules that nft does not support, and the number of the remaining rules.
+/// Writes nothing if nft supports all rules.
 fn put_rules(out: &mut String, policy: &Policy) {
     let mut told = 0;
     for table in &policy.tables {

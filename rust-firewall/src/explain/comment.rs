@@ -110,7 +110,7 @@ const FIELDS: [Field; 9] = [
     },
 ];
 
-/// Returns the value of a hexadecimal digit.
+/// Returns the value of a hexadecimal digit; None if the byte is no digit.
 fn digit_of(byte: u8) -> Option<u8> {
     let digit = char::from(byte).to_digit(16)?;
     Some(digit as u8)
@@ -139,7 +139,7 @@ fn all_within(text: &[u8], low: u8, high: u8) -> bool {
     !text.is_empty() && text.iter().all(|byte| (low..=high).contains(byte))
 }
 
-/// Parses a field, NAME=VALUE. Returns None if it is damaged or repeated.
+/// Parses a field, NAME=VALUE; ignores a field with an unknown name. Returns None if the field is damaged or repeated.
 /// - seen: in/out: bit n is set if FIELDS[n] has been parsed.
 fn parse_word(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> {
     let equals = text.iter().position(|byte| *byte == b'=')?;

@@ -21,7 +21,8 @@ fn number_of(indexes: &Indexes, name: &[u8]) -> Option<u32> {
     Some(FIRST + at as u32)
 }
 
-/// Returns the index number of a name in the policy; adds the name if it is new.
+/// Returns the index number of an interface name in the policy; adds the name if it is new. The number is this
+/// program's own, not the kernel's.
 pub fn add(indexes: &Indexes, name: &[u8]) -> u32 {
     number_of(indexes, name).unwrap_or_else(|| {
         let mut known = indexes.known.borrow_mut();
@@ -30,7 +31,8 @@ pub fn add(indexes: &Indexes, name: &[u8]) -> u32 {
     })
 }
 
-/// Returns the index number of the interface at which a packet arrived; 0 = none.
+/// Returns the index number of the interface at which a packet arrived; 0 = none. A name that the policy does not have
+/// has a reserved number.
 /// - name: name of the interface; empty = none.
 pub fn iif(indexes: &Indexes, name: &[u8]) -> u32 {
     match name {
@@ -39,8 +41,10 @@ pub fn iif(indexes: &Indexes, name: &[u8]) -> u32 {
     }
 }
 
-/// Returns the index number of the interface by which a packet leaves; 0 = none.
-/// - iif: name of the interface at which the packet arrived; may be the same name.
+/// Returns the index number of the interface by which a packet leaves; 0 = none. A name that the policy does not have
+/// has a reserved number: the same as that of the arrival interface if both names are equal.
+/// - name: name of the interface; empty = none.
+/// - iif: name of the interface at which the packet arrived.
 pub fn oif(indexes: &Indexes, name: &[u8], iif: &[u8]) -> u32 {
     match name {
         [] => 0,
@@ -49,7 +53,7 @@ pub fn oif(indexes: &Indexes, name: &[u8], iif: &[u8]) -> u32 {
 }
 
 /// Returns the interface name for an index number; empty = none.
-/// - iif, oif: interfaces of the current packet.
+/// - iif, oif: names of the current packet's interfaces, for the reserved numbers.
 pub fn name_of(indexes: &Indexes, number: u32, iif: &[u8], oif: &[u8]) -> Vec<u8> {
     match number {
         0 => Vec::new(),

@@ -37,7 +37,8 @@ fn place(explain: &Explain, place: CompilePlace) -> String {
     string(&describe::place(&explain.policy, place))
 }
 
-/// Returns a JSON string: `before`, then the name of a chain.
+/// Returns a JSON string: `before`, then family, table and name of a chain.
+/// - place: position of the chain, or of a rule in the chain.
 fn chain(explain: &Explain, place: CompilePlace, before: &str) -> String {
     let chain = describe::chain(&explain.policy, place);
     string(&format!("{before}{chain}"))
@@ -108,7 +109,7 @@ fn recorded(explained: &Explained) -> String {
     name.map_or("null".to_owned(), string)
 }
 
-/// Returns the current packet as one line of JSON.
+/// Returns the current packet's number, time, verdict and trace as one line of JSON, with its line end.
 pub fn packet(explain: &Explain, explained: &Explained) -> String {
     let outcome = &explained.outcome;
     let time_ns = explained.time_ns.unsigned_abs();
@@ -135,7 +136,7 @@ pub fn packet(explain: &Explain, explained: &Explained) -> String {
     )
 }
 
-/// Returns the summary as one line of JSON.
+/// Returns the summary of all packets (the policy's counters, and sums) as one line of JSON, with its line end.
 pub fn end(explain: &Explain) -> String {
     let sums = &explain.sums;
     let counters = (0..compile::counters(&explain.daemon.compiled)).map(|counter| {

@@ -35,7 +35,7 @@ fn why(explain: &Explain, step: &DecideStep) -> String {
     format!("{text} | {why}")
 }
 
-/// Returns the word that shows whether a rule matched.
+/// Returns the word that shows whether a rule matched: "yes", "no", or "may" if that depends on an unknown value.
 fn matched(step: &DecideStep) -> &'static str {
     match step.why {
         _ if step.may => "may",
@@ -135,7 +135,7 @@ fn put_verdict(out: &mut String, explain: &Explain, explained: &Explained) {
     out.push('\n');
 }
 
-/// Prints the recorded verdict, if the packet's verdict differs from it.
+/// Prints the verdict that the capture records for the packet, if the policy's verdict differs from it.
 fn put_recorded(out: &mut String, explained: &Explained) {
     let recorded = explained.recorded.filter(|_| types::differs(explained));
     if let Some(recorded) = recorded {
@@ -151,7 +151,7 @@ fn put_miss(out: &mut String, explain: &Explain, explained: &Explained) {
     }
 }
 
-/// Returns the current packet with its trace as text.
+/// Returns the current packet, its trace, its verdict and the nearest miss as text.
 pub fn packet(explain: &Explain, explained: &Explained) -> String {
     let mut out = String::new();
     let time_us = explained.time_ns.unsigned_abs() / NS_PER_US;
@@ -191,7 +191,7 @@ fn put_counters(out: &mut String, explain: &Explain) {
     }
 }
 
-/// Returns the summary as text.
+/// Returns the summary of all packets (the policy's counters, and sums) as text.
 pub fn end(explain: &Explain) -> String {
     let mut out = String::new();
     let sums = &explain.sums;

@@ -7,7 +7,8 @@ use crate::explain::describe;
 use crate::packet::verdict::Verdict;
 use crate::policy::{self, Policy, Rule, StatementKind};
 
-/// A chain that was entered, with the number of jumps and gotos on the way to it, or a rule that was compared.
+/// A chain that was entered, with the number of jumps and gotos on the way to it, or a rule that was compared with the
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceItem {
     Chain { place: CompilePlace, depth: u32 },
@@ -37,7 +38,8 @@ pub fn clear(trace: &mut Trace) {
     trace.items.clear();
 }
 
-/// Returns true if a rule could have given a packet with this verdict another verdict.
+/// Returns true if a rule, had it matched, could have led to another verdict.
+/// - verdict: the packet's verdict.
 fn leads_elsewhere(rule: &Rule, verdict: Verdict) -> bool {
     match rule.statements.last().map(|last| &last.kind) {
         Some(StatementKind::Reject(_)) => verdict != Verdict::Reject,

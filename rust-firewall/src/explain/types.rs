@@ -26,7 +26,7 @@ pub struct ExplainSums {
     pub recorded: u64,
     /// Number of packets whose verdict differs from the recorded verdict.
     pub different: u64,
-    /// Number of invalid comments.
+    /// Number of packets whose comment in the capture is invalid.
     pub damaged: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Explain<'a> {
     pub indexes: Indexes,
     /// Metadata of the current packet.
     pub facts: OptionsFacts,
-    /// Engine as in the daemon.
+    /// Engine with indexes, as in the daemon.
     pub daemon: ExplainEngine,
     /// Engine that evaluates every rule, without indexes.
     pub linear: ExplainEngine,
@@ -77,11 +77,11 @@ pub struct Explained<'a> {
     pub outcome: DecideOutcome,
     /// True if the packet was rejected and the daemon would send a reply.
     pub has_reply: bool,
-    /// Recorded verdict of the packet.
+    /// Verdict that the capture records for the packet; None = the capture records none.
     pub recorded: Option<Verdict>,
 }
 
-/// Returns true if the packet's verdict differs from the recorded verdict.
+/// Returns true if the capture records a verdict for the packet, and the policy's verdict differs from it.
 pub fn differs(explained: &Explained) -> bool {
     let verdict = explained.outcome.verdict;
     explained
@@ -89,13 +89,14 @@ pub fn differs(explained: &Explained) -> bool {
         .is_some_and(|recorded| recorded != verdict)
 }
 
-/// Returns the name of the interface with an index; empty = none.
+/// Returns the name of the interface with an index number (explain/indexes); empty = none.
 pub fn interface(explain: &Explain, index: u32) -> Vec<u8> {
     let facts = &explain.facts;
     indexes::name_of(&explain.indexes, index, &facts.iif, &facts.oif)
 }
 
-/// Returns the position of a counter in the policy's text, and its values.
+/// Returns the position of a counter statement in the policy's text, and the counter's values.
+/// - counter: number of the counter in the compiled policy.
 pub fn counter(explain: &Explain, counter: u32) -> (CompilePlace, FlowCounter) {
     let daemon = &explain.daemon;
     let start = compile::counter_start(&daemon.compiled, counter);

@@ -58,14 +58,15 @@ const STEP_MS: u64 = 5;
 /// Maximum size of a message of the guard, in bytes: a failure is the longest.
 pub const WORD_BYTES: usize = 1024;
 
-/// Connection of the firewall to its guard.
+/// Connection of the firewall to its guard, the process that answers packets when the firewall can't.
 #[derive(Debug)]
 pub struct Guard {
     /// The firewall's end of the socket pair, and the guard's process; None = there is no guard.
     reached: Option<(OwnedFd, Child)>,
 }
 
-/// Message of the guard: it has answered packets of a queue.
+/// Message of the guard process to the firewall: the guard has answered packets of a queue in the place of the
+/// firewall.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GuardNote {
     pub queue: u16,
@@ -113,13 +114,14 @@ fn failure_of(bytes: &[u8]) -> Option<Failure> {
     Some(failure_set(code, String::from_utf8_lossy(text)))
 }
 
-/// Returns true if the options require a guard.
+/// Returns true if the options require a guard process, which answers packets when the firewall can't: a deadline
+/// (--deadline), or --fail crash=open.
 pub fn wanted(options: &Options) -> bool {
     options.deadline_ms > 0 || options.fail_open[OptionsSituation::Crash as usize]
 }
 
-/// Returns the process ID of a guard that still holds a queue although its firewall has ended; None if there is no such
-/// guard.
+/// Returns the process ID of the guard process that still holds a queue although its firewall has ended; None if
+/// the owner of the queue is not a guard process.
 /// - number: number of the queue.
 fn find_bereaved(number: u16) -> Option<Pid> {
     let figures = queue::proc::figures(number).ok()?;
@@ -128,8 +130,8 @@ fn find_bereaved(number: u16) -> Option<Pid> {
     (owner.comm == NAME).then(|| Pid::from_raw(owner.pid as i32))
 }
 
-/// Ends the guards of crashed firewalls that still hold one of this firewall's queues. Must be called before queues are
-/// opened and before rights are given up.
+/// Ends the guard processes of crashed firewalls that still hold one of this firewall's queues. Must be called before
+/// queues are opened and before rights are given up.
 pub fn relieve(options: &Options) {
     for number in options.queue_first..=options.queue_last {
         let due = Instant::now() + Duration::from_millis(GONE_MS.into());
@@ -197,7 +199,8 @@ fn wait_for(fd: BorrowedFd, milliseconds: u16) -> bool {
     poll(&mut readable, PollTimeout::from(milliseconds)) == Ok(1)
 }
 
-/// Receives the guard's first message. Fails if the guard is not ready; then the guard has been ended.
+/// Waits for the guard's first message, at most READY_MS. Fails if the guard is not ready; then the guard has been
+/// ended.
 fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     let mut word = [0; WORD_BYTES];
     let mut got = 0;
@@ -220,8 +223,8 @@ fn await_ready(fd: &OwnedFd, child: &mut Child) -> Result<(), Failure> {
     }))
 }
 
-/// Starts the guard, if `wanted`. Must be called before threads are started and rights are given up. The guard is
-/// paused until `hold` is called with false.
+/// Starts the guard process, if `wanted`. Must be called before threads are started and rights are given up. The guard
+/// is paused until `hold` is called with false.
 /// - queue_fds: netlink sockets of the queues `numbers`.
 pub fn start(
     options: &Options,
@@ -273,22 +276,23 @@ pub fn read(guard: &mut Guard) -> Option<GuardNote> {
     None
 }
 
-/// Sends a command without waiting. A stopped guard reads it later.
+/// Sends a command to the guard without waiting. A stopped guard reads it later.
+/// - word: BYE, HOLD or GO_ON.
 fn say(fd: BorrowedFd, word: u8) {
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     let _ = send(fd.as_raw_fd(), &[word], flags);
 }
 
-/// Pauses the guard (hold) or resumes it. It is paused while no firewall answers, because the queues are being handed
-/// over.
+/// Pauses the guard if `hold` is true; otherwise resumes it. The guard is paused while no firewall answers, because the
+/// queues are being handed over.
 pub fn hold(guard: &Guard, hold: bool) {
     if let Some((fd, _)) = &guard.reached {
         say(fd.as_fd(), if hold { HOLD } else { GO_ON });
     }
 }
 
-/// Sends the command to end, and waits until the guard has ended, but not after GONE_MS without a message. Must be
-/// called before the firewall ends normally, or after another firewall has taken over.
+/// Sends the command to end, and waits until the guard has ended, or has sent no message for GONE_MS. Must be called
+/// before the firewall ends normally, or after another firewall has taken over.
 pub fn end(guard: &mut Guard) {
     let Some((fd, mut child)) = guard.reached.take() else {
         return;

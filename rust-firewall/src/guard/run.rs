@@ -82,7 +82,8 @@ fn send_verdict(
     queue::verdict(queue, batch)
 }
 
-/// Returns the ID of the first message in the socket, without removing it; None if there is no message with an ID.
+/// Returns the packet ID of the first message in a queue's socket, without removing the message; None if there is no
+/// message with an ID.
 fn peek(queue: &Queue) -> Option<u32> {
     let mut bytes = [0; SLOT_BYTES];
     let mut packet = QueuePacket::default();
@@ -94,8 +95,8 @@ fn peek(queue: &Queue) -> Option<u32> {
     }
 }
 
-/// Sends a note to the firewall and clears it. If it can't be sent now, it stays, and is sent at the next reading of
-/// the counters.
+/// Sends a note to the firewall and clears it; does nothing if its `packets` is 0. A note that can't be sent now stays,
+/// and is sent at the next reading of the counters.
 fn tell(note: &mut GuardNote) {
     if note.packets > 0
         && send(
@@ -112,7 +113,10 @@ fn tell(note: &mut GuardNote) {
     }
 }
 
-/// Sends the verdict for all packets up to the ID `id`. Adds their number to the note for the firewall.
+/// Sends a verdict for all packets of a queue up to the ID `id`. Adds the number of packets that the guard answered to
+/// the note for the firewall.
+/// - before: the queue's counters before the verdict.
+/// - accept: true to accept, false to drop the packets.
 fn settle(
     watched: &mut Watched,
     batch: &mut VerdictBatch,
@@ -133,8 +137,9 @@ fn settle(
     watched.untold.id = id;
 }
 
-/// Logs the start of a stall, because the firewall may never log again. If stderr is full, the start is logged at the
-/// next reading of the counters.
+/// Logs the start of a stall if it is not logged yet, because the firewall may never log again. If stderr is full, the
+/// start is logged at the next reading of the counters.
+/// - accept: true if the guard accepts the waiting packets, false if it drops them.
 fn say(watched: &mut Watched, deadline_ms: u64, accept: bool) {
     let stderr = std::io::stderr();
     let mut writable = [PollFd::new(stderr.as_fd(), PollFlags::POLLOUT)];
@@ -172,14 +177,15 @@ fn forget(guarding: &mut Guarding) {
     }
 }
 
-/// Result of waiting for the firewall at the socket pair.
+/// Result of waiting for the firewall: the time has passed (Nothing), the firewall has sent a command (Says), or it has
+/// closed the socket pair (HangsUp).
 enum Word {
     Nothing,
     Says(u8),
     HangsUp,
 }
 
-/// Waits for a command of the firewall until due_ns.
+/// Waits for a command of the firewall until due_ns (wait::clock); u64::MAX = without a time limit.
 fn listen_until(due_ns: u64) -> Word {
     let stdin = std::io::stdin();
     loop {
@@ -205,7 +211,8 @@ fn listen_until(due_ns: u64) -> Word {
     }
 }
 
-/// Watches the queues until the firewall sends BYE or closes the socket pair. Returns false if the firewall crashed.
+/// Watches the queues until the firewall sends BYE or closes the socket pair. Returns false if the firewall crashed: it
+/// has closed the socket pair without BYE, after its first GO_ON.
 fn watch(guarding: &mut Guarding) -> bool {
     let step_ns = guarding.deadline_ms * NS_PER_MS / LOOKS as u64;
     let looks = step_ns > 0 && guarding.figures;
@@ -264,7 +271,7 @@ fn accept_received(queue: &mut Queue, batch: &mut VerdictBatch) {
     }
 }
 
-/// Accepts all packets until a signal ends the process.
+/// Accepts all packets of the queues, waiting and new, until a signal ends the process.
 fn accept_all(guarding: &mut Guarding) {
     for watched in &mut guarding.all {
         if guarding.figures {

@@ -23,7 +23,7 @@ struct GuardLook {
     settled: u32,
 }
 
-/// State of the detection for one queue.
+/// State of the detection of stalls for one queue.
 #[derive(Clone, Debug, Default)]
 pub struct GuardWatch {
     /// Latest readings of the queue's counters since the firewall last answered packets, the oldest first.
@@ -33,8 +33,8 @@ pub struct GuardWatch {
     head: Option<u32>,
     /// Number of packets that the guard answered.
     own: u32,
-    /// Value of `enqueued` at the reading up to which the guard answered last; None if the firewall has answered
-    /// packets since.
+    /// Value of `enqueued` at the oldest reading when the guard last answered: it answered the packets that were
+    /// enqueued until this reading. None: the guard has answered no packets since the firewall last answered.
     settled: Option<u32>,
 }
 
@@ -67,7 +67,7 @@ fn remember(watch: &mut GuardWatch, look: GuardLook) {
 }
 
 /// Adds a reading of a queue's counters.
-/// - head: ID of the first message in the queue's socket, if there is one and it must be examined.
+/// - head: ID of the first message in the queue's socket; None if there is none, or without --fail overload=open.
 /// - Returns the ID up to which packets have waited for the whole deadline, so that the guard must answer them; None if
 ///   there are none.
 pub fn look(watch: &mut GuardWatch, figures: &QueueFigures, head: Option<u32>) -> Option<u32> {

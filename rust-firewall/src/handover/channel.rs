@@ -31,7 +31,7 @@ const ROOM_STEP_BYTES: usize = 65536;
 /// fwctl has connected it in this process, and has then started this program by exec.
 pub const GIVEN: &str = "TWINWALL_TAKE_OVER_FD";
 
-/// A connection to the other firewall; closed when dropped.
+/// A connection to the other firewall of an upgrade (the old or the new one); closed when dropped.
 pub struct HandoverChannel {
     fd: OwnedFd,
     /// Name of the firewall at the other end in messages: "old" or "new".
@@ -46,7 +46,8 @@ pub struct HandoverChannel {
     fds: VecDeque<OwnedFd>,
 }
 
-/// Returns the connection that GIVEN names; None if GIVEN names no socket. Must be called only once.
+/// Returns the inherited connection to the old firewall, from the environment variable GIVEN; None if the variable is
+/// not set or names no socket. Must be called only once.
 pub fn inherited() -> Option<OwnedFd> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
     // SAFETY: the descriptor is only queried, which fails for a number that is not open.
@@ -117,7 +118,7 @@ fn fail(channel: &HandoverChannel, error: Errno) -> Failure {
     }
 }
 
-/// Waits until the socket can be read or written. Fails with ETIMEDOUT at the deadline.
+/// Waits until the socket can be read (`events` POLLIN) or written (POLLOUT). Fails with ETIMEDOUT at the deadline.
 fn wait_for(channel: &HandoverChannel, events: PollFlags) -> Result<(), Errno> {
     loop {
         let left_ns = channel.due_ns.saturating_sub(wait::clock());
@@ -132,7 +133,8 @@ fn wait_for(channel: &HandoverChannel, events: PollFlags) -> Result<(), Errno> {
     }
 }
 
-/// Sends as much as possible without blocking. Returns the number of sent bytes.
+/// Sends as many bytes as possible without blocking, with the descriptor if there is one. Returns the number of sent
+/// bytes.
 fn send_some(
     channel: &HandoverChannel,
     bytes: &[u8],
@@ -169,7 +171,8 @@ pub fn send(
     Ok(())
 }
 
-/// Moves the unread bytes to the start of the buffer and grows it if little room is left.
+/// Moves the unread bytes to the start of the buffer and grows it if little room is left. Fails with EMSGSIZE if the
+/// buffer must grow, but already contains LINE_BYTES unread bytes.
 fn make_room(channel: &mut HandoverChannel) -> Result<(), Errno> {
     let left = channel.filled - channel.begin;
     channel.bytes.copy_within(channel.begin..channel.filled, 0);
@@ -187,7 +190,8 @@ fn make_room(channel: &mut HandoverChannel) -> Result<(), Errno> {
 }
 
 /// Receives available bytes, and stores the descriptor that came with them, if any. Fails with ECONNRESET if the other
-/// end has closed the connection, and with EPROTO if there are too many descriptors.
+/// end has closed the connection. Fails with EPROTO if the control data are anything else than one descriptor, or if
+/// too many descriptors are stored.
 fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
     let mut control = cmsg_space!([i32; 1]);
     let room = channel.bytes.get_mut(channel.filled..).unwrap_or_default();
@@ -233,7 +237,7 @@ fn extract_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(us
     Some((begin, end))
 }
 
-/// Receives a line and returns it without its line end.
+/// Waits for a line, at most until the deadline, and returns it without its line end.
 pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
     let mut looked = 0;
     loop {

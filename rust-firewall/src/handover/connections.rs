@@ -109,7 +109,7 @@ fn write_graves(
     Ok(())
 }
 
-/// Writes all connections of a stopped worker.
+/// Writes the connections of a stopped worker, as far as there is room, and the records of forgotten connections.
 /// - room: number of bytes that may be written. The records of forgotten connections are written even if they take
 ///   more.
 pub fn write(
@@ -139,13 +139,14 @@ pub fn write(
     handover::memory::append(memory, &bytes)
 }
 
-/// Returns the number of connections that were evicted from all lists.
+/// Returns the number of connections that were evicted so far, summed over all lists.
 fn evicted(connections: &Connections) -> u64 {
     connections.counts.evicted.iter().sum()
 }
 
 /// Parses the records of forgotten connections (graves) and adds them to the table. Returns true if all records are
 /// valid.
+/// - mask: highest place in the old table.
 fn parse_graves(
     reading: &mut RecordReading,
     connections: &mut Connections,

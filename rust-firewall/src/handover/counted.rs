@@ -125,7 +125,8 @@ fn decode_known<'a>(
     Some(())
 }
 
-/// Parses the states (counts, queues' counters, limits and quotas). Fails with the name of the invalid part.
+/// Parses the states (counts, queues' counters, limits and quotas) into `taken`. Fails with the name of the invalid
+/// part.
 /// - bytes: the states; their length is `states_bytes`.
 pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static str> {
     let words = &mut words(bytes);

@@ -49,7 +49,7 @@ pub struct HandoverGiving {
     learned: bool,
 }
 
-/// Returns true if a line contains the given command.
+/// Returns true if a line is a JSON object that has the given value at the key "command".
 fn says(line: &[u8], command: &str) -> bool {
     let object = serde_json::from_slice::<Value>(line);
     object.is_ok_and(|object| object.get("command").and_then(Value::as_str) == Some(command))
@@ -130,7 +130,8 @@ fn send_fd(channel: &HandoverChannel, name: &str, fd: BorrowedFd) -> Result<(), 
     handover::channel::send(channel, &format!("{{\"fd\":\"{name}\"}}\n"), Some(fd))
 }
 
-/// Sends the state as a line of JSON, and all descriptors. Called before the workers stop.
+/// Sends the state as a line of JSON, and all descriptors: the queues' sockets, those that options opened, and the
+/// memory file with the rules. Called before the workers stop.
 fn tell(
     state: &State,
     giving: &mut HandoverGiving,
@@ -314,7 +315,7 @@ fn pass_learned(inner: &StateInner, giving: &HandoverGiving) -> Result<(), Failu
     pass_on(&giving.channel, LEARNED, &mut memory, written)
 }
 
-/// Stops the workers, sends states, connections, learned addresses and sums, and waits for "taken".
+/// Stops the workers, sends states, connections, learned addresses and sums, waits for "taken", and confirms it.
 fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), Failure> {
     pause_workers(&mut inner.workers)?;
     let states = &mut giving.states;

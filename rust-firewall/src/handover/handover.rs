@@ -100,7 +100,7 @@ pub struct Handover {
     pub waited_ns: u64,
 }
 
-/// Returns the failure of a backend that can't take over queues.
+/// Returns the failure of the backend classic, which can't take over queues.
 pub fn fail_classic() -> Failure {
     failure_set(
         LogExit::Usage,

@@ -87,7 +87,8 @@ pub fn write(memory: &mut HandoverMemory, compiled: &Compiled, now_ns: u64) -> R
     handover::memory::append(memory, &bytes)
 }
 
-/// Parses an address and adds it to its set. Fails with the name of the invalid part.
+/// Parses an address and adds it to its set. An address of a set that the policy does not have is only counted. Fails
+/// with the name of the invalid part.
 fn decode_address(
     reading: &mut RecordReading,
     compiled: &Compiled,

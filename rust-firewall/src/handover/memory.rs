@@ -82,7 +82,8 @@ pub fn append_number(memory: &mut HandoverMemory, number: u64) -> Result<(), Err
     append(memory, &number.to_le_bytes())
 }
 
-/// Reserves memory of `size` bytes, so that later writes allocate nothing.
+/// Writes `size` zero bytes to an empty memory file, so that later writes, which overwrite them from the start,
+/// allocate nothing.
 pub fn reserve(memory: &mut HandoverMemory, size: u64) -> Result<(), Errno> {
     let zeros = [0; STEP_BYTES];
     let mut left = size;

@@ -58,7 +58,7 @@ const AWAITED: [RequestsAwaited; 4] = [
     RequestsAwaited::Nothing,
     RequestsAwaited::Lost,
 ];
-/// Words of the key of an IPv4 connection.
+/// Number of words (64 bits each) in the key of an IPv4 connection.
 const IPV4_WORDS: usize = 2;
 /// Limit of packet numbers (RFC 9000, section 12.3): all packet numbers are smaller. The next expected number may be
 /// equal.
@@ -108,7 +108,7 @@ pub fn begin(bytes: &[u8]) -> RecordReading<'_> {
     }
 }
 
-/// Appends a number of the given size in bytes.
+/// Appends the lowest `bytes` bytes of a number, in little-endian order.
 pub fn append_number(record: &mut Vec<u8>, number: u64, bytes: usize) {
     let number = number.to_le_bytes();
     record.extend_from_slice(number.get(..bytes).unwrap_or_default());
@@ -172,7 +172,7 @@ fn append_protocol(record: &mut Vec<u8>, connection: &Connection) {
     append_part(record, &connection.id);
 }
 
-/// Returns true if a connection carries HTTP requests.
+/// Returns true if the names of a connection were read from an HTTP request.
 fn is_http(names: &Names) -> bool {
     names.state == NamesState::Known && names.protocol == NamesProtocol::Http
 }

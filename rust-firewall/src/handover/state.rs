@@ -62,6 +62,7 @@ struct StateObject<'a> {
 
 /// Returns the identity table of indexes: the element n is n. It is valid for values in the order of this process's
 /// names.
+/// - names: number of names.
 fn make_own_places(names: usize) -> Vec<Option<usize>> {
     (0..names).map(Some).collect()
 }
@@ -114,7 +115,7 @@ pub fn fail_part(part: &str) -> Failure {
     )
 }
 
-/// Parses a required number.
+/// Parses the number at a key, which must exist and be 0 to `max`.
 fn parse_number(object: &Value, key: &str, max: i64) -> Result<i64, Failure> {
     let number = object.get(key).and_then(Value::as_i64);
     number
@@ -187,8 +188,8 @@ pub fn fail_stranger() -> Failure {
     )
 }
 
-/// Parses the number of connections of that old worker which follows the most connections at the hand-over. The number
-/// is missing if the old policy reads no names.
+/// Parses the largest number of connections that any old worker followed when the old process sent its state. The
+/// number is missing if the old policy reads no names.
 fn parse_connections(number: Option<&Value>, state: &mut Handover) {
     let number = number.and_then(Value::as_u64);
     state.connections = number.and_then(|number| u32::try_from(number).ok());

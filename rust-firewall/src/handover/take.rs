@@ -136,7 +136,8 @@ fn drop_others(options: &Options, taken: &mut Handover) {
     }
 }
 
-/// Requests the upgrade and receives the old process's state and descriptors.
+/// Proves that this process may take over, requests the upgrade, and receives and checks the old process's state,
+/// descriptors and rules.
 fn ask(
     options: &Options,
     channel: &mut HandoverChannel,
@@ -207,8 +208,8 @@ fn decode_connections(fd: OwnedFd, worker: &mut Worker) -> Result<ConnectionsTak
     }
 }
 
-/// Touches the memory of each worker's connection table for `connections` connections, and for 1/SPARE more, which may
-/// begin before the old firewall stops.
+/// Touches the memory of each worker's connection table, so that no page faults occur while packets wait: for
+/// `connections` connections, and for 1/SPARE more, which may begin before the old firewall stops.
 fn warm(inner: &mut StateInner, connections: u32) {
     for ours in inner.workers.all.iter_mut().filter_map(worker::connections) {
         table::warm(

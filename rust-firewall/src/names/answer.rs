@@ -40,19 +40,21 @@ pub struct AnswerHost {
     pub bytes: [u8; HOST_BYTES],
 }
 
-/// Parsed DNS message.
+/// Parsed DNS message: its question, and the addresses that an answer has for the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
     pub id: u16,
     /// True for an answer, false for a query.
     pub is_answer: bool,
-    /// Type, class and name of the question.
+    /// Type of the question.
     pub dns_type: u16,
+    /// Class of the question.
     pub class: u16,
+    /// Name of the question.
     pub host: AnswerHost,
-    /// TTL of the addresses in seconds.
+    /// Shortest TTL of the addresses and of the aliases that lead to them, in seconds.
     pub ttl: u32,
-    /// Number of addresses; 0 for an error or a truncated answer.
+    /// Number of addresses; 0 if the answer has an error code, is truncated or has no address.
     pub count: u32,
     pub addresses: [u128; ADDRESSES_MAX],
 }
@@ -227,7 +229,7 @@ pub fn asks_address(answer: &Answer) -> bool {
 /// - message: complete message, from its header on.
 /// - answer: out: id, is_answer and the fields of the question; the addresses stay unchanged.
 /// - Returns the offset after the question; None if the message does not have exactly one question, if the question is
-///   cut or malformed, or if the message is no standard query or answer.
+///   cut or malformed, or if OPCODE is not 0 (standard query).
 pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
     let mut left = cursor::begin(message);
     answer.id = cursor::number(&mut left, 2) as u16;
@@ -246,9 +248,9 @@ pub fn question(message: &[u8], answer: &mut Answer) -> Option<usize> {
 
 /// Parses the records of an answer to a question for addresses.
 /// - offset: result of `question`.
-/// - answer: in: result of `question`; out: addresses and ttl are set. There are no addresses unless the message is
-///   readable.
-/// - Returns true if the message is readable.
+/// - answer: in: result of `question`; out: addresses, count and ttl are set. count is 0 if the answer has an error
+///   code, is truncated, or is unreadable.
+/// - Returns false if the answer is unreadable: a record is malformed, or there are more than ADDRESSES_MAX addresses.
 pub fn parse(message: &[u8], offset: usize, answer: &mut Answer) -> bool {
     let mut left = cursor::begin(message);
     cursor::number(&mut left, 2);

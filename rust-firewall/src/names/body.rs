@@ -36,7 +36,7 @@ pub struct NamesBody {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesChunk {
     pub head_bytes: u32,
-    /// Number of bytes after the head, with the line end; 0 = last chunk.
+    /// Number of bytes of the chunk's data and the line end after the data; 0 = last chunk.
     pub bytes: u64,
 }
 
@@ -61,7 +61,8 @@ fn parse_length(value: &[u8], body: &mut NamesBody) -> bool {
     true
 }
 
-/// Parses a header field that concerns the body. Returns false if servers may interpret the field differently.
+/// Parses a header field: stores Content-Length, and notes Transfer-Encoding (chunked) and Upgrade (websocket). Other
+/// fields are ignored. Returns false if servers may interpret the field differently.
 pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     if is_word(name, b"content-length") {
         return parse_length(value, body);

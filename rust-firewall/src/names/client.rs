@@ -60,7 +60,8 @@ pub fn parse(
 /// - names: result of `parse`; its state is Undecided.
 /// - progress: progress of `parse`.
 /// - added: bytes received since that call.
-/// - end: number of received bytes of the stream; more bytes will be stored.
+/// - end: number of received bytes of the stream. It must be less than the maximum number of stored bytes, so that
+///   `whole` would be false.
 pub fn waits(names: &Names, progress: &NamesProgress, added: &[u8], end: u32) -> bool {
     match names.protocol {
         NamesProtocol::Tls => end < progress.wanted,

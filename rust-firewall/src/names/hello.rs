@@ -85,9 +85,10 @@ fn parse_versions(value: &mut Cursor, names: &mut Names) -> bool {
     !list.cut
 }
 
-/// Parses an extension of a type above, and ignores other types. Returns false if the extension is malformed or
-/// repeated.
-/// - seen: in/out: bits of the types so far; a ClientHello may not repeat an extension (RFC 8446, section 4.2).
+/// Parses the extension server_name, ALPN, supported_versions or ECH, and ignores other extensions. Returns false if
+/// one of these four is malformed or repeated.
+/// - seen: in/out: *_SEEN bits of the extensions so far; a ClientHello may not repeat an extension (RFC 8446, section
+///   4.2).
 fn parse_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Names) -> bool {
     let bit = match kind {
         SERVER_NAME => SERVER_NAME_SEEN,
@@ -111,7 +112,8 @@ fn parse_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Na
     }
 }
 
-/// Parses the extensions at the end of a message. Returns false if they are malformed.
+/// Parses the extensions at the end of a ClientHello. Returns false if their lengths are wrong or `parse_extension`
+/// returns false.
 fn parse_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     let mut extensions = cursor::vector(body, 2);
     let mut seen = 0;
@@ -128,8 +130,8 @@ fn parse_extensions(body: &mut Cursor, names: &mut Names) -> bool {
     true
 }
 
-/// Parses a message after its header. Returns false if it is malformed. Clients of TLS 1.2 or older may omit the
-/// extensions.
+/// Parses a ClientHello after its header (type and length). Returns false if it is malformed. Clients of TLS 1.2 or
+/// older may omit the extensions.
 fn parse_body(body: &mut Cursor, names: &mut Names) -> bool {
     let version = cursor::number(body, 2);
     cursor::part(body, RANDOM_BYTES);
@@ -163,7 +165,8 @@ pub fn is_settled(head: &[u8], came: u32) -> bool {
         || !message.cut && HEADER_BYTES as u32 + length <= came
 }
 
-/// Parses a message for which `is_settled` is true into `names`, whose fields must be empty.
+/// Parses the first message of a handshake for which `is_settled` is true into `names`, whose fields must be empty.
+/// Returns Known, or Unreadable unless the message is a complete, valid ClientHello.
 fn parse_message(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     let kind = cursor::number(&mut message, 1);
@@ -197,8 +200,8 @@ pub fn length(handshake: &[u8]) -> u32 {
     (HEADER_BYTES + cursor::vector(&mut message, 3).bytes.len()) as u32
 }
 
-/// Returns true if two ClientHellos, both Known, have the same names. A client that answers a HelloRetryRequest may
-/// change only other parts (RFC 8446, section 4.1.2).
+/// Returns true if two ClientHellos, both Known, have the same host, ALPN list, highest version and offer of ECH. In
+/// the answer to a HelloRetryRequest, a client may change only other parts (RFC 8446, section 4.1.2).
 pub fn is_same(first: &Names, again: &Names) -> bool {
     first.host == again.host
         && first.alpn == again.alpn

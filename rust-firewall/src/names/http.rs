@@ -396,8 +396,9 @@ pub fn shows_host(bytes: &[u8]) -> bool {
     true
 }
 
-/// Parses the first line.
-/// - Returns None if the following lines must be read, too; otherwise the result of `parse`.
+/// Parses the first line that is not empty.
+/// - Returns None if the following lines must be parsed, too; Undecided if the line is incomplete; otherwise the final
+///   result: Known with the protocol Other, or Unreadable.
 fn parse_first(bytes: &[u8], progress: &mut NamesProgress, names: &mut Names) -> NamesState {
     let mut line: &[u8] = &[];
     if !consume_line(bytes, progress, &mut line) {

@@ -16,22 +16,26 @@ pub struct NamesProgress {
     /// TLS: number of handshake bytes after the last complete record that belong to the previous message, and must be
     /// skipped.
     pub skipped: u32,
-    /// TLS: number of bytes of the message in complete records; the message's header as far as they contain it.
+    /// TLS: number of bytes of the message in complete records.
     pub joined: u32,
+    /// TLS: header of the message, as far as complete records contain it.
     pub head: [u8; hello::HEADER_BYTES],
     /// HTTP: offset of the first byte that was not searched yet for the end of the current word or line.
     pub searched: u32,
-    /// HTTP: start of the first line that is not empty; true if this line begins like a request; true if this line is
-    /// complete.
+    /// HTTP: start of the first line that is not empty.
     pub line: u32,
+    /// HTTP: true if the first line that is not empty begins like a request.
     pub has_begun: bool,
+    /// HTTP: true if the first line that is not empty is complete.
     pub has_line: bool,
     /// HTTP: true if the message is a request only if a field Host follows.
     pub is_perhaps: bool,
-    /// HTTP: true if a field Host was read; offset and length of the field's value.
+    /// HTTP: true if a field Host was read.
     pub has_host: bool,
+    /// HTTP: offset of the value of the field Host.
     pub host: u32,
+    /// HTTP: length of the value of the field Host.
     pub host_bytes: u32,
-    /// HTTP: kind of body after the header.
+    /// HTTP: kind of body, from the header fields so far.
     pub body: NamesBody,
 }

@@ -36,9 +36,11 @@ const SALT_29: [u8; 20] = [
     0x43, 0x90, 0xa8, 0x99,
 ];
 const SECRET_BYTES: usize = 32;
-/// Prefix of HKDF labels (RFC 8446, section 7.1), and the labels of the client's secret and keys.
+/// Prefix of HKDF labels (RFC 8446, section 7.1).
 const LABEL: &str = "tls13 ";
+/// Label of the client's Initial secret (RFC 9001, section 5.2).
 const LABEL_CLIENT: &str = "client in";
+/// Labels of the client's key, IV and header protection key: LABELS_2 for version 2, LABELS_1 for the other versions.
 const LABELS_1: [&str; 3] = ["quic key", "quic iv", "quic hp"];
 const LABELS_2: [&str; 3] = ["quicv2 key", "quicv2 iv", "quicv2 hp"];
 
@@ -50,12 +52,13 @@ const TYPE_MASK: u8 = 3;
 const TYPE_INITIAL: u8 = 0;
 const TYPE_HANDSHAKE: u8 = 2;
 const TYPE_RETRY: u8 = 3;
-/// Bits of the first byte that header protection hides (RFC 9001, section 5.4.1), and among them the bits that contain
-/// the length of the packet number minus one.
+/// Bits of a packet's first byte that header protection hides (RFC 9001, section 5.4.1).
 const HIDDEN: u8 = 0x0f;
+/// Bits of a packet's first byte that contain the length of the packet number minus one.
 const NUMBER_MASK: u8 = 3;
-/// Offset of the sample from the start of the packet number, and its length in bytes (RFC 9001, section 5.4.2).
+/// Offset of header protection's sample from the start of the packet number, in bytes (RFC 9001, section 5.4.2).
 const SAMPLE_OFFSET: usize = 4;
+/// Length of header protection's sample in bytes.
 const SAMPLE_BYTES: usize = 16;
 
 /// Types of frames (RFC 9000, section 19).
@@ -95,8 +98,9 @@ pub struct QuicHeader {
     pub version: u32,
     /// Offset of the first byte of the packet.
     pub start: u32,
-    /// Offset and length of the destination connection ID, for Long, Handshake and Initial.
+    /// Offset of the destination connection ID, for Long, Handshake and Initial.
     pub connection: u32,
+    /// Length of the destination connection ID.
     pub connection_bytes: u8,
     /// Offset of the packet number, for Initial.
     pub number: u32,
@@ -148,8 +152,9 @@ pub struct QuicFrame {
     pub kind: QuicFrameKind,
     /// Offset of the next frame; for Bad, the end of the plaintext.
     pub next: u32,
-    /// Offset and number of the frame's data bytes, for Crypto.
+    /// Offset of the frame's data bytes, for Crypto.
     pub data: u32,
+    /// Number of the frame's data bytes, for Crypto.
     pub data_bytes: u32,
     /// Offset of the frame's data in the handshake, for Crypto. offset + data_bytes < 2^62.
     pub offset: u64,
@@ -175,7 +180,7 @@ pub fn is_understood(version: u32) -> bool {
 }
 
 /// Returns true if at most two adjacent bytes of the first five differ from a long header of a version.
-/// - seen: form bit and version of the datagram.
+/// - seen: first five bytes of the datagram as a big-endian number; of the first byte, only the form bit is kept.
 fn is_near_version(seen: u64, version: u32) -> bool {
     let differing = seen ^ (u64::from(version) | u64::from(LONG) << 32);
     (0..4).any(|place| differing & !(0xffff << (8 * place)) == 0)
@@ -220,7 +225,7 @@ fn type_of(first: u8, version: u32) -> u8 {
 /// Parses a long header of a supported version after its version field. Returns false if the header is malformed or
 /// cut.
 /// - left: in/out: rest of the datagram.
-/// - header: in/out: its field end must contain the datagram's end.
+/// - header: in/out: before the call, its field version must be set, and its field end must contain the datagram's end.
 fn parse_long(first: u8, left: &mut Cursor, header: &mut QuicHeader) -> bool {
     let packet_type = type_of(first, header.version);
     let at = |left: &Cursor, end: u32| end - left.bytes.len() as u32;
@@ -299,7 +304,8 @@ impl KeyType for Length {
     }
 }
 
-/// Derives bytes from a secret by HKDF-Expand-Label with an empty context (RFC 8446, section 7.1).
+/// Derives bytes from a secret by HKDF-Expand-Label with an empty context (RFC 8446, section 7.1). Returns false on
+/// failure.
 fn expand(secret: &Prk, label: &str, bytes: &mut [u8]) -> bool {
     let length = bytes.len() as u8;
     let label_length = (LABEL.len() + label.len()) as u8;
@@ -342,6 +348,8 @@ pub fn derive(opener: &QuicOpener, datagram: &[u8], header: &QuicHeader) -> Quic
 
 /// Returns the full packet number for the lowest bytes that were sent: the number with these bytes that is nearest to
 /// the next expected number (RFC 9000, section A.3).
+/// - sent: sent bytes of the packet number, as a number.
+/// - bytes: number of sent bytes, 1 to 4.
 fn full_number(expected: u64, sent: u64, bytes: u32) -> u64 {
     let window = 1 << (8 * bytes);
     let half = window / 2;
@@ -445,6 +453,7 @@ pub fn open(
 }
 
 /// Consumes the part of an ACK frame after its type (RFC 9000, section 19.3).
+/// - has_ecn: true if the frame contains ECN counts.
 fn consume_ack(left: &mut Cursor, has_ecn: bool) {
     consume_number(left);
     consume_number(left);
@@ -468,6 +477,7 @@ fn consume_part<'a>(left: &mut Cursor<'a>, bytes: u64) -> Cursor<'a> {
 }
 
 /// Parses a frame of any type except PADDING and PING. left.cut is set if the frame is cut or its type is not allowed.
+/// - end: length of the plaintext.
 fn parse_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFrame) {
     match frame_type {
         FRAME_ACK | FRAME_ACK_ECN => {

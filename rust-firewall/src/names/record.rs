@@ -213,7 +213,10 @@ pub fn parse(
     blank::finish(state, whole, names)
 }
 
-/// Parses the second message of a handshake.
+/// Parses the second message of a handshake as a ClientHello.
+/// - handshake: bytes of the handshake, from its first message on.
+/// - Returns Undecided if no byte follows the first message, None if the second message is no ClientHello, otherwise
+///   the result of hello::parse.
 fn parse_behind(handshake: &[u8], names: &mut Names) -> NamesState {
     let mut message = cursor::begin(handshake);
     cursor::number(&mut message, 1);

@@ -16,7 +16,7 @@ pub enum NamesState {
     /// The packet has no names: the firewall does not read names of its connection.
     #[default]
     None,
-    /// Bytes of the client are missing.
+    /// The names are not known yet: bytes of the client are missing.
     Undecided,
     /// All names are read. An empty field means that the client did not send it.
     Known,

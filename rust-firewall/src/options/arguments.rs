@@ -118,6 +118,7 @@ fn table(command: ArgumentsCommand) -> Command {
 
 /// Returns an unknown option as the command line has it, without its value. The parser reports the option's name as
 /// text, in which bytes that are no UTF-8 are replaced.
+/// - told: option's name, as the parser reports it.
 fn token_of(arguments: &[OsString], told: &str) -> Vec<u8> {
     let token = arguments
         .iter()

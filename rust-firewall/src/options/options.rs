@@ -40,7 +40,8 @@ pub enum OptionsAction {
     Run(Options),
     /// Command `check`; its options `policy` and `print` are set.
     Check(Options),
-    /// Command `explain`; `policy`, `explain`, `json` and the options of the decision are set.
+    /// Command `explain`; `policy`, `explain`, `json` and the values of --default, --malformed, --undecided and --fail
+    /// are set.
     Explain(Options),
     /// Request to print the help text.
     Help,
@@ -262,8 +263,8 @@ pub fn parse(arguments: &[OsString]) -> Result<OptionsAction, Failure> {
     }
 }
 
-/// Checks that the options provide the packet data that the policy needs. Fails if --copy-bytes is too small, or if the
-/// policy needs ct mark with --conntrack mark.
+/// Checks that the options provide the packet data that the policy needs. Fails if --copy-bytes is given and too small,
+/// or if the policy uses ct mark, which --conntrack mark does not provide.
 pub fn require(options: &Options, requirement: &Requirement) -> Result<(), Failure> {
     let copy_bytes = requirement.copy_bytes;
     if options.copy_bytes_asked && options.copy_bytes < copy_bytes {
@@ -291,7 +292,7 @@ pub fn provide(options: &mut Options, requirement: &Requirement) {
 }
 
 /// Returns the settings of a queue.
-/// - requirement: requirement of the policy, if there is one.
+/// - requirement: requirement of the policy; None without a policy.
 pub fn queue(options: &Options, requirement: Option<&Requirement>, number: u16) -> QueueSettings {
     let asks_for = |what: fn(&Requirement) -> bool| requirement.is_some_and(what);
     let conntrack = asks_for(|reads| reads.conntrack_state || reads.conntrack_mark)

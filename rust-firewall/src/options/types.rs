@@ -14,14 +14,14 @@ pub use crate::spec::option::{
 pub struct OptionsFacts {
     /// Hook, if --hook or the packet's comment names it; otherwise the hook of the first base chain applies.
     pub hook: Option<Hook>,
-    /// Name of the interface at which the packet arrived; empty = none.
+    /// Name of the interface at which the packet arrived, from --iif or the packet's comment; empty = none.
     pub iif: Vec<u8>,
-    /// Name of the interface by which the packet leaves; empty = none.
+    /// Name of the interface by which the packet leaves, from --oif or the packet's comment; empty = none.
     pub oif: Vec<u8>,
     pub mark: u32,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
-    /// Connection state, as bits of `Type::CtState`.
+    /// Connection state, as bits of `Type::CtState`; None = not given.
     pub ct_state: Option<u32>,
     pub ct_mark: Option<u32>,
 }
@@ -46,7 +46,7 @@ pub struct Options {
     pub profile: OptionsProfile,
     pub copy_bytes: u32,
     pub batch: u32,
-    /// Size of the receive buffer in bytes.
+    /// Size of the receive buffer of a queue's socket in bytes; 0 = the kernel's default.
     pub receive_buffer: u32,
     /// True if the command line sets the receive buffer: then it is a failure if the kernel gives less.
     pub receive_buffer_asked: bool,
@@ -58,7 +58,7 @@ pub struct Options {
     /// profile paper.
     pub spin_us: u32,
     pub coalesce_us: u32,
-    /// Path of the policy.
+    /// Path of the policy; None = no policy.
     pub policy: Option<String>,
     /// Verdict for well-formed packets that no chain of a policy sees: `Accept` or `Drop`.
     pub default_verdict: Verdict,
@@ -69,12 +69,12 @@ pub struct Options {
     /// Maximum number of bytes in each direction that pass while the name is undecided, if the verdict is accept; after
     /// these the name is unreadable.
     pub undecided_bytes: u32,
-    /// Maximum number of connections that a worker follows.
+    /// Maximum number of connections that a worker follows at a time.
     pub connections: u32,
     /// Memory of a worker for incomplete messages with names, in bytes.
     pub hello_memory: u32,
     pub hello_timeout_s: u32,
-    /// Maximum number of learned addresses.
+    /// Maximum number of learned addresses at a time, in all sets together.
     pub learned: u32,
     /// Bits of the mark for classes (--stage); 0 = no classes, the policy's verdict is final.
     pub stage: u32,
@@ -82,23 +82,23 @@ pub struct Options {
     pub settled: u32,
     /// Failure modes by `OptionsSituation`; true = open.
     pub fail_open: [bool; SITUATION_COUNT],
-    /// Deadline of the guard in milliseconds; 0 = none.
+    /// Time without a verdict, while packets wait, after which the guard answers them, in milliseconds; 0 = never.
     pub deadline_ms: u32,
-    /// Interval of printed ledgers in seconds; 0 = none.
+    /// Interval of printed ledgers in seconds; 0 = only on SIGUSR1 and at exit.
     pub stats_s: u32,
     pub json: bool,
-    /// Destination of events: a file, "-" or unix:PATH.
+    /// Destination of events: a file, "-" (stdout) or unix:PATH; None = no events.
     pub events: Option<String>,
     pub events_rate: u32,
     pub log_level: LogLevel,
-    /// Path of the control socket.
+    /// Path of the control socket; None = no socket.
     pub control: Option<String>,
     pub control_mode: u32,
     /// Owner of the control socket, USER or USER:GROUP; None = the user that starts the program.
     pub control_owner: Option<String>,
-    /// Path of the old firewall's control socket.
+    /// Path of the old firewall's control socket; None = no upgrade.
     pub take_over: Option<String>,
-    /// User to become; None = the default.
+    /// User to become if root starts the program; None = the user twinwall.
     pub user: Option<String>,
     pub sandbox: bool,
     /// True if `check` prints the policy.

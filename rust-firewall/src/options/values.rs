@@ -80,8 +80,8 @@ pub fn number(
     Ok(())
 }
 
-/// Stores the choice that an option's value names, if the option was given.
-/// - names: names of the option's choices.
+/// Stores the choice that an option's value names, if the option was given. Fails if the value is not in `names`.
+/// - names: choices of the option, with their names.
 pub fn choice<T: Copy>(
     values: &Arguments,
     option: ArgumentsOption,
@@ -109,7 +109,7 @@ pub fn text(values: &Arguments, option: ArgumentsOption) -> Result<Option<String
         .ok_or_else(|| fail(option, value))
 }
 
-/// Returns a path as text.
+/// Returns a path as text. Fails if it is not UTF-8.
 pub fn path(value: &[u8]) -> Result<String, Failure> {
     String::from_utf8(value.to_vec()).map_err(|_| {
         let quoted = arguments::quote(value);

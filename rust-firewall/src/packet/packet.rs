@@ -34,13 +34,13 @@ pub const COPY_BYTES: u32 = COPY_BYTES_FAST;
 
 /// Bit of `Packet::extensions` for a hop-by-hop options header.
 pub const EXTENSION_HBH: u8 = 1 << 0;
-/// Bit for a routing header.
+/// Bit of `Packet::extensions` for a routing header.
 pub const EXTENSION_RT: u8 = 1 << 1;
-/// Bit for a fragment header.
+/// Bit of `Packet::extensions` for a fragment header.
 pub const EXTENSION_FRAG: u8 = 1 << 2;
-/// Bit for a destination options header.
+/// Bit of `Packet::extensions` for a destination options header.
 pub const EXTENSION_DST: u8 = 1 << 3;
-/// Bit for a mobility header, at which the parser ends.
+/// Bit of `Packet::extensions` for a mobility header, at which the parser ends.
 pub const EXTENSION_MH: u8 = 1 << 4;
 
 /// Fields of a packet. If parsing ends with an error, the fields parsed so far stay filled in, and the other fields are
@@ -69,21 +69,21 @@ pub struct Packet<'a> {
     /// True if the IP header (without options) or an extension header is beyond the captured bytes: it is unknown which
     /// extension headers and which protocol follow. If false, headers that were not found are not in the packet.
     pub headers_beyond: bool,
-    /// True if nf_tables finds a transport header. The next two fields can differ from protocol and l4_offset: for
-    /// example, AH counts as the transport header (nft_set_pktinfo_ipv6). A later fragment has a transport protocol,
-    /// too; in IPv6 only if it is no extension header (ipv6_find_hdr).
+    /// True if nf_tables finds a transport header. transport_protocol and transport_offset can differ from protocol and
+    /// l4_offset: for example, AH counts as the transport header (nft_set_pktinfo_ipv6). A later fragment has a
+    /// transport protocol, too; in IPv6 only if it is no extension header (ipv6_find_hdr).
     pub has_transport: bool,
     /// Protocol that nf_tables finds, if has_transport.
     pub transport_protocol: u8,
-    /// Offset of that transport header from the IP header, if has_transport; 0 = later fragment.
+    /// Offset of the transport header that nf_tables finds, from the IP header, if has_transport; 0 = later fragment.
     pub transport_offset: u32,
     pub has_ports: bool,
-    /// Source port in host order.
+    /// Source port in host order, if has_ports.
     pub source_port: u16,
-    /// Destination port in host order.
+    /// Destination port in host order, if has_ports.
     pub destination_port: u16,
     pub has_tcp_flags: bool,
-    /// Byte 13 of the TCP header.
+    /// Flags of TCP (byte 13 of its header), if has_tcp_flags.
     pub tcp_flags: u8,
     /// True if type and code of ICMP (in IPv4) or ICMPv6 (in IPv6) were read.
     pub has_icmp: bool,
@@ -91,20 +91,20 @@ pub struct Packet<'a> {
     pub icmp_code: u8,
 }
 
-/// Offset of the byte whose lower 4 bits are the header's length in words of 4 bytes.
+/// Offset of the byte whose lower 4 bits are the IPv4 header's length in words of 4 bytes.
 const IPV4_HEADER_LENGTH_OFFSET: usize = 0;
-/// Mask of that length.
+/// Mask of the header's length at IPV4_HEADER_LENGTH_OFFSET.
 const IPV4_HEADER_LENGTH_MASK: u8 = 0x0f;
 const IPV4_TOTAL_LENGTH_OFFSET: usize = 2;
 /// Offset of the 16 bits of flags and fragment offset.
 const IPV4_FRAGMENT_OFFSET: usize = 6;
 const IPV4_PROTOCOL_OFFSET: usize = 9;
-/// Offset of the source address, which the destination follows.
+/// Offset of the source address; the destination address follows it.
 const IPV4_ADDRESSES_OFFSET: usize = 12;
 const IPV4_ADDRESS_BYTES: usize = 4;
 const IPV6_PAYLOAD_LENGTH_OFFSET: usize = 4;
 const IPV6_NEXT_HEADER_OFFSET: usize = 6;
-/// Offset of the source address, which the destination follows.
+/// Offset of the source address; the destination address follows it.
 const IPV6_ADDRESSES_OFFSET: usize = 8;
 const IPV6_ADDRESS_BYTES: usize = 16;
 // Offsets in an extension header.
@@ -118,11 +118,11 @@ const ICMP_TYPE_OFFSET: usize = 0;
 const ICMP_CODE_OFFSET: usize = 1;
 /// Flag MF in the 16 bits of flags and fragment offset of the IPv4 header.
 const IPV4_MORE_FRAGMENTS: u16 = 0x2000;
-/// Mask of the fragment offset in these bits, in units of 8 bytes.
+/// Mask of the fragment offset without the flags, in units of 8 bytes.
 const IPV4_OFFSET_MASK: u16 = 0x1fff;
 /// Flag M in the 16 bits of fragment offset and flags of the fragment header.
 const IPV6_MORE_FRAGMENTS: u16 = 0x0001;
-/// Mask of the fragment offset in these bits, in bytes.
+/// Mask of the fragment offset without the flags, in bytes.
 const IPV6_OFFSET_MASK: u16 = 0xfff8;
 /// Size of the ports at the start of TCP and UDP headers.
 const PORTS_BYTES: u32 = 4;
@@ -209,7 +209,7 @@ fn parse_udp(packet: &mut Packet) -> PacketStatus {
 }
 
 /// Parses ICMP or ICMPv6, whose headers begin with the same fields.
-/// - short_status: status of an incomplete header.
+/// - short_status: status if the packet ends within its ICMP header.
 fn parse_icmp(packet: &mut Packet, short_status: PacketStatus) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let icmp = header_at::<{ ICMP_TYPE_CODE_BYTES as usize }>(packet, packet.l4_offset);
@@ -237,8 +237,9 @@ fn set_transport(packet: &mut Packet, protocol: u8, offset: u32) {
     packet.transport_offset = offset;
 }
 
-/// Returns the status of a packet with a protocol that is not parsed: BeyondCopy unless its first four layer 4 bytes
-/// were captured, because policies read them. In SCTP, for example, they are the ports.
+/// Returns the status of a packet with a protocol that is not parsed: Ok if the first four bytes of its layer 4 (all,
+/// if there are fewer) were captured, otherwise BeyondCopy. Policies read these bytes: in SCTP, for example, they are
+/// the ports.
 fn parse_other(packet: &Packet) -> PacketStatus {
     let available = packet.end - packet.l4_offset;
     let bytes = available.min(PORTS_BYTES) as usize;
@@ -262,7 +263,7 @@ fn parse_l4(packet: &mut Packet, offset: u32) -> PacketStatus {
     }
 }
 
-/// Records that the captured bytes do not contain the whole IP header.
+/// Records that the captured bytes do not contain the whole IP header. Returns BeyondCopy.
 fn cut_headers(packet: &mut Packet) -> PacketStatus {
     packet.headers_beyond = true;
     PacketStatus::BeyondCopy

@@ -60,7 +60,7 @@ const RESOLUTION_US: u8 = 6;
 const RESOLUTION_NS: u8 = 9;
 /// Bit for a resolution of 2^-n seconds.
 const RESOLUTION_BINARY: u8 = 0x80;
-/// Highest power of ten in 64 bits: 10^19.
+/// Maximum n of a resolution of 10^-n seconds: 64 bits hold 10^19.
 const RESOLUTION_MAX: u8 = 19;
 const RESOLUTION_BINARY_MAX: u8 = 63;
 const NS_PER_SECOND: u64 = 1_000_000_000;
@@ -106,11 +106,11 @@ pub struct PcapPacket<'a> {
     pub time_ns: u64,
     /// Captured bytes from the IP header on.
     pub bytes: &'a [u8],
-    /// Original length of the packet.
+    /// Length in bytes of the complete IP packet, without link header and padding.
     pub original: u32,
     /// IP version that the frame's link layer states: 4 or 6; 0 = not stated.
     pub version: u8,
-    /// Text after `COMMENT_BEGIN` in the frame's first comment that begins with it.
+    /// Text after `COMMENT_BEGIN` in the frame's first comment that begins with it; None if there is none.
     pub comment: Option<&'a [u8]>,
 }
 
@@ -164,7 +164,7 @@ fn fail_reading(name: &str, error: &io::Error) -> Failure {
     )
 }
 
-/// Fills `bytes` from the capture. Returns false at the end of the file if `may_end` is set and no byte was read.
+/// Fills `bytes` from the capture. Fails if too few are left; returns false if none is left and `may_end` is set.
 fn read_bytes(pcap: &mut Pcap, bytes: &mut [u8], may_end: bool) -> Result<bool, Failure> {
     let mut got = 0;
     while let Some(left @ [_, ..]) = bytes.get_mut(got..) {
@@ -300,7 +300,7 @@ pub fn open(path: &str) -> Result<Pcap, Failure> {
     Ok(pcap)
 }
 
-/// Converts a time stamp to nanoseconds since 1970.
+/// Converts a time stamp in units of the interface's resolution to nanoseconds, and adds the interface's offset.
 fn time_of(interface: &PcapInterface, stamp: u64) -> u64 {
     let power = interface.resolution & !RESOLUTION_BINARY;
     let offset_ns = (interface.offset_s as u64).wrapping_mul(NS_PER_SECOND);
@@ -327,7 +327,7 @@ struct Frame {
     comment: Option<Range<usize>>,
 }
 
-/// Result of reading one record of a pcap file, or one block of a pcapng file.
+/// Result of reading one record (pcap) or block (pcapng): a frame, a block without a packet, or the end of the file.
 enum Next {
     Frame(Frame),
     /// Block without a packet.
@@ -363,14 +363,14 @@ fn padded(bytes: usize) -> usize {
     bytes.next_multiple_of(4)
 }
 
-/// Option of a block.
+/// Option of a pcapng block: its code and its value.
 struct BlockOption {
     code: u16,
     /// Position of the option's value in the block.
     value: Range<usize>,
 }
 
-/// Result of the search for an option.
+/// Result of reading the next option of a block: an option, the end of the options, or damage.
 enum NextOption {
     Option(BlockOption),
     End,
@@ -418,10 +418,10 @@ fn parse_options(pcap: &Pcap, end: usize, interface: &mut PcapInterface) -> bool
     }
 }
 
-/// Finds the first comment that begins with `COMMENT_BEGIN` in a packet's options. Returns true if the options are
-/// valid.
-/// - at: offset at which the packet's options begin.
-/// - end: offset at which they end.
+/// Finds the first comment that begins with `COMMENT_BEGIN` in a packet's options. Returns false only if an option is
+/// damaged.
+/// - at, end: offsets at which the packet's options begin and end.
+/// - comment: out: position in the block of the text after `COMMENT_BEGIN`; untouched if no comment begins with it.
 fn find_comment(
     pcap: &Pcap,
     mut at: usize,

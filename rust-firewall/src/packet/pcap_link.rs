@@ -29,7 +29,7 @@ pub struct Found {
     pub offset: usize,
     /// Number of captured bytes of the packet, from its IP header on.
     pub captured: usize,
-    /// Original length of the packet in bytes.
+    /// Length in bytes of the complete IP packet, without link header and padding.
     pub original: u32,
     /// IP version that the frame's link layer states: 4 or 6; 0 = not stated.
     pub version: u8,
@@ -57,7 +57,7 @@ pub fn is_known(link: u16) -> bool {
     )
 }
 
-/// Returns the IP version for an address family of BSD or Linux, a 32-bit value in either byte order.
+/// Returns the IP version for an address family of BSD or Linux, a 32-bit value in either byte order; None = not IP.
 fn version_of_family(bytes: &[u8]) -> Option<u8> {
     match bytes.first_chunk()? {
         [family, 0, 0, 0] | [0, 0, 0, family] => match family {

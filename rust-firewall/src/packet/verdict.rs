@@ -86,7 +86,8 @@ pub struct VerdictRun {
 pub struct VerdictBatch {
     /// Verdict for gaps (IDs without a message) in the form of the kernel (NF_*).
     fail: u32,
-    /// True if last_id is known; otherwise the first gap covers all waiting packets.
+    /// True if last_id is known. False if another process may have received packets: the first gap then covers all
+    /// waiting packets.
     known: bool,
     /// Last ID that was added to the batch. All IDs up to it have a verdict after the batch is sent.
     pub last_id: u32,
@@ -219,7 +220,7 @@ fn move_to(batch: &mut VerdictBatch, id: u32) {
     batch.last_id = id;
 }
 
-/// Adds the run of one packet, after a run for the gap before it; or extends the last run by the packet.
+/// Adds the run of one packet, after a run for a gap before it; or extends the last run by the packet.
 fn add_run(batch: &mut VerdictBatch, next: VerdictRun) -> Result<(), Errno> {
     if batch.count + 2 > RUNS_MAX {
         return Err(Errno::ENOBUFS);
@@ -253,9 +254,9 @@ fn run_of(id: u32, verdict: Verdict, argument: u32) -> VerdictRun {
     }
 }
 
-/// Adds a packet's verdict to the batch. Extends the last run if verdict and mark are equal and the ID follows the
-/// run's last ID (a 32-bit counter that wraps). Otherwise adds a run, after a run for the gap before it. Fails with
-/// ENOBUFS if there is no room for two runs; the batch stays unchanged.
+/// Adds a packet's verdict to the batch. Extends the last run if the verdict for the kernel (a drop for reject) and the
+/// mark are equal and the ID follows the run's last ID (a 32-bit counter that wraps). Otherwise adds a run, after a run
+/// for a gap before it. Fails with ENOBUFS if there is no room for two runs; the batch stays unchanged.
 /// - argument: mark (host order) for `Mark`, queue number for `Requeue`, else ignored.
 pub fn batch_add(
     batch: &mut VerdictBatch,

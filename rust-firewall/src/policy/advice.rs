@@ -10,15 +10,15 @@ use crate::policy::{
 const ESTABLISHED: u128 = 2;
 /// Maximum number of rules that a search examines, because there may be very many paths through the chains.
 const STEPS_MAX: u32 = 1 << 20;
-/// Share of unused lines in a file of names above which a warning is due: one line in LEFT_OUT_SHARE.
+/// Share of unused lines in a file of host names above which a warning is due: one line in LEFT_OUT_SHARE.
 const LEFT_OUT_SHARE: u32 = 10;
 
-/// Search for a rule that reads names after a rule that accepts established connections.
+/// Search for a rule that reads names (tls, http or dns fields) after a rule that accepts established connections.
 struct Search<'a> {
     table: &'a Table,
     /// Place of the rule that accepts established connections, once it is found.
     accepts: Option<Place>,
-    /// Place of the first rule after `accepts` that reads a name.
+    /// Place of the first rule with a tls, http or dns field after `accepts`.
     behind: Option<Place>,
     steps: u32,
 }
@@ -121,8 +121,9 @@ fn is_name(field: Field) -> bool {
     field_facts(field).part == Part::Names
 }
 
-/// Searches the chain that is a target of a jump or goto.
-/// - always: true if all packets go there. Then an accepting rule there also counts for the calling chain.
+/// Searches the chain that a jump or goto leads to, like `search_chain`. Does nothing for other verdicts.
+/// - always: true if the jump or goto has no condition. Then a rule of its chain that accepts established connections
+///   also counts for the calling chain.
 fn search_target(search: &mut Search, target: &Target, always: bool) {
     if !matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
         return;
@@ -135,8 +136,8 @@ fn search_target(search: &mut Search, target: &Target, always: bool) {
     }
 }
 
-/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads a name after a rule
-/// that accepts established connections.
+/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads names (tls, http or dns
+/// fields) after a rule that accepts established connections.
 fn search_chain(search: &mut Search, chain: &Chain) {
     let table = search.table;
     for rule in &chain.rules {
@@ -166,7 +167,8 @@ fn search_chain(search: &mut Search, chain: &Chain) {
     }
 }
 
-/// Warns about a base chain that accepts established connections before a rule with names.
+/// Warns about a base chain that accepts established connections before a rule that reads names (tls, http or dns
+/// fields).
 fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dyn FnMut(&str)) {
     let mut search = Search {
         table,
@@ -185,8 +187,8 @@ fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dy
     }
 }
 
-/// Warns about a rule with TLS fields and `reject with tcp reset` that does not match the protocol: QUIC with the same
-/// name passes it.
+/// Warns about a rule that reads TLS fields and has `reject with tcp reset`, but no match of the protocol: QUIC with
+/// the same name passes it.
 fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     let reset = rule.statements.last().is_some_and(|last| {
         matches!(&last.kind, StatementKind::Reject(reject) if reject.kind == RejectKind::TcpReset)
@@ -205,7 +207,7 @@ fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Warns about a file of names that has no names or many unused lines.
+/// Warns about a file of host names that has no names or many unused lines.
 fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
     let name = file_of(policy, file.file);
     if file.names == 0 {
@@ -219,7 +221,9 @@ fn tell_file(policy: &Policy, file: &ListedFile, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Reports the numbers of lines, names, skipped names and left-out lines of each file of names, one line per file.
+/// Reports one line for each file of host names: its numbers of lines, of names, of skipped names (those of the machine
+/// itself, such as localhost), and of left-out lines (those of an unknown format). Omits each of the last two if it is
+/// 0.
 pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     let sets = policy.tables.iter().flat_map(|table| &table.sets);
     for file in sets.flat_map(|set| &set.listed.files) {
@@ -238,9 +242,9 @@ pub fn report(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     }
 }
 
-/// Warns, one line each, about parts that most likely have less effect than intended: rules by name after a rule that
-/// accepts established connections, `reject with tcp reset` of TLS names, and files of names without names or with many
-/// unused lines.
+/// Warns, one line each, about parts that most likely have less effect than intended: rules that read names (tls, http
+/// or dns fields) after a rule that accepts established connections, `reject with tcp reset` of TLS names, and files of
+/// host names without names or with many unused lines.
 pub fn advise(policy: &Policy, tell: &mut dyn FnMut(&str)) {
     for table in &policy.tables {
         for chain in &table.chains {

@@ -43,7 +43,7 @@ fn above(hostnames: &Hostnames, name: &[u8]) -> Option<u32> {
     starts.find_map(|start| hostname::search(hostnames, name.get(usize::from(*start)..)?, true))
 }
 
-/// Returns the names (their numbers in `hostnames`) sorted by the number of their labels.
+/// Returns the names (their numbers in `hostnames`) sorted by the number of their labels, fewest first.
 fn by_labels(hostnames: &Hostnames) -> Vec<u32> {
     let count = hostname::count(hostnames);
     let labels = |id: u32| labels_of(hostname::get(hostnames, id).0);

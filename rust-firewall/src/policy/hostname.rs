@@ -28,7 +28,7 @@ const WORD_BYTES: usize = 8;
 /// Size of the part of a record after the name's bytes: two words.
 const TAIL_BYTES: usize = 2 * WORD_BYTES;
 
-/// A parsed name.
+/// Parsed host name: in lower case, as A-labels, without `*.` and without a final dot.
 #[derive(Clone, Copy)]
 pub struct Hostname {
     /// Length of the name in bytes.
@@ -87,7 +87,7 @@ fn is_bracketed(text: &[u8]) -> bool {
     inner.is_some_and(|inner| !inner.is_empty() && inner.iter().all(is_of_address))
 }
 
-/// Checks an ASCII name, without `*.` and without a final dot. Fails with the error text.
+/// Checks a name in ASCII, after removal of `*.` and of a final dot. Fails with the error text.
 fn check(text: &[u8]) -> Result<(), &'static str> {
     if text.contains(&b'*') {
         return Err("a `*` is allowed only in front, followed by a dot: \"*.example.com\"");
@@ -108,7 +108,7 @@ fn check(text: &[u8]) -> Result<(), &'static str> {
     }
 }
 
-/// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot.
+/// Checks an ASCII name without `*.`, and stores it in lower case, without its final dot. Fails with the error text.
 fn store(text: &str, name: &mut Hostname) -> Result<(), &'static str> {
     let text = text.strip_suffix('.').unwrap_or(text).as_bytes();
     check(text)?;

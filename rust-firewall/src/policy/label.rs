@@ -45,7 +45,7 @@ fn small(letter: u32) -> u32 {
     }
 }
 
-/// Returns the canonical combining class of an ASCII character or a letter of the table.
+/// Returns the canonical combining class of an ASCII character or a letter of the table; None for other characters.
 fn class_of(letter: u32) -> Option<u8> {
     if letter < FIRST {
         return Some(0);

@@ -32,7 +32,7 @@ pub const LEARNING_MAX: usize = 32;
 pub const ELEMENTS_MAX: usize = 2 << 20;
 /// Maximum number of rules of all chains together.
 pub const RULES_MAX: usize = 1 << 20;
-/// Burst of a limit without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
+/// Burst of a limit of packets without `burst` (NFT_LIMIT_PKT_BURST_DEFAULT).
 pub const LIMIT_BURST_PACKETS: u64 = 5;
 
 /// Position in the policy text of a part of the policy. The comparison of policies (`equal`) ignores it.
@@ -104,14 +104,14 @@ pub struct Target {
 /// element, then of the second, …
 #[derive(Clone, Debug, Default)]
 pub struct Elements {
-    /// Number of fields of a key.
+    /// Number of fields of each element's key.
     pub fields: usize,
     pub ranges: Vec<Range>,
-    /// Targets of a verdict map, one per element; else empty.
+    /// Verdicts of a verdict map, with the chains of jump and goto, one per element; empty for other sets and maps.
     pub targets: Vec<Target>,
-    /// Marks of a map to marks, one per element; else empty.
+    /// Marks of a map to marks, one per element; empty for other sets and maps.
     pub marks: Vec<u32>,
-    /// Places, one per element.
+    /// Places of the elements in the policy text, one per element.
     pub places: Vec<Place>,
 }
 
@@ -146,7 +146,7 @@ pub struct ListedFile {
     pub lines: u32,
     /// Number of names and wildcards that were added, with repetitions.
     pub names: u32,
-    /// Number of names of the machine itself, which were skipped.
+    /// Number of skipped names that hosts files have for the machine itself, such as localhost.
     pub local: u32,
     /// Number of lines of which a part is not in a known format. Comments and empty lines are not counted.
     pub left_out: u32,
@@ -166,13 +166,13 @@ pub struct Listed {
 #[derive(Clone, Debug)]
 pub struct Set {
     pub name: String,
-    /// Comment; "" = none.
+    /// Comment of the set; "" = none.
     pub comment: String,
     pub place: Place,
     pub maps_to: MapsTo,
-    /// Fields, if the set is declared with typeof.
+    /// Fields, if the set is declared with typeof; None if it is declared with type.
     pub key: Option<Key>,
-    /// Types, one per field.
+    /// Types of the set's fields, one per field.
     pub types: Vec<Type>,
     pub interval: bool,
     pub constant: bool,
@@ -198,7 +198,7 @@ pub enum Op {
     BitsAny,
 }
 
-/// Right side of a match, or the map of a lookup (`map`, `vmap`).
+/// Right side of a match (a range of values, a named set, or a set in braces), or the map of a lookup (`map`, `vmap`).
 #[derive(Clone, Debug)]
 pub enum Right {
     Range(Range),
@@ -230,13 +230,13 @@ pub struct Counter {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limit {
     pub over: bool,
-    /// True for bytes, false for packets.
+    /// True if the limit counts bytes, false if it counts packets.
     pub of_bytes: bool,
     /// Number of packets or bytes per unit of time; at least 1.
     pub rate: u64,
     /// Length of the unit of time in seconds: 1, 60, 3600, 86400 or 604800.
     pub unit_s: u64,
-    /// Burst in packets or bytes.
+    /// Burst in packets or bytes; 0 = no burst, for bytes only.
     pub burst: u64,
 }
 
@@ -329,7 +329,7 @@ pub struct Base {
 #[derive(Clone, Debug)]
 pub struct Chain {
     pub name: String,
-    /// Comment; "" = none.
+    /// Comment of the chain; "" = none.
     pub comment: String,
     pub place: Place,
     pub base: Option<Base>,
@@ -340,7 +340,7 @@ pub struct Chain {
 pub struct Table {
     pub family: Family,
     pub name: String,
-    /// Comment; "" = none.
+    /// Comment of the table; "" = none.
     pub comment: String,
     pub sets: Vec<Set>,
     pub chains: Vec<Chain>,
@@ -391,7 +391,7 @@ pub fn key_types(key: &Key) -> Vec<Type> {
     kinds.collect()
 }
 
-/// Returns true if a set holds learned addresses instead of elements.
+/// Returns true if a set is declared with `learn`: it holds addresses from DNS replies instead of elements.
 pub fn set_learns(set: &Set) -> bool {
     set.learned.count() > 0
 }

@@ -335,6 +335,7 @@ fn print_set(out: &mut String, hostnames: &Hostnames, set: &Set) {
 }
 
 /// Prints a block with those parts of a table that are not printed yet, up to a chain.
+/// - printed: in/out: parts that are already printed.
 /// - end: index of the first chain that is not printed.
 fn print_block(
     out: &mut String,
@@ -373,15 +374,16 @@ fn print_block(
     };
 }
 
-/// Base chain by its indexes, with its position in the order in which the text declares base chains.
+/// Indexes of a base chain (of its table, and in its table), and its position in the order in which the text declares
+/// base chains.
 struct Declared {
     declared: u32,
     table: usize,
     chain: usize,
 }
 
-/// Parts of a table that are already printed: opened is true for the comment and the sets; chains is the number of
-/// chains.
+/// Parts of a table that are already printed. opened is true if the comment and the sets are printed; chains is the
+/// number of printed chains.
 #[derive(Clone, Copy, Default)]
 struct Printed {
     opened: bool,
@@ -411,7 +413,7 @@ fn has_base_chain(table: &Table) -> bool {
     table.chains.iter().any(|chain| chain.base.is_some())
 }
 
-/// Prints the tables from index `from` to index `end` (excluded), of which nothing is printed yet. Prints a table
+/// Prints the tables from index `from` to index `end` (excluded); nothing of them was printed before. Prints a table
 /// without base chains completely. Prints only the name of a table with base chains, because its blocks come later.
 fn mention_tables(out: &mut String, policy: &Policy, from: usize, end: usize) {
     for table in policy.tables.iter().take(end).skip(from) {

@@ -28,7 +28,7 @@ pub const NAMES_BYTES: u32 = 16_512;
 pub struct Requirement {
     /// Minimum number of bytes of a packet to copy; 0 = metadata only.
     pub copy_bytes: u32,
-    /// True if the policy reads data after the network header.
+    /// True if the policy needs data after the network header: for fields, for learning, or for a TCP reset.
     pub layer4: bool,
     /// True if the policy reads meta skuid or meta skgid.
     pub uid_gid: bool,
@@ -64,7 +64,7 @@ fn require(search: &mut Search, copy_bytes: u32) {
     *required = copy_bytes.max(*required);
 }
 
-/// Requires layer 4, and all headers before it.
+/// Adds layer 4, and all headers before it, to the requirement.
 fn require_layer4(search: &mut Search) {
     let copy_bytes = if search.ipv6 {
         ALL_BYTES
@@ -132,7 +132,7 @@ fn find_target(search: &mut Search, target: &Target) {
     }
 }
 
-/// Requires complete DNS messages, if a set learns from them.
+/// Adds complete DNS messages to the requirement, if a set learns addresses from them.
 fn require_learning(search: &mut Search, set: &Set) {
     if policy::set_learns(set) {
         require_layer4(search);
@@ -229,7 +229,8 @@ pub fn reads_names(requirement: &Requirement) -> bool {
     requirement.names || requirement.learns
 }
 
-/// Adds another requirement: the result is what both need.
+/// Extends a requirement so that it also covers the other requirement.
+/// - requirement: in/out: requirement that is extended.
 pub fn join(requirement: &mut Requirement, other: &Requirement) {
     requirement.copy_bytes = requirement.copy_bytes.max(other.copy_bytes);
     requirement.layer4 |= other.layer4;

@@ -20,7 +20,7 @@ pub fn name_of(symbols: &[Symbol], value: u128) -> Option<&'static str> {
     found.map(|(name, _)| *name)
 }
 
-/// Returns the symbols for the codes of a kind of reject.
+/// Returns the symbols for the codes of a kind of reject; none for a TCP reset.
 pub fn symbols_of_reject(kind: RejectKind) -> &'static [Symbol] {
     match kind {
         RejectKind::TcpReset => &[],

@@ -216,7 +216,7 @@ fn ends_decimal(text: &[u8]) -> bool {
 }
 
 /// Scans an IPv6 address: hexadecimal digits and colons, at least two colons, then perhaps a dotted end. A single colon
-/// at the end does not belong to it: `::1: accept`.
+/// at the end does not belong to it: `::1: accept`. Returns None if the text does not begin with an address.
 fn scan_ipv6(text: &[u8]) -> Option<Scanned> {
     let mut length = run(text, |byte| byte.is_ascii_hexdigit() || byte == b':');
     let run_text = &text[..length];

@@ -21,7 +21,8 @@ pub const SHORT_BYTES: usize = 16;
 /// Largest ICMP code that nf_tables' reject accepts.
 const REJECT_CODE_MAX: u64 = 254;
 
-/// Returns true if a type's values can be written as numbers; false for nf_proto, which has only the numbers 2 and 10.
+/// Returns true if each number with the bits of a type is a value of this type. False for nf_proto: only the numbers 2
+/// and 10 are values.
 fn takes_numbers(kind: Type) -> bool {
     !matches!(
         kind,
@@ -65,7 +66,7 @@ fn cause_of(kind: Type) -> &'static str {
     }
 }
 
-/// Returns the error text for a number with too many bits.
+/// Returns the error text for a number that has more than this many bits.
 fn cause_of_size(bits: u8) -> &'static str {
     match bits {
         6 => "larger than 63",
@@ -137,7 +138,8 @@ fn parse_short(kind: Type, text: &str) -> Result<Range, &'static str> {
     Ok(single(short(text.as_bytes())))
 }
 
-/// Returns the value of the name of an ALPN protocol or an HTTP method. The name has at most SHORT_BYTES bytes.
+/// Returns the value of the name of an ALPN protocol or an HTTP method: its bytes, NUL-padded, as a big-endian number.
+/// The name has at most SHORT_BYTES bytes.
 pub fn short(name: &[u8]) -> u128 {
     let mut bytes = [0; SHORT_BYTES];
     for (to, byte) in bytes.iter_mut().zip(name) {
@@ -292,7 +294,7 @@ pub fn reject_name(kind: RejectKind, code: u8) -> Option<&'static str> {
     name_of(symbols_of_reject(kind), code.into())
 }
 
-/// Returns the number of a log level by its name; level_name does the reverse.
+/// Returns the number of a log level by its name; None for other tokens. level_name does the reverse.
 pub fn find_level(token: TokenKind, text: &str) -> Option<u8> {
     let found = match token {
         TokenKind::Word => find(LEVELS, text),
@@ -305,7 +307,8 @@ pub fn level_name(level: u8) -> &'static str {
     name_of(LEVELS, level.into()).unwrap_or("warn")
 }
 
-/// Returns the seconds of second, minute, hour, day or week; unit_name does the reverse.
+/// Returns the length in seconds of a unit of time (second, minute, hour, day or week) by its name; None for other
+/// texts. unit_name does the reverse.
 pub fn find_unit(text: &str) -> Option<u64> {
     find(UNITS, text).map(u64::from)
 }
@@ -396,7 +399,7 @@ fn print_number(out: &mut String, kind: Type, value: u128) {
     }
 }
 
-/// Prints a value. Flags are in the type's order, joined by `flags` ("," or " | ").
+/// Prints a value. Flags are in the type's order, joined by `flags` ("," or " | "), 0 as 0x0.
 pub fn print(out: &mut String, kind: Type, value: u128, flags: &str) {
     if is_flags(kind) && value != 0 {
         print_flags(out, symbols_of(kind), value, flags);

@@ -19,8 +19,9 @@ use crate::policy::Policy;
 /// Newest version of Landlock that is used; on older kernels a part of it applies.
 const NEWEST: ABI = ABI::V6;
 
-/// Creates a ruleset that refuses everything that Landlock can refuse. Abstract sockets are not refused if systemd's
-/// socket for notifications is an abstract socket.
+/// Creates a ruleset that refuses everything that the kernel's version of Landlock can refuse; for versions after 6,
+/// everything that version 6 can refuse. Rules that are added later allow exceptions. Abstract sockets are not refused
+/// if systemd's socket for notifications is an abstract socket.
 fn make_ruleset() -> Result<RulesetCreated, RulesetError> {
     let notify = std::env::var_os("NOTIFY_SOCKET").unwrap_or_default();
     let mut scope = BitFlags::from(Scope::Signal);
@@ -34,7 +35,7 @@ fn make_ruleset() -> Result<RulesetCreated, RulesetError> {
         .create()
 }
 
-/// Adds a rule that allows an access below a folder. A folder that this user can't reach needs no rule.
+/// Adds a rule that allows an access below a folder. If the folder can't be opened, adds no rule and succeeds.
 fn allow_folder(
     ruleset: RulesetCreated,
     folder: &Path,

@@ -13,7 +13,7 @@ fn tell(state: &[NotifyState]) {
 }
 
 /// Notifies systemd that the firewall decides packets: the service is ready, or has reloaded.
-/// - status: the policy that decides, for `systemctl status`.
+/// - status: text for `systemctl status`: the policy that decides packets, or that there is no policy.
 pub fn ready(status: &str) {
     tell(&[NotifyState::Ready, NotifyState::Status(status)]);
 }

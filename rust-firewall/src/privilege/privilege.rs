@@ -23,21 +23,21 @@ use crate::privilege::seccomp::{seccomp, PrivilegeList};
 use crate::privilege::user::{self, PrivilegeUser};
 use crate::ruleset::load::{self, Loaded};
 
-/// Rights to retain.
+/// Rights that the process retains when it drops all others.
 struct Kept<'a> {
-    /// User of --user; None = the default.
+    /// Value of --user; None = the user "twinwall".
     user: Option<&'a str>,
     sandbox: bool,
     /// True if CAP_NET_RAW is retained, too.
     raw: bool,
     list: PrivilegeList,
-    /// Options that name the files needed later.
+    /// Options that name the files needed later; None = no files.
     options: Option<&'a Options>,
-    /// Policy whose files are needed later.
+    /// Policy whose files are needed later; None = no files.
     policy: Option<&'a Policy>,
 }
 
-/// Signal that the kernel sends when the parent process ends (PR_SET_PDEATHSIG).
+/// Signal that the kernel sends to this process when its parent process ends (PR_SET_PDEATHSIG).
 struct PrivilegeEnd {
     parent: Pid,
     signal: Option<Signal>,
@@ -49,7 +49,8 @@ pub struct PrivilegeLowered {
     end: PrivilegeEnd,
 }
 
-/// Checks that the user that `drop` will change to exists. Must be called before any other step.
+/// Checks that the user that `drop` will change to exists. If root has not started the program, the user will not
+/// change, and the check succeeds. Must be called before all other steps of the start.
 pub fn check(options: &Options) -> Result<(), Failure> {
     match geteuid().is_root() {
         true => user::find(options.user.as_deref()).map(|_| ()),
@@ -69,7 +70,8 @@ fn fail_become(user: &PrivilegeUser) -> Failure {
     )
 }
 
-/// Returns the signal that the kernel sends at the parent's end. The kernel forgets this signal when the user changes.
+/// Returns the signal that the kernel sends to this process at the parent's end. The kernel forgets this signal when
+/// the user changes; `restore_parents_end` sets it again.
 fn parents_end() -> PrivilegeEnd {
     PrivilegeEnd {
         parent: getppid(),
@@ -124,8 +126,8 @@ pub fn raise(lowered: &PrivilegeLowered) {
     restore_parents_end(&lowered.end);
 }
 
-/// Drops the capabilities that the program's file has granted to a user other than root. For commands that need no
-/// rights; must be called before they open a file.
+/// Drops the rights that the program's file has granted (file capabilities, set-user-ID). Does nothing if root has
+/// started the program. For commands that need no rights; must be called before they open a file.
 pub fn none() -> Result<(), Failure> {
     let (user, group) = (getuid(), getgid());
     if user.is_root() {
@@ -137,8 +139,8 @@ pub fn none() -> Result<(), Failure> {
     set_capabilities(&CapsHashSet::new()).map_err(|_| failure_set_start("capset", Errno::last()))
 }
 
-/// Returns the capabilities to keep: all without the sandbox; otherwise CAP_NET_ADMIN, and CAP_NET_RAW if it is
-/// requested, if they are permitted.
+/// Returns the capabilities to keep: all permitted capabilities if the sandbox is off; otherwise CAP_NET_ADMIN, and
+/// CAP_NET_RAW if it is requested, if they are permitted.
 fn choose_capabilities(kept: &Kept) -> Result<CapsHashSet, CapsError> {
     let mut chosen = caps::read(None, CapSet::Permitted)?;
     if kept.sandbox {
@@ -180,7 +182,7 @@ fn become_user(user: &PrivilegeUser, kept: &Kept, chosen: &CapsHashSet) -> Resul
     change().map_err(|_| fail_become(user))
 }
 
-/// Sets the chosen capabilities without a change of the user.
+/// Sets the chosen capabilities without a change of the user. Does nothing if the sandbox is off.
 fn stay(kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
     if !kept.sandbox {
         return Ok(());
@@ -190,7 +192,7 @@ fn stay(kept: &Kept, chosen: &CapsHashSet) -> Result<(), Failure> {
     set_capabilities(chosen).map_err(|_| failure_set_start("capset", Errno::last()))
 }
 
-/// Changes user and capabilities.
+/// Changes the user if root has started the program, and the capabilities.
 fn change_rights(kept: &Kept) -> Result<(), Failure> {
     let end = parents_end();
     let user = match geteuid().is_root() {
@@ -241,7 +243,9 @@ fn drop_to(kept: &Kept) -> Result<(), Failure> {
 
 /// Drops the rights that the firewall no longer needs. Logs a warning for files of the policy that it can't read again
 /// as its new user.
-/// - loaded: policy whose folders stay readable; CAP_NET_RAW is retained if the policy rejects.
+/// - options: if options.sandbox is false, only the user changes.
+/// - loaded: policy whose files' folders stay readable; CAP_NET_RAW is retained if the policy rejects. None = no
+///   policy.
 pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
     drop_to(&Kept {
         user: options.user.as_deref(),
@@ -254,7 +258,7 @@ pub fn drop(options: &Options, loaded: Option<&Loaded>) -> Result<(), Failure> {
 }
 
 /// Drops the rights that the guard does not need: it retains CAP_NET_ADMIN, and may access no file.
-/// - user: user of --user; None = the default.
+/// - user: value of --user; None = the user "twinwall".
 /// - sandbox: false = only the user changes.
 pub fn drop_guard(user: Option<&str>, sandbox: bool) -> Result<(), Failure> {
     drop_to(&Kept {

@@ -62,7 +62,7 @@ const LIMITS: [(i64, u8, u64); 7] = [
     (libc::SYS_clone, 0, THREAD_FLAGS as u64),
 ];
 
-/// Process that a list of calls belongs to.
+/// Process that a list of allowed system calls belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrivilegeList {
     Firewall,
@@ -76,7 +76,7 @@ fn calls_of(list: PrivilegeList) -> &'static [i64] {
     }
 }
 
-/// Returns the name of a system call.
+/// Returns the name of a system call; "?" if its number is unknown.
 fn name_of(call: i32) -> &'static str {
     let known = usize::try_from(call).ok().and_then(Sysno::new);
     known.map_or("?", |call| call.name())

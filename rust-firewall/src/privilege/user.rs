@@ -6,10 +6,10 @@ use nix::unistd::{Gid, Uid, User};
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::options::values;
 
-/// User that a firewall without --user changes to.
+/// Name of the user that a firewall without --user changes to if root has started it.
 const USER_OWN: &str = "twinwall";
 
-/// User that root changes to.
+/// User that a firewall changes to if root has started it.
 pub struct PrivilegeUser {
     pub uid: Uid,
     pub gid: Gid,
@@ -41,7 +41,7 @@ fn parse_numbers(text: &str) -> Option<PrivilegeUser> {
 }
 
 /// Finds the user to change to. Fails if no user has the name, unless the name is UID or UID:GID.
-/// - name: value of --user; None = the default.
+/// - name: value of --user; None = the user "twinwall".
 pub fn find(name: Option<&str>) -> Result<PrivilegeUser, Failure> {
     let known = User::from_name(name.unwrap_or(USER_OWN)).ok().flatten();
     if let Some(user) = known {

@@ -39,7 +39,7 @@ pub struct QueueHandover {
     pub flags: u32,
 }
 
-/// Returns true if a backend can adopt queues.
+/// Returns true if a backend can adopt a queue from another process.
 pub fn can_adopt(kind: QueueKind) -> bool {
     kind != QueueKind::Classic
 }
@@ -117,7 +117,9 @@ fn is_less(handover: &QueueHandover, copy_bytes: u32, flags: u32) -> bool {
 }
 
 /// Creates a queue from a socket that another process has bound. Changes nothing in the kernel except that the receive
-/// buffer may grow, so that the other process can still resume. On failure fd is closed; the queue stays bound.
+/// buffer may grow, so that the other process can still resume. On failure fd is closed; the queue stays bound in the
+/// kernel.
+/// - handover: configuration by the other process, with which waiting packets were copied.
 pub fn adopt(
     settings: &QueueSettings,
     handover: &QueueHandover,
@@ -134,7 +136,7 @@ pub fn adopt(
 }
 
 /// Prepares the queue for its adoption by another process. Then the caller must not receive from the queue until
-/// `resume`. The caller may also release the queue.
+/// `resume`. If the adoption succeeds, the caller may call `release` instead.
 pub fn give(queue: &mut Queue) {
     queue.handed = true;
     queue.refresh = true;
@@ -142,6 +144,7 @@ pub fn give(queue: &mut Queue) {
 
 /// Sends a configuration request without waiting for the answer. It does not use libnetfilter_queue, whose functions
 /// would wait.
+/// - acknowledged: true if the kernel must acknowledge the executed request; it always reports a failure.
 fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Result<(), Errno> {
     let mut buffer = [0; REQUEST_BYTES];
     let length = queue::raw::build_request(
@@ -154,14 +157,15 @@ fn send_request(queue: &Queue, request: QueueRequest, acknowledged: bool) -> Res
     queue::raw::send_whole(queue, buffer.get(..length).unwrap_or_default())
 }
 
-/// Requests flags and copy mode. The copy mode is acknowledged if waiting packets must be sent again.
+/// Requests flags and copy mode without waiting for the answers. Requests an acknowledgement of the copy mode if
+/// waiting packets must be sent through the queue again.
 fn configure(queue: &Queue) -> Result<(), Errno> {
     send_request(queue, QueueRequest::Flags, false)?;
     send_request(queue, QueueRequest::Mode, queue.refresh)
 }
 
-/// Sends the packets of the last receive call through the queue again. Packets without a readable ID get the verdict
-/// for malformed packets.
+/// Sends the packets of the last receive call through the queue again (a verdict of NF_QUEUE). Packets without a
+/// readable ID get the verdict for malformed packets.
 fn send_once_more(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -211,8 +215,8 @@ fn requeue(
 }
 
 /// Sends all waiting packets through the queue again. Ends at the acknowledgement of the copy mode, or when the socket
-/// is empty. If the buffer was full, the acknowledgement is lost: then this ends after the maximum number of messages
-/// that the buffer can hold.
+/// is empty. If the buffer was full, the acknowledgement is lost: then the function ends after the maximum number of
+/// messages that the buffer can hold.
 fn refresh(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -250,7 +254,8 @@ pub fn resume(
     send_request(queue, QueueRequest::Length, false)
 }
 
-/// Makes `queue::close` unbind an adopted queue. Until then the queue stays bound, because the other process may resume.
+/// Makes `queue::close` unbind an adopted queue. Before this call `queue::close` leaves the queue bound, because the
+/// process that handed it over may resume.
 pub fn confirm(queue: &mut Queue) {
     queue.bound = true;
 }

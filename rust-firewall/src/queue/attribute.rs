@@ -25,7 +25,7 @@ pub(crate) struct Header {
 const _: () =
     assert!(offset_of!(nlmsghdr, nlmsg_len) == 0 && offset_of!(nlmsghdr, nlmsg_type) == 4);
 
-/// Returns the header of a message; all fields are 0 if there are too few bytes.
+/// Returns the length and the type in a message's header; both are 0 if there are fewer than 6 bytes.
 pub(crate) fn header_of(bytes: &[u8]) -> Header {
     match bytes.first_chunk() {
         Some([a, b, c, d, e, f]) => Header {
@@ -46,7 +46,7 @@ pub(crate) fn message_of(bytes: &[u8]) -> &[u8] {
         .unwrap_or_default()
 }
 
-/// Parses the value of an NFQA_PACKET_HDR (id, ethertype, hook), if the value is long enough.
+/// Parses the value of an NFQA_PACKET_HDR (id, ethertype, hook). Leaves the packet unchanged if the value is too short.
 pub(crate) fn take_packet_hdr(value: &[u8], packet: &mut QueuePacket) {
     if let Some([a, b, c, d, e, f, g]) = value.first_chunk::<PACKET_HDR_BYTES>() {
         packet.id = u32::from_be_bytes([*a, *b, *c, *d]);
@@ -147,7 +147,7 @@ pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
 /// Values that libnetfilter_queue's callback API has no functions to read. `check_attributes` fills them in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueExtras {
-    /// Value of NFQA_CAP_LEN in host order.
+    /// Value of NFQA_CAP_LEN (the packet's original length in bytes) in host order; None if absent.
     pub cap_len: Option<u32>,
     pub ct_info: u32,
     pub has_ct_mark: bool,
@@ -155,7 +155,7 @@ pub struct QueueExtras {
 }
 
 /// Parses an attribute of valid length for which the callback API has no function; ignores other attributes. Fails with
-/// EBADMSG.
+/// EBADMSG if an NFQA_CT is malformed.
 fn take_extra(attribute: &Attribute, extras: &mut QueueExtras) -> Result<(), Errno> {
     match u32::from(attribute.kind) {
         NFQA_CAP_LEN => extras.cap_len = Some(be32_of(attribute.value)),

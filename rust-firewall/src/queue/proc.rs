@@ -51,8 +51,8 @@ pub struct QueueOwner {
     pub comm: String,
 }
 
-/// Finds a queue's line in the text of QUEUES, and returns its values. Skips lines of another format. Fails with ENOENT
-/// if the queue is not listed.
+/// Finds a queue's line in the text of the file QUEUES, and returns its values. Skips lines of another format. Fails
+/// with ENOENT if the queue is not listed.
 pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
     text.lines()
         .filter_map(figures_of_line)
@@ -61,7 +61,8 @@ pub fn parse_figures(text: &str, number: u16) -> Result<QueueFigures, Errno> {
         .ok_or(Errno::ENOENT)
 }
 
-/// Parses a line of QUEUES. Returns the number and the values of its queue.
+/// Parses a line of the file QUEUES. Returns the number and the values of its queue; None if the line has another
+/// format.
 fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
     let mut fields = line.split_whitespace().map(str::parse::<u32>);
     let mut field = || fields.next()?.ok();
@@ -85,8 +86,8 @@ fn figures_of_line(line: &str) -> Option<(u32, QueueFigures)> {
     ))
 }
 
-/// Finds the inode of the NETLINK_NETFILTER socket with a netlink port in the text of NETLINK. Fails with ENOENT if the
-/// socket is not listed.
+/// Finds the inode of the NETLINK_NETFILTER socket with a netlink port in the text of the file NETLINK. Fails with
+/// ENOENT if the socket is not listed.
 pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
     text.lines()
         .filter_map(socket_of_line)
@@ -95,7 +96,7 @@ pub fn parse_inode(text: &str, portid: u32) -> Result<u64, Errno> {
         .ok_or(Errno::ENOENT)
 }
 
-/// Parses protocol, netlink port and inode in a line of NETLINK.
+/// Parses protocol, netlink port and inode in a line of the file NETLINK. Returns None if the line has another format.
 fn socket_of_line(line: &str) -> Option<(u32, u32, u64)> {
     // columns: sk, protocol, portid, groups, rmem, wmem, dump, locks, drops, inode
     let mut fields = line.split_whitespace().skip(1);
@@ -136,7 +137,8 @@ fn errno_of(error: io::Error) -> Errno {
     Errno::from_raw(error.raw_os_error().unwrap_or(Errno::EIO as i32))
 }
 
-/// Returns the inherited file whose descriptor GIVEN contains, if the file is QUEUES.
+/// Returns the inherited file whose descriptor is in the environment variable GIVEN; None if there is none, or if it is
+/// not the file QUEUES.
 fn open_inherited() -> Option<File> {
     let number = env::var(GIVEN).ok()?.parse().ok()?;
     // SAFETY: the descriptor is only duplicated, which fails for a number that is not open.
@@ -148,7 +150,7 @@ fn open_inherited() -> Option<File> {
 }
 
 /// Opens the file QUEUES for the rest of the program's life, because the program may lose the right to open it. Uses
-/// the inherited descriptor of GIVEN, if there is one.
+/// the inherited descriptor in the environment variable GIVEN, if there is one.
 pub fn open() -> Result<(), Errno> {
     if QUEUES_FILE.get().is_none() {
         let granted = open_inherited().map(Ok);

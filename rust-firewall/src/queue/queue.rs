@@ -24,7 +24,8 @@ use crate::queue;
 use crate::queue::frame::{is_vacant, tells_of_packet, truncated};
 use crate::queue::types::*;
 
-/// Number of attempts to bind a queue, with a pause of 1 ms after each attempt: about 2 seconds.
+/// Maximum number of attempts to bind a queue that the kernel still keeps after a crash, with a pause of 1 ms after
+/// each attempt: about 2 seconds.
 const BIND_TRIES: u32 = 2000;
 
 fn request_name(request: QueueRequest) -> &'static str {
@@ -209,7 +210,8 @@ fn request_flags(queue: &mut Queue, flags: u32) -> Result<(), Errno> {
     }
 }
 
-/// Requests the conntrack attribute in a separate request, so that a refusal has only one possible reason.
+/// Requests the conntrack attribute (if settings.conntrack is set) in a separate request, so that a refusal has only
+/// one possible reason.
 fn set_conntrack(queue: &mut Queue) -> Result<(), Failure> {
     if !queue.settings.conntrack {
         return Ok(());
@@ -402,8 +404,8 @@ fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Returns the name of the system call that sends the next unsent runs. The backend classic sends gaps and packets that
-/// the kernel gets back without its library.
+/// Returns the name of the system call that sends the next unsent runs. The backend classic sends most verdicts by its
+/// library (sendmsg), but the verdicts for gaps, and packets that go back to the kernel, by sendto.
 fn verdict_call(queue: &Queue, batch: &VerdictBatch) -> &'static str {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
     let is_raw = queue::restate::is_among(runs) || runs.first().is_some_and(|run| run.gap);
@@ -441,7 +443,7 @@ pub fn fd(queue: &Queue) -> Result<BorrowedFd<'_>, Errno> {
     queue::socket::fd(&queue.socket)
 }
 
-/// Unbinds the queue (the kernel drops waiting packets) and closes it.
+/// Closes the queue. Unbinds it first if queue.bound is set; then the kernel drops waiting packets.
 pub fn close(queue: &mut Queue) {
     if std::mem::take(&mut queue.bound) {
         // A failure is ignored, because closing the socket also unbinds the queue.

@@ -135,7 +135,8 @@ fn begin_message(
     put(buffer, at, &number.to_be_bytes())
 }
 
-/// Sets the length of a message.
+/// Sets the length in the header of a message.
+/// - begin, end: offsets of the message, and of the byte after it.
 pub fn end_message(buffer: &mut [u8], begin: usize, end: usize) {
     put(buffer, begin, &((end - begin) as u32).to_ne_bytes());
 }

@@ -19,8 +19,10 @@ const _: () = assert!(
     "room in queue.verdicts for packets of at least one byte that share a datagram"
 );
 
-/// Writes the verdict message of a packet that the kernel gets back.
-/// - payload: the packet's bytes.
+/// Writes the verdict message that gives a packet back to the kernel, with the correct checksum.
+/// - number: number of the queue.
+/// - run: verdict of the packet, and its correct checksum.
+/// - payload: the packet's bytes as received.
 /// - buffer: out: RESTATED_BYTES.
 /// - Returns the number of bytes written; 0 if the packet is too long, or its checksum is not within it.
 pub fn build(number: u16, run: &VerdictRun, payload: &[u8], buffer: &mut [u8]) -> usize {
@@ -41,7 +43,7 @@ pub fn build(number: u16, run: &VerdictRun, payload: &[u8], buffer: &mut [u8]) -
     end
 }
 
-/// Returns true if the kernel gets a packet of these runs back.
+/// Returns true if one of these runs gives its packet back to the kernel, with a correct checksum.
 pub fn is_among(runs: &[VerdictRun]) -> bool {
     runs.iter().any(|run| run.restated.is_some())
 }

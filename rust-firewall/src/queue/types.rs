@@ -51,7 +51,7 @@ pub struct QueueSettings {
     pub receive_buffer: u32,
     /// True if a smaller buffer is a failure, not a warning.
     pub receive_buffer_required: bool,
-    /// Length of the queue in packets.
+    /// Maximum length of the queue in packets.
     pub queue_length: u32,
     /// True if the kernel may queue GSO packets, which are larger than a segment (NFQA_CFG_F_GSO).
     pub gso: bool,
@@ -132,7 +132,7 @@ impl Default for QueuePacket {
     }
 }
 
-/// Kind of a message.
+/// Kind of a received netlink message: packet, ignored, malformed, or the kernel's refusal of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueParsed {
     Packet,
@@ -148,23 +148,24 @@ pub enum QueueParsed {
 /// Counts of a receive call. All except `overruns` are zero if the socket was empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueReceived {
-    /// Number of all messages.
+    /// Number of all messages that the call received.
     pub messages: u32,
     /// Number of packets in `packets` of the queue.
     pub packets: u32,
-    /// Number of these packets that have an ID.
+    /// Number of packets in `packets` of the queue that have a readable ID.
     pub ids: u32,
     /// Number of malformed messages. A malformed message also counts as a packet if its type is NFQNL_MSG_PACKET.
     pub malformed: u32,
-    /// Number of malformed messages that have no ID.
+    /// Number of malformed messages without a readable packet ID.
     pub nameless: u32,
     /// Number of acknowledgements, and of messages that are neither packets nor errors.
     pub ignored: u32,
     /// Number of gap verdicts for which the kernel had no packet.
     pub vacant: u32,
-    /// Number of verdicts and requests that the kernel refused.
+    /// Number of verdicts and requests that the kernel refused, without those in `vacant`.
     pub refused: u32,
-    /// Number of reports of lost packets (ENOBUFS) by the call, and before the first call by the configuration.
+    /// Number of times that the kernel reported lost packets (ENOBUFS): in this call, and for the first call also
+    /// during configuration.
     pub overruns: u32,
 }
 
@@ -235,7 +236,7 @@ pub struct Queue {
     pub pending: u32,
     /// Number of overruns (ENOBUFS) during configuration.
     pub pending_overruns: u32,
-    /// True if this process bound the queue and must unbind it; false if it adopted the queue.
+    /// True if `close` must unbind the queue: this process bound it, or adopted it and called `queue_adopt::confirm`.
     pub bound: bool,
     /// True if another process may have configured the queue; see `queue_adopt::resume`.
     pub handed: bool,
@@ -243,7 +244,7 @@ pub struct Queue {
     pub refresh: bool,
     /// Packets of the last receive call; there is room for settings.batch packets.
     pub packets: Vec<QueuePacket>,
-    /// Maximum number of runs that the kernel accepts in one datagram.
+    /// Maximum number of runs in one datagram; decreases after EMSGSIZE.
     pub verdicts_most: usize,
     /// Buffer for verdict messages: VERDICT_BYTES per run, and RESTATED_BYTES for packets that the kernel gets back.
     pub verdicts: Vec<u8>,

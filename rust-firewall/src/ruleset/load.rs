@@ -31,7 +31,7 @@ pub struct Loaded {
 }
 
 /// Initial values of a policy's counters and logs: from its text (0 for logs). For rules that the previous policy has,
-/// too, migration::end replaces them by the final values there. The indexes are those of compile.
+/// too, migration::end replaces them by the final values in the previous policy. The indexes are those of compile.
 #[derive(Clone, Debug)]
 pub struct LoadedBegan {
     pub counters: Vec<FlowCounter>,
@@ -80,8 +80,9 @@ fn compile(policy: &Policy) -> Result<Compiled, Failure> {
     compile::policy(policy, &settings)
 }
 
-/// Sets the table of addresses that the policy's sets learn: the table of the previous policy, or an empty table if the
-/// policy learns.
+/// Sets the table of addresses that the policy's sets learn: the previous policy's table, if it has one; otherwise an
+/// empty table, if this policy learns addresses.
+/// - before: previous policy; None = none.
 pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     let known = before.and_then(|before| before.compiled.learned.clone());
     let learns = requirement(loaded).learns;
@@ -89,8 +90,9 @@ pub fn learn(loaded: &mut Loaded, options: &Options, before: Option<&Loaded>) {
     loaded.compiled.learned = known.or_else(room);
 }
 
-/// Loads options.policy, if there is one, and logs the report and the warnings of `advice`. Fails for an invalid
-/// policy, for a missing interface, and if the options don't provide the packet data that the policy needs.
+/// Loads the policy file options.policy, and logs the report and the warnings of `advice`. Returns None if
+/// options.policy is not set. Fails for an invalid policy, for a missing interface, and if the options don't provide
+/// the packet data that the policy needs.
 pub fn load(options: &Options) -> Result<Option<Loaded>, Failure> {
     let Some(path) = &options.policy else {
         return Ok(None);

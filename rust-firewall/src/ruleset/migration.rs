@@ -16,7 +16,7 @@ use crate::policy::print;
 use crate::policy::{self, Chain, Counter, Policy, Rule, Statement, StatementKind, Table};
 use crate::ruleset::load::{self, Loaded};
 
-/// Kinds of statements with state.
+/// Kinds of statements with state: counters, logs, limits and quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MigrationKind {
     Counters,
@@ -27,13 +27,13 @@ pub enum MigrationKind {
 
 pub const KIND_COUNT: usize = MigrationKind::Quotas as usize + 1;
 
-/// Properties by which a rule is found in the other policy. Texts have no NUL.
+/// Properties of a rule, by which the corresponding rule of another policy is found. Texts have no NUL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MigrationRule {
     /// Name of the chain: "inet filter input".
     pub chain: Vec<u8>,
     pub comment: Option<Vec<u8>>,
-    /// Canonical text without comment, with counters at 0.
+    /// Canonical text of the rule without its comment, with counters at 0.
     pub text: Vec<u8>,
     /// Number of the rule's statements of each kind. The statements of a kind are numbered from 0 through all rules of
     /// the policy, as by compile.
@@ -48,20 +48,20 @@ pub struct MigrationPlace {
     rule: usize,
 }
 
-/// Rules of a policy, in its order.
+/// Rules of one of the two policies of a migration, in the policy's order.
 #[derive(Debug, Default)]
 pub struct MigrationSide {
     pub rules: Vec<MigrationRule>,
     /// Number of statements of each kind in all rules.
     pub totals: [u32; KIND_COUNT],
-    /// Size of each limit's bucket, as in FlowLimit.
+    /// Size of each limit's bucket in nanoseconds, as in FlowLimit.
     pub limit_sizes: Vec<i64>,
 }
 
 /// Correspondence of two policies' rules and statements.
 #[derive(Debug, Default)]
 pub struct Migration {
-    /// Pairs of corresponding statements by MigrationKind: their old and new numbers.
+    /// Pairs of corresponding statements by MigrationKind: the numbers in the old and in the new policy.
     pairs: [Vec<(u32, u32)>; KIND_COUNT],
     pub kept: u32,
     pub added: u32,
@@ -71,7 +71,7 @@ pub struct Migration {
 /// State of limits and quotas of another process's policy, numbered in the order of its rules.
 #[derive(Debug, Default)]
 pub struct MigrationStates {
-    /// Number of tokens in each limit's bucket, at most the bucket's size.
+    /// Number of tokens (nanoseconds) in each limit's bucket, at most the bucket's size.
     pub tokens: Vec<i64>,
     /// Number of bytes that each quota has used.
     pub used: Vec<u64>,
@@ -122,7 +122,8 @@ fn count_statements(rule: &Rule) -> [u8; KIND_COUNT] {
     count
 }
 
-/// Describes the rule at a position, and advances the position to the next rule. Returns None at the end.
+/// Describes a policy's rule at a position, so that it can be found in another policy. Advances the position to the
+/// next rule. Returns None at the end.
 pub fn next_rule(loaded: &Loaded, at: &mut MigrationPlace) -> Option<MigrationRule> {
     loop {
         let table = loaded.policy.tables.get(at.table)?;
@@ -193,6 +194,7 @@ fn equals_at(names: &[Name], at: usize) -> usize {
 /// Pairs the rules of two policies that have the same words (chain, and comment or text). If several rules have them,
 /// pairs the n-th rule with the n-th.
 /// - only_unique: true to pair only rules whose words no other rule of the same policy has.
+/// - from_partners, to_partners: in/out: partner of each rule of the two policies; new pairs are added.
 fn join(
     from: &[Name],
     to: &[Name],
@@ -216,6 +218,7 @@ fn join(
 }
 
 /// Pairs rules by comments or by texts.
+/// - by_comment: true = by comments that occur once in each of the two chains; false = by texts.
 /// - partners, origins: in/out: partner of each rule of `from`, and of each rule of `to`; new pairs are added.
 fn pair_by(
     from: &[MigrationRule],
@@ -229,7 +232,7 @@ fn pair_by(
     join(&olds, &news, by_comment, partners, origins);
 }
 
-/// Returns the corresponding rule of `from` for each rule of `to`.
+/// Returns, for each rule of `to`, the index of the corresponding rule of `from`; None = none.
 fn make_origins(from: &[MigrationRule], to: &[MigrationRule]) -> Vec<Option<usize>> {
     let mut partners = vec![None; from.len()];
     let mut origins = vec![None; to.len()];
@@ -238,7 +241,8 @@ fn make_origins(from: &[MigrationRule], to: &[MigrationRule]) -> Vec<Option<usiz
     origins
 }
 
-/// Returns, for each rule, the number of its first statement of each kind.
+/// Returns, for each rule, the number of its first statement of each kind, counted from 0 through all rules of the
+/// policy.
 fn make_firsts(rules: &[MigrationRule]) -> Vec<[u32; KIND_COUNT]> {
     let mut next = [0; KIND_COUNT];
     let first = |rule: &MigrationRule| {
@@ -251,7 +255,8 @@ fn make_firsts(rules: &[MigrationRule]) -> Vec<[u32; KIND_COUNT]> {
     rules.iter().map(first).collect()
 }
 
-/// Adds the pairs of statements of two corresponding rules.
+/// Adds the pairs of statements of two corresponding rules to the migration.
+/// - olds, news: number of the rule's first statement of each kind.
 fn add_pairs(
     migration: &mut Migration,
     old: &MigrationRule,
@@ -294,8 +299,9 @@ fn limits_equal(a: &FlowLimit, b: &FlowLimit) -> bool {
     (a.nsecs, a.rate, a.size, a.of_bytes) == (b.nsecs, b.rate, b.size, b.of_bytes)
 }
 
-/// Sets the limits and quotas of the rules with a partner (a corresponding rule in the old policy), in a policy that is
-/// not in use yet.
+/// Makes the limits and quotas of the rules with a partner (a corresponding rule in the old policy) share the memory of
+/// the partner's limits and quotas. A limit with other parameters has its own memory, and is filled to the same
+/// fraction as the old limit. `to` must not be in use yet.
 fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u64) {
     for (old, new) in each(migration, MigrationKind::Limits) {
         let (Some(word), Some(place)) = (from.flow.limits.get(old), to.flow.limits.get_mut(new))

@@ -15,7 +15,7 @@ pub struct Tally<'a> {
     pub logged: Vec<u64>,
 }
 
-/// Creates the sums of a policy, which begin with the initial values.
+/// Creates the sums of a policy, which begin with the initial values of its counters and logs.
 pub fn make(loaded: &Loaded) -> Tally<'_> {
     let began = load::began(loaded).clone();
     Tally {
@@ -26,7 +26,7 @@ pub fn make(loaded: &Loaded) -> Tally<'_> {
     }
 }
 
-/// Adds a worker's counters to the sums. The worker's thread may run meanwhile.
+/// Adds a worker's counters and logs to the sums. The worker's thread may run meanwhile.
 pub fn add(tally: &mut Tally, counters: &FlowCounters) {
     for (counter, sum) in (0..).zip(&mut tally.counters) {
         flow::sum(counters, counter, sum);

@@ -9,7 +9,7 @@ pub const STATS_ALIGN: usize = 128;
 /// Number of counters in `Stats`.
 pub const STATS_WORDS: usize = 59;
 
-/// The counters of a worker: a running one's are atomic (`LiveStats`), a copy's are plain.
+/// The counters of a worker. Those of a running worker are atomic (`LiveStats`), those of a copy are plain.
 /// `stats::snapshot` reads them in this order, which puts received before verdicts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[repr(C, align(128))]
@@ -113,7 +113,8 @@ impl<Word> Stats<Word> {
     }
 }
 
-/// Line of the ledger as text that shows a counter.
+/// Line of the ledger's text that lists a counter: that of a queue, or of the policy. None means
+/// that the text shows the counter elsewhere, or not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterText {
     None,

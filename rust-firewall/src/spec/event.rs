@@ -15,21 +15,21 @@ pub enum EventsKind {
     Stopped,
     /// The policy was reloaded: its number, its rules, and how many of them are as before, new, or gone.
     Reload,
-    /// The old policy stays: `text` says why.
+    /// A reload failed, and the old policy stays: `text` says why.
     ReloadFailed,
-    /// The guard answered packets of a queue: how many at first.
+    /// The guard began to answer packets of a stalled queue: how many at first.
     Stall,
     /// The kernel dropped packets of a queue: how many since the last check.
     Overload,
-    /// In place of `started`, by a firewall that took over.
+    /// In place of `started`: packets are decided by a firewall that took over the queues.
     Upgrade,
-    /// By the rate: how many events.
+    /// Events above --events-rate were left out: how many.
     LeftOut,
-    /// How many events, and where there was no room (`text`): `ring`, `sink`, `tail`.
+    /// Events were lost: how many, and the place without room (`text`): `ring`, `sink`, `tail`.
     Lost,
 }
 
-/// Names of an event and of its figures, as in its line.
+/// Names of an event and of its figures (numbers), as in the event's line of JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventsNames {
     pub name: &'static str,
@@ -75,12 +75,12 @@ static NAMES: [EventsNames; 9] = [
     },
 ];
 
-/// Returns the names of an event and of its figures, as in its line.
+/// Returns the names of an event and of its figures (numbers), as in the event's line of JSON.
 pub fn names(kind: EventsKind) -> &'static EventsNames {
     &NAMES[kind as usize]
 }
 
-/// The figures of an event.
+/// Figures (numbers) of an event, with their names.
 #[derive(Clone, Debug, Default)]
 pub struct EventFigures {
     pub names: &'static [&'static str],
@@ -95,7 +95,7 @@ impl Serialize for EventFigures {
 
 // docs/EVENTS.md describes the members.
 
-/// JSON object in events: each line.
+/// JSON object in events: each line about a packet.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventLine {
     pub timestamp: Cow<'static, str>,
@@ -147,7 +147,7 @@ pub struct EventLine {
     pub input: Option<EventInput>,
 }
 
-/// JSON object in events: the headers, in the objects of these types.
+/// JSON object in events: the packet's headers, in the objects `drop`, `reject`, `accept` and `log`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventHeaders {
     pub len: u64,
@@ -247,7 +247,7 @@ pub struct EventHttp {
     pub http_method: Cow<'static, str>,
 }
 
-/// JSON object in events: `dns`, of a packet with several queries over TCP the one that decided, else the last.
+/// JSON object in events: `dns`, a packet's query; of several over TCP, the one that decided the packet, else the last.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventDns {
     pub r#type: Cow<'static, str>,
@@ -265,7 +265,7 @@ pub struct EventLog {
     pub headers: EventHeaders,
 }
 
-/// JSON object in events: `twinwall`, of a packet.
+/// JSON object in events: `twinwall`, in a line about a packet.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventTwinwall {
     pub verdict: Cow<'static, str>,
@@ -290,13 +290,13 @@ pub struct EventTwinwall {
     pub mark: Option<u64>,
 }
 
-/// JSON object in events: `packet_info`.
+/// JSON object in events: `packet_info`, the link type of `packet`.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventPacketInfo {
     pub linktype: u64,
 }
 
-/// JSON object in events: `input`.
+/// JSON object in events: `input`, the packet's metadata.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventInput {
     pub length: u64,
@@ -316,7 +316,7 @@ pub struct EventInput {
     pub truncated: bool,
 }
 
-/// JSON object in events: each line of the firewall itself.
+/// JSON object in events: each line about the firewall itself.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventOwnLine {
     pub timestamp: Cow<'static, str>,
@@ -324,7 +324,7 @@ pub struct EventOwnLine {
     pub twinwall: EventOwn,
 }
 
-/// JSON object in events: `twinwall`, of the firewall itself.
+/// JSON object in events: `twinwall`, in a line about the firewall itself.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct EventOwn {
     pub event: Cow<'static, str>,

@@ -2,7 +2,7 @@
 // Made by spec/generate from spec/fields.toml.
 //! The types and fields of the language.
 
-/// The types of values.
+/// Types of values in the policy language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Type {
     Ipv4Addr,
@@ -21,20 +21,20 @@ pub enum Type {
     IfaceIndex,
     Uid,
     Gid,
-    /// NF_CT_STATE_BIT: invalid 1, established 2, related 4, new 8, untracked 64.
+    /// Connection state: invalid 1, established 2, related 4, new 8, untracked 64 (NF_CT_STATE_BIT).
     CtState,
-    /// NFPROTO_IPV4 2, NFPROTO_IPV6 10.
+    /// Family of a packet: NFPROTO_IPV4 2, NFPROTO_IPV6 10.
     NfProto,
     Integer,
     /// Operand of a test whether a field exists: exists 1, missing 0.
     Boolean,
-    /// A number in the policy's Hostnames; the engine's own number at run time.
+    /// Host name: its number in the policy's Hostnames; at run time, its number in the compiled policy.
     Hostname,
-    /// The name's 16 bytes in a policy, like ifname; a bit at run time.
+    /// ALPN protocol: in a policy, the 16 bytes of its name, like ifname; at run time, one of 32 bits.
     Alpn,
-    /// As on the wire: 1.0 is 0x0301, 1.3 0x0304.
+    /// TLS version, as on the wire: 1.0 is 0x0301, 1.3 0x0304.
     TlsVersion,
-    /// The method's 16 bytes, like ifname.
+    /// HTTP method: the 16 bytes of its name, like ifname.
     HttpMethod,
     DnsType,
 }
@@ -58,7 +58,7 @@ pub const NAMEABLE_TYPES: u32 = 1 << Type::Ipv4Addr as u32
     | 1 << Type::HttpMethod as u32
     | 1 << Type::DnsType as u32;
 
-/// Source of a field.
+/// Source of a field's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The IPv4 header.
@@ -89,7 +89,7 @@ pub enum Part {
     Names,
 }
 
-/// The fields.
+/// Fields that a policy can read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Field {
     IpSaddr,
@@ -151,7 +151,7 @@ pub enum Field {
 
 pub const FIELD_COUNT: usize = Field::DnsType as usize + 1;
 
-/// Conditions that a packet meets before a field is read.
+/// IP version that a field needs: any, IPv4 or IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer3 {
     Any,
@@ -194,7 +194,7 @@ const fn facts(
     }
 }
 
-/// All fields, in order.
+/// Properties of all fields, in the order of `Field`.
 #[rustfmt::skip]
 pub const FIELDS: [FieldFacts; FIELD_COUNT] = [
     facts(Field::IpSaddr, "ip saddr", Type::Ipv4Addr, 32, Part::Ipv4, Layer3::NeedsIpv4, 0),
@@ -254,7 +254,8 @@ pub const FIELDS: [FieldFacts; FIELD_COUNT] = [
     facts(Field::DnsType, "dns type", Type::DnsType, 16, Part::Names, Layer3::Any, 0),
 ];
 
-/// The fields of the IPv4 header, as bits 1 << Field.
+/// Fields of `Part::Ipv4`, as bits 1 << Field. The source of their values:
+/// the IPv4 header.
 pub const FIELDS_OF_IPV4: u64 = 1 << Field::IpSaddr as u64
     | 1 << Field::IpDaddr as u64
     | 1 << Field::IpProtocol as u64
@@ -262,18 +263,21 @@ pub const FIELDS_OF_IPV4: u64 = 1 << Field::IpSaddr as u64
     | 1 << Field::IpDscp as u64
     | 1 << Field::IpLength as u64
     | 1 << Field::IpFragOff as u64;
-/// The fields of the IPv6 header, as bits 1 << Field.
+/// Fields of `Part::Ipv6`, as bits 1 << Field. The source of their values:
+/// the IPv6 header.
 pub const FIELDS_OF_IPV6: u64 = 1 << Field::Ip6Saddr as u64
     | 1 << Field::Ip6Daddr as u64
     | 1 << Field::Ip6Nexthdr as u64
     | 1 << Field::Ip6Hoplimit as u64;
-/// The fields of the IPv6 extension headers, as bits 1 << Field.
+/// Fields of `Part::Extension`, as bits 1 << Field. The source of their values:
+/// the IPv6 extension headers.
 pub const FIELDS_OF_EXTENSION: u64 = 1 << Field::ExthdrHbh as u64
     | 1 << Field::ExthdrRt as u64
     | 1 << Field::ExthdrFrag as u64
     | 1 << Field::ExthdrDst as u64
     | 1 << Field::ExthdrMh as u64;
-/// The fields of the bytes after the network header, as bits 1 << Field.
+/// Fields of `Part::Transport`, as bits 1 << Field. The source of their values:
+/// the bytes after the network header.
 pub const FIELDS_OF_TRANSPORT: u64 = 1 << Field::TcpSport as u64
     | 1 << Field::TcpDport as u64
     | 1 << Field::TcpFlags as u64
@@ -289,27 +293,36 @@ pub const FIELDS_OF_TRANSPORT: u64 = 1 << Field::TcpSport as u64
     | 1 << Field::IcmpCodeAny as u64
     | 1 << Field::Icmpv6TypeAny as u64
     | 1 << Field::Icmpv6CodeAny as u64;
-/// The fields of the options of the TCP header, as bits 1 << Field.
+/// Fields of `Part::TcpOption`, as bits 1 << Field. The source of their values:
+/// the options of the TCP header.
 pub const FIELDS_OF_TCP_OPTION: u64 = 1 << Field::TcpOptionMptcp as u64;
-/// The fields of the number of the protocol after the network header, as bits 1 << Field.
+/// Fields of `Part::Protocol`, as bits 1 << Field. The source of their values:
+/// the number of the protocol after the network header.
 pub const FIELDS_OF_PROTOCOL: u64 = 1 << Field::MetaL4proto as u64;
-/// The fields of the packet's length, from the kernel, as bits 1 << Field.
+/// Fields of `Part::Length`, as bits 1 << Field. The source of their values:
+/// the packet's length, from the kernel.
 pub const FIELDS_OF_LENGTH: u64 = 1 << Field::MetaLength as u64;
-/// The fields of metadata of every packet, as bits 1 << Field.
+/// Fields of `Part::Meta`, as bits 1 << Field. The source of their values:
+/// metadata of every packet.
 pub const FIELDS_OF_META: u64 = 1 << Field::MetaNfproto as u64
     | 1 << Field::MetaMark as u64
     | 1 << Field::MetaIif as u64
     | 1 << Field::MetaOif as u64;
-/// The fields of names of the interfaces, looked up by their indexes, as bits 1 << Field.
+/// Fields of `Part::InterfaceName`, as bits 1 << Field. The source of their values:
+/// names of the interfaces, looked up by their indexes.
 pub const FIELDS_OF_INTERFACE_NAME: u64 =
     1 << Field::MetaIifname as u64 | 1 << Field::MetaOifname as u64;
-/// The fields of owner of the sending socket, which the kernel adds on request, as bits 1 << Field.
+/// Fields of `Part::Owner`, as bits 1 << Field. The source of their values:
+/// owner of the sending socket, which the kernel adds on request.
 pub const FIELDS_OF_OWNER: u64 = 1 << Field::MetaSkuid as u64 | 1 << Field::MetaSkgid as u64;
-/// The fields of state of the connection, which the kernel adds on request, or which is read from the packet mark, as bits 1 << Field.
+/// Fields of `Part::CtState`, as bits 1 << Field. The source of their values:
+/// state of the connection, which the kernel adds on request, or which is read from the packet mark.
 pub const FIELDS_OF_CT_STATE: u64 = 1 << Field::CtState as u64;
-/// The fields of mark of the connection, which the kernel adds on request, as bits 1 << Field.
+/// Fields of `Part::CtMark`, as bits 1 << Field. The source of their values:
+/// mark of the connection, which the kernel adds on request.
 pub const FIELDS_OF_CT_MARK: u64 = 1 << Field::CtMark as u64;
-/// The fields of names sent by the client, read from the packets of its connection, as bits 1 << Field.
+/// Fields of `Part::Names`, as bits 1 << Field. The source of their values:
+/// names sent by the client, read from the packets of its connection.
 pub const FIELDS_OF_NAMES: u64 = 1 << Field::TlsSni as u64
     | 1 << Field::TlsSniExists as u64
     | 1 << Field::TlsAlpn as u64

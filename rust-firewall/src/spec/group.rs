@@ -4,7 +4,8 @@
 
 use crate::spec::refused::Where;
 
-/// First word or words of fields, the place of the next word, and the expected next words.
+/// Group of fields that begin with the same word or words, as `tcp dport` begins with `tcp`; the
+/// place of the next word; and the expected next words, as an error lists them.
 pub struct Group {
     pub word: &'static str,
     pub at: Where,
@@ -32,5 +33,5 @@ pub static GROUPS: [Group; 14] = [
 /// The group meta; some of its fields (`ALONE`) may be written without it.
 pub static META: &Group = &GROUPS[13];
 
-/// Fields that may be written without a group.
+/// Fields of the group meta that may be written without the word meta: `mark` means `meta mark`.
 pub const ALONE: [&str; 7] = ["mark", "iif", "oif", "iifname", "oifname", "skuid", "skgid"];

@@ -9,7 +9,8 @@ pub struct LetterRun {
     pub class: u8,
 }
 
-/// Capitals, each `step` after the previous one; `offset` leads to the small letters.
+/// Capital letters, each `step` code points after the previous one. A capital letter plus `offset`
+/// is its small letter.
 pub struct LetterCapitals {
     pub first: u32,
     pub last: u32,

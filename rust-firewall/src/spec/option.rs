@@ -8,7 +8,7 @@ pub const INTERFACE_BYTES_MAX: u32 = 15;
 pub const QUEUES_MAX: u32 = 256;
 pub const SOCKET_BYTES_MAX: u32 = 107;
 
-/// The command: the first argument, if it is a command's name.
+/// Command: the first argument, if it is a command's name; otherwise Run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgumentsCommand {
     Run,
@@ -18,14 +18,14 @@ pub enum ArgumentsCommand {
 
 pub const COMMAND_COUNT: usize = 3;
 
-/// A command.
+/// Properties of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandFacts {
     pub command: ArgumentsCommand,
     pub name: &'static str,
-    /// Number of words that the command needs.
+    /// Number of words (arguments that are not options) that the command needs after its name.
     pub words: usize,
-    /// Description of these words for messages, e.g. "a policy".
+    /// Description of the command's words for messages, e.g. "a policy".
     pub needs: &'static str,
 }
 
@@ -117,7 +117,7 @@ pub const SITUATION_NAMES: [(OptionsSituation, &str); SITUATION_COUNT] = [
     (OptionsSituation::Unknown, "unknown"),
 ];
 
-/// Source of ct state.
+/// Source of ct state (--conntrack): attribute of messages, packet mark, or auto (attribute, if the kernel has it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum OptionsConntrack {
     Auto,
@@ -236,7 +236,7 @@ pub struct OptionFacts {
     pub has_value: bool,
     /// Description of the value for messages; empty = the option has no value, or accepts any.
     pub expected: &'static str,
-    /// Bounds of a number.
+    /// Range of a number: min to max.
     pub min: u32,
     pub max: u32,
     /// True if a number may also be 0.
@@ -483,7 +483,7 @@ pub static GONE: [(&str, &str); 1] = [(
     "twinwall-exporter --control SOCKET --listen ADDR:PORT serves the metrics",
 )];
 
-/// Properties of an option.
+/// Returns the properties of an option.
 pub fn facts(option: ArgumentsOption) -> &'static OptionFacts {
     &OPTIONS[option as usize]
 }
@@ -513,7 +513,7 @@ pub fn log_level_name(log_level: LogLevel) -> &'static str {
     LOG_LEVEL_NAMES[log_level as usize].1
 }
 
-/// Returns the name of a value on the command line.
+/// Returns the name of a value on the command line: "closed" for false, "open" for true.
 pub fn mode_name(mode: bool) -> &'static str {
     MODE_NAMES[usize::from(mode)].1
 }

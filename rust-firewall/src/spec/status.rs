@@ -2,7 +2,8 @@
 // Made by spec/generate from spec/statuses.toml.
 //! Results of decoding a packet's headers.
 
-/// Result of parsing a packet's headers. All from `Empty` on mean a malformed packet.
+/// Result of parsing a packet's headers: all were read, a header lies beyond the copied bytes, or the packet is
+/// malformed (all from `Empty` on).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PacketStatus {
     /// Every header was read.

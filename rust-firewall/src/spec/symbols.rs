@@ -4,7 +4,7 @@
 
 use crate::spec::field::Type;
 
-/// A name of a number.
+/// Name in the policy language, and the number that it means.
 pub type Symbol = (&'static str, u32);
 
 /// The names of protocols of IP.
@@ -27,7 +27,7 @@ pub const PROTOCOLS: &[Symbol] = &[
     ("udplite", 136),
 ];
 
-/// Names for printing.
+/// Names that are printed in place of numbers. A number that is not here is printed as a number.
 const PROTOCOLS_PRINTED: &[Symbol] = &[
     ("tcp", 6),
     ("udp", 17),
@@ -287,7 +287,7 @@ pub fn symbols_of(kind: Type) -> &'static [Symbol] {
     }
 }
 
-/// Returns the names for printing values of a type.
+/// Returns the names that are printed in place of a type's numbers; empty if there are none.
 pub fn symbols_printed(kind: Type) -> &'static [Symbol] {
     match kind {
         Type::InetProto => PROTOCOLS_PRINTED,

@@ -38,7 +38,8 @@ pub struct ContractFacts {
     pub guard: bool,
 }
 
-/// Returns the further effect of the kernel's rules on a packet that passes without a class (--stage).
+/// Returns the further effect of the kernel's rules on a packet that passes without a class (--stage), as text. The
+/// text is empty without --stage, or if the packet does not pass.
 /// - is_open: true if the packet passes.
 fn without_class(options: &Options, is_open: bool) -> &'static str {
     match is_open && options.stage != 0 {

@@ -31,7 +31,7 @@ const PLACES: [&str; 2] = ["fwctl", "../bin/fwctl"];
 const OTHERS_WRITE: u32 = 0o022;
 const STICKY: u32 = 0o1000;
 
-/// Object that `fwctl queue-rules` prints.
+/// Facts about the rules that send packets to the firewall's queues, as `fwctl queue-rules` prints them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
     /// Numbers of the queues that no rule sends packets to: "0, 2-3".
@@ -130,7 +130,8 @@ fn run_fwctl(queues: &str) -> Result<QueueRules, &'static str> {
     parse(&text).ok_or("failed")
 }
 
-/// Reads the rules. Never fails: missing facts are named in queue_rules.unknown.
+/// Reads the kernel's rules that send packets to this firewall's queues. Never fails: if a tool fails,
+/// queue_rules.unknown names it, and the other facts are those of the rules that could be read.
 pub fn read(options: &Options) -> QueueRules {
     let (first, last) = (options.queue_first, options.queue_last);
     run_fwctl(&format!("{first}:{last}")).unwrap_or_else(|why| QueueRules {

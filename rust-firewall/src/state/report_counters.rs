@@ -7,7 +7,8 @@ use serde::{Serialize, Serializer};
 
 use crate::spec::counter::{CounterText, CounterWord, Stats, COUNTER_WORDS};
 
-/// Prints those counters that belong to a line of the ledger, e.g. "gaps 0, overruns 0".
+/// Prints the counters that one line of the ledger's text lists, e.g. "gaps 0, overruns 0".
+/// - text: the line: that of a queue, or of the policy.
 pub fn print(out: &mut String, stats: &Stats, text: CounterText) {
     let words = COUNTER_WORDS.iter().zip(stats.words());
     let mut separator = "";

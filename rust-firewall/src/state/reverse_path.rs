@@ -11,7 +11,7 @@ use crate::base::log;
 /// Strict filter (RFC 3704, section 2.2): a packet's source address must be reachable through the interface at which it
 /// arrives.
 const STRICT: u32 = 1;
-/// Maximum number of interfaces that are checked.
+/// Maximum number of interfaces that are reported.
 pub const NAMES_MAX: usize = 16;
 
 /// Returns the value of rp_filter for an interface, or for `all`; None if it can't be read.
@@ -24,7 +24,8 @@ fn rp_filter(name: &str) -> Option<u32> {
 /// the value of `all` is in effect (Documentation/networking/ip-sysctl.rst). Returns none if there is only one
 /// interface, because all addresses are reachable through it.
 /// - routes: text of /proc/net/route.
-/// - filter: returns the value of an interface, or of `all`.
+/// - filter: returns the value of an interface, or of `all`; None if it can't be read: then the interface is not
+///   reported, and `all` counts as strict.
 pub fn find(routes: &str, filter: &dyn Fn(&str) -> Option<u32>) -> Vec<String> {
     let all = filter("all").unwrap_or(STRICT);
     let is_open = |own: u32| all.max(own) != STRICT;

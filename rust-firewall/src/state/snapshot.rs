@@ -113,8 +113,8 @@ fn is_of_rule(statement: CompilePlace, rule: CompilePlace) -> bool {
     (statement.table, statement.chain, statement.rule) == (rule.table, rule.chain, rule.rule)
 }
 
-/// Copies the rules with their counts. Counters and logs are in the order of the rules, so that each rule has the next
-/// counters and logs.
+/// Copies the rules with their counts. The tally's counters and logs are in the order of the rules, so that those of a
+/// rule follow those of the rule before it.
 fn copy_rules(tally: &Tally, rule_count: u32) -> Vec<SnapshotRule> {
     let mut counters = (0..).zip(&tally.counters).peekable();
     let mut logs = (0..).zip(&tally.logged).peekable();
@@ -166,6 +166,7 @@ fn copy_policy(state: &State, inner: &StateInner, with_rules: bool) -> Option<Sn
 }
 
 /// Creates a snapshot. Any thread may call this function, which waits while a policy is being replaced.
+/// - with_rules: true if the snapshot gets the policy's rules with their counts.
 pub fn take(state: &State, with_rules: bool) -> Snapshot {
     let inner = state::lock(state);
     let ledgers = workers::ledgers(&inner.workers);

@@ -23,7 +23,7 @@ pub struct State {
     pub options: Arc<Options>,
     /// UNIX time of the program's start, in milliseconds.
     pub started_ms: u64,
-    /// Time of the start (`wait::clock`).
+    /// Time of the program's start by `wait::clock` (monotonic, ns).
     pub started_ns: u64,
     /// Sockets for reject. They are open, if possible, even if the policy does not reject, so that a later policy may
     /// reject.
@@ -48,8 +48,8 @@ pub struct StateInner {
     pub guard_ended: bool,
 }
 
-/// Opens the sockets for reject, if there is a policy. If it rejects, this must succeed. Otherwise they are opened if
-/// possible, because a later policy may reject, when the right to open them is gone.
+/// Opens the sockets for reject, if there is a policy. If they can't be opened, this fails only for a policy that
+/// rejects. Other policies do not need the sockets, but a later policy may reject, when the right to open them is gone.
 fn open_reject(loaded: Option<&Arc<Loaded>>) -> Result<Option<Arc<Reject>>, Failure> {
     match loaded.map(|loaded| load::requirement(loaded).reject) {
         None => Ok(None),

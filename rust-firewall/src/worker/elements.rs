@@ -61,9 +61,10 @@ const NFPROTO_IPV4: u8 = 2;
 const NFPROTO_IPV6: u8 = 10;
 /// Offset of the attributes in a message about set elements, in bytes.
 const ATTRIBUTES_AT: usize = 20;
-/// Maximum size of a message from the kernel (about one element, or the result of a batch), in bytes.
+/// Maximum size of a message from the kernel in bytes. The message describes one element, or has the result of a batch.
 const ANSWER_BYTES: usize = 2048;
-/// Maximum number of attempts to execute a batch. Before Linux 6.9 an element may expire during the batch.
+/// Maximum number of attempts to execute a batch. Before Linux 6.9 a batch fails (ENOENT) if an element expires during
+/// it.
 const TRIES_MAX: u32 = 4;
 const IPV4_BYTES: usize = 4;
 /// Additional time of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. Because of it, the next
@@ -124,7 +125,7 @@ fn begin_message(batch: &mut Batch, kind: u32, flags: u32, family: u8, res_id: u
     begin
 }
 
-/// Sets the length of the message that begins at an offset and ends here.
+/// Sets the length of the message that begins at the offset `begin` and ends at the batch's current end.
 fn end_message(batch: &mut Batch, begin: usize) {
     let nlmsg_len = (batch.length - begin) as u32;
     if let Some(to) = batch.bytes.get_mut(begin..begin + 4) {
@@ -140,7 +141,8 @@ fn begin_attribute(batch: &mut Batch, kind: u16) -> usize {
     begin
 }
 
-/// Sets the length of the attribute that begins at an offset and ends here, and appends its padding.
+/// Sets the length of the attribute that begins at the offset `begin` and ends at the batch's current end. Appends the
+/// attribute's padding.
 fn end_attribute(batch: &mut Batch, begin: usize) {
     let length = batch.length - begin;
     if let Some(to) = batch.bytes.get_mut(begin..begin + 2) {
@@ -344,7 +346,8 @@ fn take_message<'a>(
     }
 }
 
-/// Returns the remaining time of an address in the kernel's set, as `left_of` does.
+/// Returns the remaining time of an address in the kernel's set, in the values of `left_of`; 0 also if the kernel does
+/// not answer.
 fn left(elements: &Elements, set: &CompileKernelSet, address: u128) -> u64 {
     let (mut bytes, mut answer) = ([0; BATCH_BYTES], [0; ANSWER_BYTES]);
     let mut batch = Batch {
@@ -399,8 +402,8 @@ pub fn timeout_of(wanted_ms: u64) -> u64 {
 }
 
 /// Adds addresses to the kernel's set, except those that the set keeps for at least `wanted_ms` more. Does not block:
-/// the kernel has answered when the batch is sent. Returns the number of addresses to add, and the result. Fails with
-/// EBUSY if this second had too many transactions.
+/// the kernel has answered when the batch is sent. Returns the number of addresses that the set lacked or did not keep
+/// long enough (also on failure), and the result. Fails with EBUSY if this second had too many transactions.
 pub fn add(
     elements: &Elements,
     set: &CompileKernelSet,

@@ -47,8 +47,7 @@ const LOOPBACK: u32 = 1;
 const NF_INET_PRE_ROUTING: u8 = 0;
 const NF_INET_POST_ROUTING: u8 = 4;
 
-/// Policy as one worker uses it, with the worker's counters. Only the worker writes the counters; any thread may read
-/// them.
+/// Policy as one worker uses it, with the worker's counters: only the worker writes them, any thread may read them.
 pub struct EvaluationSource {
     /// Policy, shared by all workers.
     pub loaded: Arc<Loaded>,
@@ -63,8 +62,7 @@ pub struct Evaluation {
     pub source: Option<Arc<EvaluationSource>>,
     /// Event ring of the worker.
     pub ring: EventRing,
-    /// Sockets for the replies of `reject`, shared by all workers; None without a policy, or if they could not be
-    /// opened.
+    /// Sockets for the replies of `reject`, shared by all workers; None without a policy, or if opening them failed.
     reject: Option<Arc<reject::Reject>>,
     decide: DecideSettings,
     /// Bits of the mark for the class (--stage); 0 = the policy's verdict is given to the kernel.
@@ -81,9 +79,9 @@ pub struct Evaluation {
     pub connections: Option<Box<Connections>>,
     /// Pending DNS queries of clients, if the worker's first policy reads names or learns addresses.
     asked: Option<Asked>,
-    /// Numbers of connections, as `named::results` returned them when they were last added to the worker's counters.
+    /// Result of `named::results` when its increases were last added to the worker's counters.
     counted: [u64; named::RESULT_COUNT],
-    /// The last packet, if it was accepted and the kernel must get it back.
+    /// Checksum with which the kernel must get the last packet back, if it must and the packet was accepted.
     pub restated: Option<VerdictRestated>,
     /// Time at which the current batch was received (CLOCK_MONOTONIC).
     pub now_ns: u64,
@@ -252,8 +250,8 @@ fn send_replies(
     }
 }
 
-/// Returns the index of the interface at which a packet arrived, INTERFACE_HOST, or INTERFACE_UNKNOWN: in the
-/// postrouting hook, kernels before Linux 5.6 report no interface.
+/// Returns the index of the interface at which a packet arrived, INTERFACE_HOST if this host sent it, or
+/// INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6 report no interface.
 fn source_of(packet: &QueuePacket) -> u32 {
     match packet.indev {
         0 if packet.hook == NF_INET_POST_ROUTING => INTERFACE_UNKNOWN,
@@ -262,7 +260,8 @@ fn source_of(packet: &QueuePacket) -> u32 {
     }
 }
 
-/// Returns the index of the interface by which a packet leaves, INTERFACE_HOST, or INTERFACE_UNKNOWN before routing.
+/// Returns the index of a packet's output interface, INTERFACE_HOST if this host is the destination, or
+/// INTERFACE_UNKNOWN before routing.
 fn sink_of(packet: &QueuePacket) -> u32 {
     match packet.outdev {
         _ if packet.hook == NF_INET_PRE_ROUTING => INTERFACE_UNKNOWN,
@@ -398,7 +397,9 @@ fn learn_only(
     }
 }
 
-/// Increments the counters without_ct_state, undecidable and undecided if they apply to a packet.
+/// Increments the counters that apply to a packet: without_ct_state (the policy reads the connection state, the packet
+/// has none), undecidable (the rules gave no verdict, and a rule reads bytes that were not copied), undecided (the
+/// rules gave no verdict, and a rule reads a name that is not known).
 fn count(
     stats: &LiveStats,
     source: Option<&EvaluationSource>,
@@ -491,8 +492,8 @@ fn ask_policy(
     }
 }
 
-/// Sends a RST to the other end of a connection that the kernel's rules have refused. Accepts the packet: it is the
-/// kernel's RST to the refused packet's sender.
+/// Handles the kernel's RST to the sender of a packet that the kernel's rules have refused: accepts this RST, and sends
+/// another RST to the destination of the refused packet.
 fn refuse(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -512,8 +513,7 @@ fn refuse(
     stage::pass(evaluation.stage, input, outcome);
 }
 
-/// Decides a packet, sends replies, counts the outcome, and stores an event if a consumer wants it. Returns the
-/// outcome.
+/// Decides a packet, sends replies, counts and returns the outcome, and stores an event if a consumer wants it.
 pub fn packet(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -579,7 +579,7 @@ pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     }
 }
 
-/// Adds the changes of the numbers of connections (`named::results`) since the last call to the worker's counters.
+/// Adds the increases of the counters of connections (`named::results`) since the last call to the worker's counters.
 /// Returns the current number of connections.
 pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) -> u32 {
     let Some(connections) = &evaluation.connections else {

@@ -86,7 +86,7 @@ pub struct EventBell {
 pub struct EventRing {
     /// Classes of packets for which the consumer wants events; the consumer writes it.
     wanted: Arc<AtomicU32>,
-    /// True if an event was stored since the last `flush`.
+    /// True if an event was stored or lost since the last `flush`.
     noted: bool,
     queue: u16,
     records: Producer<Event>,
@@ -252,7 +252,8 @@ fn wake(ring: &mut EventRing) {
     }
 }
 
-/// Wakes the consumer if events were stored since the last call. Must be called after the packets' verdicts are sent.
+/// Wakes the consumer if it sleeps, and events were stored or lost since the last call. Must be called after the
+/// packets' verdicts are sent.
 #[inline]
 pub fn flush(ring: &mut EventRing) {
     if ring.noted {

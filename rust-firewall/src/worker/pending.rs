@@ -9,7 +9,8 @@ use crate::packet::verdict::VerdictRestated;
 use crate::packet::Packet;
 use crate::queue::QueuePacket;
 
-/// Returns the state of a packet's checksum, as the kernel reports it in NFQA_SKB_INFO.
+/// Returns the state of a packet's checksum, as the kernel reports it in NFQA_SKB_INFO: not written yet, not checked,
+/// or correct.
 pub fn state(skb_info: u32) -> ConnectionChecksum {
     match skb_info {
         info if info & NFQA_SKB_CSUMNOTREADY != 0 => ConnectionChecksum::NotReady,

@@ -152,7 +152,7 @@ fn verdict_of(outcome: &DecideOutcome) -> (Verdict, u32) {
 }
 
 /// Sends the batch of verdicts, and counts the verdicts after the kernel has accepted all. If the kernel has no room,
-/// the unsent verdicts stay in the batch.
+/// the unsent verdicts stay in the batch; that is no failure.
 fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
     let stats = &own.shared.stats;
     match queue::verdict(&mut own.queue, &mut own.batch) {
@@ -173,7 +173,7 @@ fn send_verdicts(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Decides a packet and adds its verdict to the batch.
+/// Decides a packet and adds its verdict to the batch. A packet without a readable ID becomes part of a gap instead.
 /// - index: index of the packet in the queue's packets.
 fn give_verdict(own: &mut Own, packet: &QueuePacket, index: usize) {
     if packet.nameless {
@@ -315,8 +315,8 @@ fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Binds the calling thread to one of the allowed CPUs. The CPU's index among them is the worker's index modulo their
-/// number.
+/// Binds the calling thread to one of the allowed CPUs, with --pin. The CPU's index among them is the worker's index
+/// modulo their number.
 fn pin(own: &Own) -> Result<(), WorkerError> {
     let Some(cpu) = own.cpu else {
         return Ok(());
@@ -335,8 +335,8 @@ fn pin(own: &Own) -> Result<(), WorkerError> {
 
 /// Receives packets that were answered before the worker received them: by the guard, or by a gap's batch verdict,
 /// which applies to all waiting packets up to its ID. Returns true if it received packets.
-/// - ledger: contains the maximum number of such packets, including packets that a full queue may hide. The kernel's
-///   messages about refused verdicts arrive among them.
+/// - ledger: unseen, stalled and queue_full together are the maximum number of packets that were answered before. (A
+///   full queue may hide unseen packets.) The kernel's messages about refused verdicts arrive among these packets.
 fn receive_decided(own: &mut Own, ledger: &Ledger) -> bool {
     let most = ledger.unseen + ledger.stalled + ledger.queue_full;
     let mut left = most;

@@ -67,8 +67,10 @@ pub fn tell(
     }
 }
 
-/// Returns true if the kernel's rules have refused a packet's connection. The packet is then the RST to the sender of
-/// the refused packet: its mark makes the policy reject it.
+/// Returns true if a packet is the RST with which the kernel's rules refuse a connection. This RST goes to the sender
+/// of the refused packet, and its mark makes the policy reject it.
+/// - mask: as for `tell`; 0 = no --stage: returns false
+/// - outcome: the policy's outcome for the packet
 pub fn is_refused(mask: u32, outcome: &DecideOutcome) -> bool {
     mask != 0 && outcome.verdict == Verdict::Reject
 }
@@ -97,7 +99,9 @@ mod tests {
     const MASK: u32 = 0x0ff0;
     const FOREIGN: u32 = 0x7000f;
 
-    /// Returns an outcome of a policy's rules for a packet.
+    /// Returns a policy's outcome for a packet.
+    /// - by: reason of the verdict; the outcome is undecided only for `DecideBy::Undecided`.
+    /// - mark: mark that the rules set; None = they set none.
     fn outcome(verdict: Verdict, by: DecideBy, mark: Option<u32>) -> DecideOutcome {
         DecideOutcome {
             verdict,

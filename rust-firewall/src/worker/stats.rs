@@ -142,6 +142,8 @@ fn sum_verdicts(stats: &Stats) -> u64 {
 }
 
 /// Returns the number of packets that were received and not answered, or answered and not received.
+/// - in_flight: number of received packets that may still be without a verdict. If it is not 0, the worker runs, and
+///   packets that were answered and not received don't count.
 fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
     let verdicts = sum_verdicts(stats);
     if stats.received > verdicts + in_flight {

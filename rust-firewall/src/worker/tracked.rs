@@ -12,9 +12,9 @@ pub enum Tracked {
     /// Too few packets were seen, or the policy does not read the connection state.
     #[default]
     Unknown,
-    /// Some packets had a connection state.
+    /// At least one packet had a connection state.
     Seen,
-    /// No packet had a connection state.
+    /// None of at least PACKETS_LEAST packets had a connection state.
     Missing,
 }
 

@@ -52,7 +52,7 @@ pub struct Wait {
     pub window_messages: u64,
     /// Time at which `next` last returned `Poll`.
     pub poll_ns: u64,
-    /// True if the rate of the last complete window was above FLOOD_PPS.
+    /// True if the rate of the last complete window was above FLOOD_PPS, until a sleep brings no message.
     pub flood: bool,
     /// True if the last action was `Sleep` and no message has arrived since then.
     pub slept: bool,

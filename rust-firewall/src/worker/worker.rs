@@ -72,7 +72,7 @@ pub struct WorkerSetup<'a> {
     pub loaded: Option<&'a Arc<Loaded>>,
     /// Sockets for the replies of `reject`; needed if the policy rejects.
     pub reject: Option<&'a Arc<Reject>>,
-    /// Creates the event ring of the worker with an index.
+    /// Function that creates the event ring of a worker, from the worker's index.
     pub ring: &'a dyn Fn(u16) -> EventRing,
 }
 
@@ -164,6 +164,8 @@ pub fn open(
 
 /// Sets the counters to the final values that another process had for the queue. Must be called before the thread
 /// starts.
+/// - counted: counters of the queue's worker in that process.
+/// - stalled: number of the queue's packets that the guard answered.
 pub fn go_on(shared: &Shared, counted: &Stats, stalled: u64) {
     for (counter, counted) in shared.stats.words().zip(counted.words()) {
         counter.store(*counted, Ordering::Relaxed);
@@ -250,8 +252,8 @@ pub fn has_turned(shared: &Shared) -> bool {
     !shared.asked.load(Ordering::Acquire) || has_ended(shared)
 }
 
-/// Requests the thread to end. The thread first answers the packets that it has received, and then unbinds and closes
-/// its queue.
+/// Requests the thread to end. The thread first answers the packets that it has received, and then closes its queue.
+/// Closing unbinds the queue, unless the old firewall of an upgrade may still resume the queue.
 /// - keep_open: true if the queue must stay bound and open. The thread can then be started again.
 pub fn stop(worker: &Worker, keep_open: bool) {
     worker.shared.keep_open.store(keep_open, Ordering::Relaxed);
@@ -287,7 +289,8 @@ pub fn queue_fd(worker: &Worker) -> BorrowedFd<'_> {
     worker.socket.as_fd()
 }
 
-/// Frees this process's copy of the queue after another process has adopted the queue. The queue stays bound there.
+/// Frees this process's copy of the queue after another process has adopted the queue. The queue stays bound in the
+/// other process.
 pub fn release(worker: &mut Worker) {
     if let Some(own) = worker.own.take() {
         queue::adopt::release(own.queue);

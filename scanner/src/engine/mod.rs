@@ -72,8 +72,8 @@ pub trait Engine {
     /// With io_uring, if the slot has an operation.
     fn memory(&mut self, slot: usize) -> (&mut [u8], &mut [u8]);
 
-    /// Submits queued operations and appends completions to `ended`, up to its capacity. Waits until `least` operations have
-    /// completed, at most `longest_ns`.
+    /// Submits queued operations and appends completions to `ended`, up to its capacity. Waits at most `longest_ns`:
+    /// io_uring until `least` operations have completed, epoll until the first event.
     fn wait(
         &mut self,
         least: usize,

@@ -83,7 +83,9 @@ impl<E: Engine> Flight<'_, E> {
         }
     }
 
-    /// Cancels operations in flight, dissolves connections, and returns the indices of unfinished targets.
+    /// Cancels operations in flight, resets connections, and returns the indices of the unfinished targets that this
+    /// ring took.
+    /// - ended: buffer for completions; its contents are discarded.
     pub(super) fn finish(mut self, mut ended: Vec<Completion>) -> io::Result<Vec<u64>> {
         let busy = |phase| !matches!(phase, Phase::Idle | Phase::Paused);
         let mut waiting = 0;

@@ -54,7 +54,8 @@ impl<E: Engine> Flight<'_, E> {
         self.talk(slot, |scan, talk| Step::Done(scan.ended(talk, why)));
     }
 
-    /// Lends the slot's memory to the probe, and executes the step that it returns.
+    /// Lends the slot's memory to the probe, and executes the step that the probe returns.
+    /// - say: calls a function of the probe.
     fn talk(&mut self, slot: usize, say: impl FnOnce(&mut dyn Scan, &mut Talk) -> Step) {
         let Some(scan) = &mut self.scan else { return };
         let taken = &mut self.slots[slot];

@@ -26,7 +26,7 @@ pub struct Head {
     pub ports: String,
     pub port_count: u64,
     pub hosts: u64,
-    /// Service name (ssh, http), if the probe implies one.
+    /// Service name (ssh, http, https), if the probe implies one.
     pub service: Option<&'static str>,
     pub syn: bool,
 }

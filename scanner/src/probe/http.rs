@@ -7,7 +7,7 @@ use super::{Scan, Step, Talk};
 use crate::failure::{Failure, Result};
 use crate::state::Finding;
 
-/// Maximum length of a head; honest servers send less.
+/// Maximum bytes of a response's head; honest servers send less.
 pub const LONGEST_HEAD: usize = 8192;
 const MOST_FIELDS: usize = 100;
 /// Room after the fixed part of a request: `Host: ` with the longest address and port.

@@ -51,7 +51,7 @@ pub trait Scan: Send {
     /// - why: Ended (the peer has closed), Silent (the time is over) or Reset.
     fn ended(&mut self, talk: &mut Talk, why: Finding) -> Finding;
 
-    /// Returns the bytes to report for an ended conversation. Called once for each if open ports are reported, else
-    /// never.
+    /// Returns the bytes to report for an open port. Called once at the end of each conversation, also if the peer
+    /// reset the connection before `opened`. Never called if open ports are not reported.
     fn answer<'a>(&'a mut self, talk: &'a Talk) -> &'a [u8];
 }

@@ -4,7 +4,7 @@
 use super::{Scan, Step, Talk};
 use crate::state::Finding;
 
-/// RFC 4253: 255 characters, including CR and LF.
+/// Maximum bytes of a version line, including CR and LF (RFC 4253, 4.2).
 const LONGEST_LINE: usize = 255;
 /// Maximum bytes up to the version line; lines may precede it, but no server sends as much.
 const LONGEST_GREETING: usize = 4096;

@@ -53,7 +53,7 @@ impl Https {
         })
     }
 
-    /// Sends the session's pending data, or receives more.
+    /// Returns the next step: to send the session's pending data, which it writes to the output, or else to receive.
     fn next(session: &mut Session, talk: &mut Talk) -> Step {
         let mut output = &mut talk.output[..];
         let room = output.len();
@@ -160,7 +160,7 @@ impl Scan for Https {
     }
 }
 
-/// Accepts any certificate, but verifies that its owner signed this handshake.
+/// Certificate verifier that accepts any certificate, but verifies that its owner signed this handshake.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 

@@ -60,6 +60,7 @@ impl Asker<'_> {
     }
 
     /// Sends a SYN to each target without an answer; returns the number sent.
+    /// - again: true if the SYNs are counted as retries.
     fn ask(&mut self, indices: impl Iterator<Item = u64>, again: bool) -> Result<u64> {
         let plan = self.shared.job.plan;
         let clock = Instant::now();
@@ -98,7 +99,8 @@ impl Asker<'_> {
         Ok(asked)
     }
 
-    /// Sends the queued packets. A refusal by the kernel is a result of the target, or is retried.
+    /// Sends the queued packets. If the kernel refuses a packet, the refusal is the target's result (no route,
+    /// forbidden), or the packet is retried (no memory), or the scan fails (other errors).
     fn flush(&mut self) -> Result<()> {
         while let Some((index, errno)) = self.sender.flush(&self.counts.calls) {
             match errno {
@@ -131,7 +133,7 @@ impl Asker<'_> {
         }
     }
 
-    /// Reports targets that never answered; nothing if the scan was stopped.
+    /// Reports the targets without an answer as filtered; reports nothing if the scan was stopped.
     pub fn tell_silent(&mut self) {
         if !self.stopped() {
             for index in 0..self.shared.job.plan.len() {

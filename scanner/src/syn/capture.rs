@@ -13,7 +13,7 @@ pub const BLOCKS: usize = 512;
 /// Time after which the kernel passes on a block that is not full.
 const BLOCK_TIMEOUT_MS: u32 = 5;
 const POLL_MS: i32 = 20;
-/// Captured bytes: an answer's headers, and the packet that ICMP quotes.
+/// Maximum captured bytes of a packet: an answer's headers, and the packet that an ICMP error quotes.
 const SNAP_BYTES: u32 = 192;
 
 pub struct Capture {
@@ -141,7 +141,8 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Passes each packet of the next block to `take`, from its IP header on. False: no block was filled within POLL_MS.
+    /// Passes each packet of the next block to `take`, from its IP header on. Returns false if the kernel passed on no
+    /// block within POLL_MS.
     pub fn next_block(&mut self, mut take: impl FnMut(&[u8])) -> io::Result<bool> {
         // SAFETY: the block lies inside the mapping, and the kernel aligns blocks to pages.
         let (block, header) = unsafe {

@@ -96,7 +96,7 @@ pub fn answer(packet: &[u8], from_port: u16, cookies: &Cookies) -> Option<Answer
     }
 }
 
-/// Returns the reason of a destination-unreachable message, by its code.
+/// Returns the reason of an ICMP destination-unreachable message, by its code; None for other messages and codes.
 fn refusal(protocol: u8, kind: u8, code: u8) -> Option<Reason> {
     match (protocol, kind, code) {
         (ICMP, 3, 0 | 6 | 11) => Some(Reason::NetUnreach),

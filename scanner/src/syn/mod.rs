@@ -57,12 +57,12 @@ pub struct Job<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// State shared by both threads.
+/// State shared by the sending and the listening thread.
 struct Shared<'a> {
     job: &'a Job<'a>,
     cookies: Cookies,
     port: u16,
-    /// State of each target, by its index in the plan.
+    /// State of each target (LEFT, ASKED or ANSWERED), by its index in the plan.
     answered: Vec<AtomicU8>,
     /// True if the sender is done and the time for the last answers is over.
     over: AtomicBool,

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub const TCP: u8 = 6;
 const TCP_BYTES: usize = 20;
-/// Length of a header with the maximum segment size option, which every real client sends.
+/// Length of a SYN's TCP header with the maximum segment size option, which every real client sends.
 pub const SYN_BYTES: usize = 24;
 pub const SYN: u8 = 0x02;
 pub const RST: u8 = 0x04;
@@ -14,6 +14,7 @@ const TTL: u8 = 64;
 pub const LONGEST: usize = 40 + SYN_BYTES;
 
 /// Returns the sum of RFC 1071 as 32 bits, not yet folded to 16 and complemented.
+/// - start: sum of the preceding bytes.
 fn sum(bytes: &[u8], start: u32) -> u32 {
     let words = bytes.chunks(2).map(|pair| match pair {
         [high, low] => u32::from(u16::from_be_bytes([*high, *low])),
@@ -30,7 +31,7 @@ fn fold(mut sum: u32) -> u16 {
     !(sum as u16)
 }
 
-/// Writes a SYN to `room`; returns its length. Both addresses have the same family.
+/// Writes an IP packet with a SYN to `room`; returns the packet's length. Both addresses have the same family.
 ///
 /// # Panics
 /// If the families differ, or the packet exceeds the room; [`LONGEST`] bytes always suffice.
@@ -38,7 +39,7 @@ pub fn syn(room: &mut [u8], from: (IpAddr, u16), to: (IpAddr, u16), sequence: u3
     segment(room, from, to, (sequence, 0), SYN)
 }
 
-/// Writes a segment with these flags, its sequence number and acknowledgement; returns its length.
+/// Writes an IP packet with a TCP segment to `room`; returns the packet's length.
 ///
 /// # Panics
 /// As [`syn`].

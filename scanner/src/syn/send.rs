@@ -114,12 +114,14 @@ impl Sender {
         });
     }
 
-    /// Drops the packet that could not be sent.
+    /// Drops the packet that `flush` reported as refused.
     pub fn skip(&mut self) {
         self.done += 1;
     }
 
-    /// Sends the waiting packets. Returns the first that the kernel refuses, with its errno; later packets stay queued.
+    /// Sends the waiting packets; returns None if all were sent. If the kernel refuses a packet, returns its target's
+    /// index and the errno; this packet and later packets stay queued.
+    /// - calls: counter of system calls.
     pub fn flush(&mut self, calls: &AtomicU64) -> Option<(u64, i32)> {
         while self.done < self.waiting.len() {
             let run = &self.waiting[self.done..];

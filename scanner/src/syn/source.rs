@@ -34,7 +34,7 @@ impl Sources {
         })
     }
 
-    /// Returns the source address for a member of the set, by its number.
+    /// Returns the source address for a member of the set, by its number; None without a route.
     pub fn from(&self, member: u64) -> Option<IpAddr> {
         self.groups[(member / self.together) as usize]
     }

@@ -89,7 +89,7 @@ pub fn read(wanted: &Wanted) -> Result<Targets> {
 
 #[derive(Default)]
 struct Reader {
-    /// True if the words are targets, not exclusions.
+    /// True if the words are targets, not exclusions: a link-local target needs an interface.
     asks: bool,
     ranges: Vec<Range>,
     names: HashMap<Address, String>,

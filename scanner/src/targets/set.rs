@@ -40,10 +40,10 @@ impl Set {
         self.len == 0
     }
 
-    /// Returns the member with a number.
+    /// Returns the member with the number `member`, from 0.
     ///
     /// # Panics
-    /// If there is no such member.
+    /// If `member` is not below the number of members.
     pub fn get(&self, member: u64) -> Address {
         assert!(member < self.len);
         let at = self.starts.partition_point(|&start| start <= member) - 1;

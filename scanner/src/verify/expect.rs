@@ -13,10 +13,10 @@ use crate::state::State;
 pub struct Expected {
     pub question: Decision,
     /// The rule or chain (see `Decision::by`) that drops or rejects the SYN-ACK of an open port. None: the policy
-    /// accepts the SYN-ACK, or the question gets no such answer.
+    /// accepts the SYN-ACK, or it does not accept the SYN.
     pub syn_ack_kept: Option<String>,
     /// The rule or chain that drops or rejects the RST of a closed port, or of `reject with tcp reset`. None: the
-    /// policy accepts the RST, or there is none.
+    /// policy accepts the RST, or it neither accepts the SYN nor rejects it by a RST.
     pub reset_kept: Option<String>,
 }
 
@@ -87,6 +87,8 @@ fn opposite(hook: &str) -> &str {
 
 /// Returns the policy's decisions on each port. Queries the firewall for the SYN to each port, and for the answers to
 /// SYNs that are accepted, or rejected by a RST.
+/// - hook: hook that the SYNs pass; the answers pass the opposite hook.
+/// - iif: interface by which SYNs come in and answers leave; None passes no interface to the firewall.
 pub fn expected(
     firewall: &Firewall,
     hook: &str,

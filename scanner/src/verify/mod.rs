@@ -120,7 +120,7 @@ pub fn run(arguments: &Arguments, policy: &str) -> Result<u8> {
     })
 }
 
-/// Returns state and reason of each port, in order; None if the scan was interrupted.
+/// Scans the ports; returns state and reason of each port, in order. Returns None if the scan was interrupted.
 fn ask(
     arguments: &Arguments,
     plan: &Plan,

@@ -11,7 +11,8 @@ const MAGIC: u32 = 0xa1b2_c3d4;
 /// IPv4 or IPv6 without a link layer.
 const LINKTYPE_RAW: u32 = 101;
 const SNAP_BYTES: u32 = 65535;
-/// A port of the kernel's ephemeral range, as a real question has.
+/// The scanner's port in all segments of the capture. It lies in the kernel's ephemeral range, as the local port of a
+/// real connection does.
 const FROM_PORT: u16 = 40000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,10 @@ pub enum Kind {
     Reset,
 }
 
-/// Writes a segment to or from each port, at intervals of `apart`.
+/// Writes a capture with one segment for each port of `host`: a SYN to the port, or an answer from it, according to
+/// `kind`.
+/// - from: the scanner's address.
+/// - apart: difference of the timestamps of two successive segments; the function does not wait.
 pub fn write(
     to: &mut impl Write,
     kind: Kind,

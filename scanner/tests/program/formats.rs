@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use crate::place::{filter, namespace, says, scan_with, serve, text};
 
-/// Runs a tool of deps/debian.txt with a text as input; returns its output. The tool must succeed.
+/// Runs a tool of deps/debian.txt with a text as input; returns its stdout and stderr, joined. The tool must succeed.
 fn feed(program: &str, arguments: &[&str], input: &[u8]) -> String {
     let mut child = Command::new(program)
         .args(arguments)
@@ -93,8 +93,8 @@ fn csv_has_a_field_for_each_column() {
     );
 }
 
-/// Script that runs brutespray's parser: it detects the format by the first lines, and then reads services, ports and
-/// addresses.
+/// Script that parses a file of grepable output with brutespray's parser, and prints the addresses by service and port.
+/// The parser must detect the format by the file's first lines.
 const READ_GREPABLE: &str = "
 import sys, types
 from importlib.machinery import SourceFileLoader
@@ -116,8 +116,8 @@ fn grepable_is_read_by_brutespray() {
     assert_eq!(words, "{'ssh': {'22': ['127.0.0.1', '127.0.0.2']}}\n");
 }
 
-/// Removes the parts of a grepable line that always differ: times, the scanner and its command line, and the service name
-/// that nmap gives to a port without a probe.
+/// Returns a line of grepable output without the parts that always differ between nmap and this scanner: the program
+/// and its command line, and the service name that nmap gives to a port without a probe. Placeholders replace times.
 fn without_chance(line: &str) -> String {
     if let Some((who, rest)) = line.split_once(" scan initiated ") {
         let (date, _) = rest.split_once(" as: ").unwrap();
@@ -137,7 +137,8 @@ fn without_chance(line: &str) -> String {
     line.replace("//ssh//", "////")
 }
 
-/// Replaces the digits of a time such as `Sat Nov 21 22:16:33 2026` by N, and its letters by a.
+/// Replaces the digits of a time such as `Sat Nov 21 22:16:33 2026` by N, and its letters by a. Also replaces blanks
+/// from the day of the month on by N, since a day may have one digit.
 fn without_time(date: &str) -> String {
     let letters = date.char_indices().map(|(at, letter)| match letter {
         // The day may have one digit, after a blank; names of days and months become letters a.

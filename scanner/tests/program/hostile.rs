@@ -53,7 +53,8 @@ fn endless_fields(mut stream: TcpStream) {
     while stream.write_all(field.as_bytes()).is_ok() {}
 }
 
-/// Sends a record of maximum length, of a handshake that never ends.
+/// Sends TLS records of maximum length (16 KiB) until the client closes. The first record begins a handshake message of
+/// 16 MiB.
 fn endless_handshake(mut stream: TcpStream) {
     let mut record = vec![0x16, 3, 3, 0x40, 0];
     record.extend([2, 0xff, 0xff, 0xff]);

@@ -8,7 +8,8 @@ use testbed::netns::Namespace;
 
 use crate::place::{namespace, results, says, serve};
 
-/// Creates hosts 10.64.0.0/24 on a veth pair, with port 22 open and all others closed, that accept 200 SYNs a second.
+/// Creates a client and a server, joined by a veth pair; returns their namespaces. The server has the addresses
+/// 10.64.0.0/24, with port 22 open and all other ports closed. It accepts 200 SYNs a second in all, and drops the rest.
 fn narrow() -> (Namespace, Namespace) {
     let (client, server) = (namespace(), namespace());
     Namespace::veth_pair(&client, &server).unwrap();
@@ -26,7 +27,7 @@ fn narrow() -> (Namespace, Namespace) {
 }
 
 /// Checks the reports on the 512 targets: each exactly once, with its true state or as filtered. Returns the number of
-/// targets of each kind.
+/// targets with their true state, and the number of targets reported as filtered.
 fn told(results: &[Value], words: &str) -> (usize, usize) {
     let mut seen = BTreeSet::new();
     let (mut right, mut silent) = (0, 0);

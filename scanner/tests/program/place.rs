@@ -101,7 +101,7 @@ pub fn parsed(output: &Output) -> (Vec<Value>, Value) {
     (lines, last["summary"].take())
 }
 
-/// Returns the results of a state as address:port, in order.
+/// Returns the targets that were reported with a state, as address:port, sorted as text.
 pub fn with_state(results: &[Value], state: &str) -> Vec<String> {
     let mut found: Vec<String> = results
         .iter()
@@ -129,7 +129,7 @@ pub fn serve(
     at
 }
 
-/// Returns a handler that sends `words` at once and then waits for the peer's end.
+/// Returns a handler that sends `words` at once, and then waits until the client sends a byte or closes the connection.
 pub fn says(words: &'static [u8]) -> impl Fn(TcpStream) + Send + Sync + Clone + 'static {
     move |mut stream| {
         let _ = stream.write_all(words);

@@ -6,7 +6,8 @@ use testbed::netns::Namespace;
 
 use crate::place::{answers, namespace, parsed, says, scan_with, serve, text};
 
-/// Runs a probe; returns each result as `port finding matched answer`, in order.
+/// Runs a probe; returns each result as `port finding matched answer`, sorted as text. `answer` is the answer's first
+/// line. A missing part is `-`.
 fn told(place: &Namespace, words: &[&str]) -> Vec<String> {
     let all = [words, &["-o", "json", "--read-timeout", "500"]].concat();
     let output = scan_with(place, &all);

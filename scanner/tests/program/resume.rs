@@ -45,7 +45,7 @@ impl Told {
     }
 }
 
-/// Runs a scan and interrupts it after `results` results; returns the summary.
+/// Runs a scan and interrupts it after `results` results. Adds all its results to `told`; returns the summary.
 fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) -> Value {
     let mut child = place
         .command(env!("CARGO_BIN_EXE_scanner"))
@@ -77,7 +77,7 @@ fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) 
     last
 }
 
-/// Runs a scan to its end.
+/// Runs a scan to its end. Adds its results to `told`; returns the summary.
 fn finished(place: &Namespace, words: &str, told: &mut Told) -> Value {
     let output = scan(place, words);
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -170,7 +170,7 @@ fn a_file_of_another_scan_is_refused() {
     }
 }
 
-/// A half scan with one expression or request can't be continued with a different one.
+/// An interrupted scan can't be continued with a different expression or a different HTTP request.
 #[test]
 fn a_file_of_another_question_is_refused() {
     let place = namespace();
@@ -207,7 +207,7 @@ fn a_file_of_another_question_is_refused() {
     }
 }
 
-/// Changes one digit of the file.
+/// Changes the first digit of `start` in a resume file.
 fn damage(file: &Path) {
     let text = std::fs::read_to_string(file).unwrap();
     let at = text.find("\"start\":").unwrap() + "\"start\":".len();
@@ -219,7 +219,7 @@ fn damage(file: &Path) {
     std::fs::write(file, [&text[..at], digit, &text[at + 1..]].concat()).unwrap();
 }
 
-/// Unanswered connections are given up at once, in each state that they may have.
+/// When a scan is interrupted, its unanswered connection attempts are given up at once, in any state.
 #[test]
 fn an_interrupted_scan_of_silent_hosts_ends() {
     let place = namespace();

@@ -11,7 +11,8 @@ use testbed::twin::{built, root, USER};
 
 use crate::place::{namespace, scan_with, serve, text};
 
-/// Returns the path of a program built by `make build`, or in the folder that TWINWALL_BUILD names.
+/// Returns the path of a twin's program, which `make build` builds in build/, or in the folder that TWINWALL_BUILD
+/// names. Panics if there is no such program.
 fn twin(name: &str) -> PathBuf {
     let program = built(name);
     let shown = program.display();
@@ -48,7 +49,7 @@ impl Drop for Firewall {
     }
 }
 
-/// Loads lines of the filter table, like the rules of rules/queue.
+/// Applies lines of iptables-restore, such as `-A INPUT …`, to the table filter, without flushing the table.
 fn restore(place: &Namespace, lines: &str) {
     let text = format!("*filter\n{lines}\nCOMMIT\n");
     place
@@ -128,7 +129,7 @@ fn a_web_server_behind_the_c_twin() {
     behind("c-firewall");
 }
 
-/// Policy that filters questions and their answers. Nothing listens at odd ports.
+/// Policy that filters the scanner's SYNs (chain in) and the answers to them (chain out). Nothing listens at odd ports.
 const BOTH_WAYS: &str = "table ip both {
 	chain in {
 		type filter hook input priority filter; policy drop;

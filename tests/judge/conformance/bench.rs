@@ -165,6 +165,7 @@ pub fn sit(options: &Options) -> anyhow::Result<bool> {
 }
 
 /// Creates the subjects with their cells in parallel.
+/// - tracked: true if policies may test the connection state.
 fn subjects(who: &[Who], tracked: bool) -> anyhow::Result<Vec<Subject>> {
     thread::scope(|scope| {
         let makers: Vec<_> = who
@@ -323,6 +324,7 @@ impl Bench {
 
     /// Runs all subjects. Packets that behave as listed deviations expect are removed, and the other packets are run
     /// again, since counters and limits do not distinguish packets.
+    /// - counted: true: adds the packets and results to the tally if the subjects agree.
     fn judge_file(
         &mut self,
         path: &Path,
@@ -501,7 +503,8 @@ impl Told {
 const SHOT_WORDS: usize = 8;
 
 impl Shot {
-    /// Returns the packet's number, way, mark and owner as text. The judge saves the packet's bytes in a pcap file.
+    /// Formats the packet's number, way, mark and owner for a comment in a saved policy, which `parse` reads. The judge
+    /// saves the packet's bytes in a pcap file.
     pub fn text(&self) -> String {
         let (number, mark, owner) = (self.number, self.mark, self.owner);
         format!(

@@ -29,20 +29,20 @@ use crate::socket::{
 };
 
 pub const INTERFACES: [&str; 4] = ["in0", "fwd0", "out0", "lo"];
-/// Number of raw sockets that stay open.
+/// Number of raw sockets that stay open. If there are more, all are closed before the next packet from a raw socket.
 const OWNERS_KEPT: usize = 100;
 pub const GROUP: u16 = 7;
 const IN0: [u8; 6] = [2, 0, 0, 0, 1, 1];
 const FWD0: [u8; 6] = [2, 0, 0, 0, 2, 1];
 const OUT0: [u8; 6] = [2, 0, 0, 0, 3, 1];
 const BROADCAST: [u8; 6] = [0xff; 6];
-/// Addresses of this host: sources of the connections that it opens. Packets of their servers return to these
-/// addresses.
+/// IPv4 and IPv6 address of the host that the cell stands for: sources of the connections that the host opens. Packets
+/// of their servers return to these addresses.
 pub const OWN: (u128, u128) = (0x0a4d_0001, 0xfd77 << 112 | 1);
 const ETH_P_ALL: u16 = 0x0003;
 /// Time in which new interfaces send their own initial packets.
 const SETTLE: Duration = Duration::from_millis(400);
-/// Time between two reads of a queue that is not empty.
+/// Pause between two reads of the queue's state in /proc, while packets wait or the firewall is busy.
 const STEP: Duration = Duration::from_micros(150);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -388,8 +388,9 @@ impl Cell {
         })
     }
 
-    /// Waits for a marker frame. A link's frames are handled in order: once the marker arrives, earlier frames have
-    /// passed the hooks or wait in a queue. A packet from a raw socket has done so when the sending call returns.
+    /// Sends a marker frame on the link of a way, and waits for it. A link's frames are handled in order: once the
+    /// marker arrives, earlier frames have passed the hooks or wait in a queue. Ways from a raw socket need no marker:
+    /// their packets have done so when the sending call returns.
     fn wait_for_marker(&self, way: Way) -> anyhow::Result<()> {
         let (link, to, marker) = match way {
             Way::In => (&self.inward, IN0, &self.markers[0]),
@@ -445,7 +446,7 @@ impl Cell {
 
     /// Loads rules that send the packets of some hooks to queue 0. Packets of other hooks bypass the queue.
     /// - tracked: the rules store the connection state in the packets' mark, like the shipped rules.
-    /// - before: table for the hook prerouting.
+    /// - before: iptables table for the rules of the hook prerouting: `raw` or `mangle`.
     pub fn queue_hooks(&self, hooks: &[Hook], tracked: bool, before: &str) -> anyhow::Result<()> {
         let rules = match tracked {
             true => tracking_rules()?,

@@ -54,7 +54,7 @@ fn later_fragment_ports(case: &Case) -> bool {
 /// Maximum number of bytes that the twins copy of a packet, without --copy-bytes, for a policy that tests fields after
 /// the IPv6 header.
 const REQUIRED_BYTES: usize = 128;
-/// Largest number of compared bytes of a transport header.
+/// Maximum number of bytes of a transport header that a policy's tests compare.
 const HEADER_BYTES: usize = 20;
 
 fn headers_beyond_the_copy(case: &Case) -> bool {
@@ -304,7 +304,7 @@ pub struct Deviation {
     kernel: String,
     recognise: Recognise,
     pub expected: Expected,
-    /// Number of packets that matched the deviation.
+    /// Number of differences that the deviation explained: packets, and policies with different counters.
     pub met: u64,
 }
 

@@ -61,7 +61,7 @@ pub fn stand_in(shot: &Shot) -> Shot {
     shot
 }
 
-/// Returns true if a policy can distinguish a packet from its stand-in, which is shorter.
+/// Returns true if a policy can tell a packet from its stand-in, a shorter copy: it reads a length or counts bytes.
 fn reads_length(policy: &str) -> bool {
     ["length", "quota", "bytes"]
         .iter()

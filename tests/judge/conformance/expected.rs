@@ -49,8 +49,9 @@ pub fn read(column: &str) -> anyhow::Result<Expected> {
 /// Mode of --fail: true if undecidable packets pass.
 pub type Open = bool;
 
-/// Returns true if a packet's results are as expected. For `Absent`, `kernel` is the kernel's result for the stand-in
-/// (the packet without the bytes after its IP header).
+/// Returns true if the twins' results for a packet are equal, and equal to the kernel's or different as expected. For
+/// `Absent`, all results are those for the stand-in (the packet without the bytes after its IP header).
+/// - open: mode of --fail; true if undecidable packets pass.
 pub fn holds(expected: Expected, kernel: &Fate, twins: &[Fate], open: Open) -> bool {
     twins.windows(2).all(|pair| pair[0] == pair[1])
         && twins

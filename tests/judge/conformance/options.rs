@@ -14,9 +14,10 @@ pub struct Options {
     pub seed: u64,
     /// True to compare whole policies with split policies (see `split`), instead of the twins with the kernel.
     pub split: bool,
-    /// Rules that send packets of split policies to the queue.
+    /// Kind of the rules that send packets of split policies to the queue: nft or iptables.
     pub queue: stage::Queue,
-    /// Number of packets per policy and way; with `split`, five times the number of single packets.
+    /// Number of packets for each policy and way (path through the cell). With `split`: five times the number of single
+    /// packets for each policy and way.
     pub packets: usize,
     pub who: Vec<Who>,
     pub files: Vec<PathBuf>,

@@ -74,7 +74,8 @@ pub struct Link {
 }
 
 impl Link {
-    /// Opens the socket. `ethertype` selects the received frames; 0 for none.
+    /// Opens the socket.
+    /// - ethertype: selects the frames that the socket receives; 0: the socket only sends.
     pub fn open(interface: &str, ethertype: u16) -> anyhow::Result<Link> {
         let index = interface_index(interface)?;
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).context("a packet socket")?;
@@ -187,7 +188,8 @@ pub fn readable(fd: &OwnedFd, timeout_ms: i32) -> bool {
     unsafe { libc::poll(&mut poll, 1, timeout_ms) == 1 }
 }
 
-/// A raw socket of an owner, for packets that include their IP header.
+/// A raw socket for packets that include their IP header. Its owner is the file system user of the thread that opens
+/// it.
 pub struct Raw {
     pub socket: OwnedFd,
     version: u8,

@@ -186,7 +186,8 @@ impl Subject {
     }
 }
 
-/// Returns a packet without the parts that the way changes: hops, checksum, and the length that a raw socket fills in.
+/// Returns a packet with zeros in the fields that change on its way through the cell: hop limit; in IPv4 also the
+/// checksum and the total length, which a raw socket fills in.
 pub fn normal(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     match packet.first().map(|first| first >> 4) {

@@ -154,7 +154,7 @@ pub fn line(bytes: &[u8], number: usize) -> String {
     text.chars().take(LONGEST).collect()
 }
 
-/// Returns the file name of a saved text, for a message.
+/// Returns the file name of a saved policy or text, for a message.
 pub fn name(path: &Path) -> String {
     path.file_name()
         .map_or(String::new(), |name| name.to_string_lossy().into_owned())

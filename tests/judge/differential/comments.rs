@@ -39,7 +39,7 @@ const PACKET: [u8; 28] = [
 ];
 
 const BEGIN: &str = "twinwall:";
-/// Field names with values, some of which are invalid.
+/// Fields of a comment: names and values. Some values are invalid.
 const FIELDS: [(&str, &[&str]); 13] = [
     (
         "verdict",

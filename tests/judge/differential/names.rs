@@ -134,6 +134,8 @@ fn compare(told: &[Value], ways: &[Ways], opens: &mut u64) -> Option<String> {
 }
 
 /// Returns None if the twins decide as the model does, otherwise the first difference.
+/// - count: number of packets.
+/// - opens: in/out: incremented for each packet with an unknown name.
 fn judge(
     asker: &Asker,
     hook: Hook,

@@ -95,7 +95,7 @@ fn judge(asker: &Asker, text: &[u8], meant: Meant) -> anyhow::Result<Result<bool
     })
 }
 
-/// Judges one text of a run.
+/// Judges a random text: a valid policy, or a mutated policy, which is random or from the corpus.
 pub fn part(
     asker: &Asker,
     corpus: &[String],

@@ -212,7 +212,7 @@ pub fn mask(bits: u32) -> u128 {
     }
 }
 
-/// Values of a field from `low` to `high`.
+/// Values of a field from `low` to `high`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     pub field: Field,
@@ -357,7 +357,8 @@ fn write_flags(names: &[&str], between: &str) -> String {
     }
 }
 
-/// Returns the names of the bits of a mask.
+/// Returns the names of the bits that are set in a value: TCP flags for [`Kind::TcpFlag`], connection states for all
+/// other kinds.
 pub fn flag_names(kind: Kind, value: u128) -> Vec<&'static str> {
     let tcp = TCP_FLAGS
         .iter()

@@ -16,7 +16,8 @@ pub fn without_comments(text: &str) -> String {
     text.lines().map(code).collect()
 }
 
-/// Returns the offsets of a line's rule and of the rule's last verdict. None if the line is no whole rule.
+/// Returns the offsets of a line's rule and of the rule's last verdict. None if the line is no whole rule that ends
+/// with a verdict.
 fn places(line: &str) -> Option<(usize, usize)> {
     let start = line.len() - line.trim_start().len();
     let rule = line.trim_end();
@@ -39,8 +40,8 @@ fn places(line: &str) -> Option<(usize, usize)> {
     (!is_none(first) && is_whole && is_verdict).then_some((start, end))
 }
 
-/// Returns a handwritten policy, without its comments, with one to three added name matches, each before or after a rule's
-/// matches. None if no line is a whole rule.
+/// Returns a handwritten policy, without its comments, with one to three added name matches, each before or after a
+/// rule's matches. None if no line is a whole rule that ends with a verdict.
 /// - names: matches to choose from.
 pub fn written(text: &str, names: &[&str], random: &mut Random) -> Option<String> {
     let text = without_comments(text);

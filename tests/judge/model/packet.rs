@@ -28,22 +28,22 @@ pub enum Layer4 {
         source: u16,
         destination: u16,
         flags: u8,
-        /// Options, a multiple of 4 bytes, up to 40.
+        /// TCP options, a multiple of 4 bytes, up to 40.
         options: Vec<u8>,
-        /// Data offset in words that replaces the correct one.
+        /// Value for the field data offset (in words of 4 bytes); None: the correct value.
         data_offset: Option<u8>,
     },
     Udp {
         source: u16,
         destination: u16,
-        /// Length that replaces the correct one.
+        /// Value for the length field of the UDP header; None: the correct length.
         length: Option<u16>,
     },
     Icmp {
         kind: u8,
         code: u8,
     },
-    /// Literal bytes of any protocol.
+    /// Literal bytes in place of a layer 4 header, for any protocol.
     Other(Vec<u8>),
 }
 
@@ -59,7 +59,7 @@ pub struct Packet {
     pub traffic_class: u8,
     /// IPv4 flags and offset, as on the wire.
     pub fragment: u16,
-    /// Bytes of IPv4 options, a multiple of 4 up to 40.
+    /// Number of bytes of IPv4 options, a multiple of 4 up to 40.
     pub options: u8,
     pub extensions: Vec<Extension>,
     /// IPv4 protocol, or the next header after the extensions.

@@ -88,7 +88,7 @@ impl Ids {
     }
 }
 
-/// Returns a variable-length integer, in four bytes or two (RFC 9000, section 16).
+/// Returns a variable-length integer (RFC 9000, section 16): in two bytes if it is less than 0x4000, otherwise in four.
 pub fn variable(number: usize) -> Vec<u8> {
     match number {
         0..0x4000 => (0x4000 | number as u16).to_be_bytes().to_vec(),

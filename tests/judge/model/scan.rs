@@ -90,7 +90,8 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// Returns the field whose name begins at a word, and the number of its words.
+/// Returns the field whose name begins at the first of these words, and the number of words in the name. None: no field
+/// begins there.
 fn field_at(words: &[String]) -> Option<(Field, usize)> {
     let first = words.first()?;
     let two = words.get(1).map(|second| format!("{first} {second}"));
@@ -196,7 +197,8 @@ fn elements(words: &[String], key: &[Field]) -> Vec<Group> {
     groups
 }
 
-/// Returns the words between a `{` and its `}`, and their number including both.
+/// Returns the words between a `{`, which must be the first word, and the next `}`, and their number including both
+/// braces. None: the first word is no `{`, or there is no `}`.
 fn braced(words: &[String]) -> Option<(&[String], usize)> {
     if words.first()? != "{" {
         return None;

@@ -157,7 +157,8 @@ fn cut_elements(policy: &Policy, at: usize) -> Option<Policy> {
     None
 }
 
-/// Removes `flush ruleset`, policy and priority of a base chain, or a rule's comment.
+/// Removes the item with number `at`: `flush ruleset`, the policy of a base chain (whose priority becomes 0), or a
+/// rule's comment. Returns None if there are fewer items.
 fn cut_words(policy: &Policy, at: usize) -> Option<Policy> {
     let mut smaller = policy.clone();
     if at == 0 {

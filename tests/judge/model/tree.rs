@@ -194,7 +194,7 @@ impl fmt::Display for Policy {
 }
 
 impl Policy {
-    /// Returns the hooks of the policy's base chains, without duplicates, in order.
+    /// Returns the hooks of the policy's base chains, without duplicates, in the order of their numbers.
     pub fn hooks(&self) -> Vec<Hook> {
         let chains = self.tables.iter().flat_map(|table| &table.chains);
         let mut hooks: Vec<Hook> = chains

@@ -207,8 +207,8 @@ fn refuses_folder(place: &Place, policy: &str, file: &str, folder: &str) -> anyh
 }
 
 /// Checks that boot refuses a policy if users other than root can change a folder of the policy, of an included file or
-/// of a list: by its mode (even with the sticky bit) or its owner, also behind a link. A file in such a folder is not
-/// opened: a FIFO would stop the boot.
+/// of a list: by its mode (even with the sticky bit) or its owner, also if the path leads through a symbolic link. A
+/// file in such a folder is not opened: a FIFO would stop the boot.
 fn boot_believes_roots_folders_only() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
     let path = |name: &str| place.folder.file(name);

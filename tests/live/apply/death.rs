@@ -38,7 +38,7 @@ fn killed_at_every_step() -> anyhow::Result<()> {
 
 /// Kills fwctl at every step of an apply. Checks that each time the previous state is restored.
 /// - other: path of the policy to apply.
-/// - look: returns the state to compare, at once, also while the other policy is loaded.
+/// - look: returns the state to compare. It must not wait, and is also called while the other policy is loaded.
 /// - check: checks the effect of the restored state; it may wait for packets.
 pub fn kill_everywhere(
     place: &Place,

@@ -241,7 +241,7 @@ fn init_knows_its_session() -> anyhow::Result<()> {
 }
 
 /// Returns true if a request for a host name reaches the server.
-/// - expected: the request must reach it; otherwise it has SOON.
+/// - expected: time limit for the request: PATIENCE if true, SOON if false.
 fn asks(
     client: &Namespace,
     listener: &TcpListener,
@@ -308,8 +308,8 @@ fn arrives(from: &mut TcpStream, to: &mut TcpStream) -> anyhow::Result<bool> {
     Ok(arrived)
 }
 
-/// Checks connections that this host opened before the policy was loaded: with a policy that allows all outgoing
-/// connections, and with a policy that allows only a name.
+/// Checks connections that this host opened before the policy was loaded. If the policy allows all outgoing
+/// connections, they continue once the host sends. If the policy allows only a name, data of the host does not go out.
 fn init_meets_older_connections() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;
@@ -347,8 +347,8 @@ fn init_meets_older_connections() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that `init` prints the rule of the new policy that drops packets of the host's last minute, and prints no trial
-/// without a record.
+/// Checks that `init` prints the chain policy that would drop packets of the host's last minute, and prints no trial
+/// without a record of packets.
 fn init_tries_the_last_minute() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let host = &hosts.host.namespace;

@@ -31,7 +31,8 @@ const POLICY: &str = r#"table inet host {
 }
 "#;
 
-/// Makes a client in the namespace query a server there, which answers with 192.0.2.LAST or 2001:db8::LAST.
+/// Makes a client in the namespace send a DNS query for a.cdn.example to a server there, which answers with
+/// 192.0.2.LAST, or with 2001:db8::LAST if `is_ipv6` is true.
 fn ask(place: &Place, last: u8, is_ipv6: bool) -> anyhow::Result<()> {
     let kind = if is_ipv6 { 28 } else { 1 };
     let question = [&b"\x01a\x03cdn\x07example\0"[..], &[0, kind, 0, 1]].concat();

@@ -50,10 +50,10 @@ pub const OTHER_NAMES: &str = r#"table inet host {
 }
 "#;
 
-/// Time limit for a packet that may be dropped.
+/// Time after which a request that must not pass counts as dropped.
 const SOON: Duration = Duration::from_millis(500);
 
-/// Returns the rules without their packet and byte counts, which change while packets pass.
+/// Returns the rules with `N` in place of packet and byte counts, which change while packets pass.
 fn rules(place: &Place) -> anyhow::Result<String> {
     let mut words: Vec<String> = Vec::new();
     for word in place.rules()?.split(' ') {
@@ -76,7 +76,7 @@ fn check_rules(place: &Place, before: &str) -> anyhow::Result<()> {
 }
 
 /// Returns true if a request for a host name reaches a server in the namespace.
-/// - expected: the request must reach it; otherwise it has SOON.
+/// - expected: time limit for the request: PATIENCE if true, SOON if false.
 pub fn passes(place: &Place, host: &str, expected: bool) -> anyhow::Result<bool> {
     let limit = patience(expected, SOON);
     place.namespace.enter(|| {

@@ -121,8 +121,9 @@ impl Place {
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// Applies a policy without a confirmation, checks what holds before the deadline, and waits for the revert. On a busy
-    /// machine the revert may come first, and end a running `fwctl apply`: then repeats it with a later deadline.
+    /// Applies a policy without a confirmation, checks that `holds` returns true before the deadline, and waits for the
+    /// revert. On a busy machine the revert may come first, and end a running `fwctl apply`: the function then tries
+    /// again with a later deadline.
     pub fn expires(
         &self,
         policy: &str,

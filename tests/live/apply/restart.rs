@@ -21,7 +21,7 @@ pub const ROWS: &[Row] = &[
     ),
 ];
 
-/// System call that puts a written file in its place. fwctl is killed before each.
+/// System call that puts a written file in its place. fwctl is killed before each of these calls.
 const RENAME: &str = "rename";
 /// Other system calls that create or remove files or folders.
 const CREATE_OR_REMOVE: &str = "unlink,unlinkat,rmdir,mkdir";
@@ -84,7 +84,7 @@ impl Scene {
         })
     }
 
-    /// Applies a policy without a confirmation, and restarts. Returns the state after it.
+    /// Applies a policy without a trial time (`--now`), and restarts. Returns the kernel's state after the restart.
     fn reference(&self, policy: &str) -> anyhow::Result<String> {
         self.place.done(&["apply", "--now", policy])?;
         self.restart()?;
@@ -120,7 +120,8 @@ impl Scene {
         Ok(applied.context("an applied generation")?["file"] == self.new.as_str())
     }
 
-    /// Kills fwctl at every step of a command, and restarts each time.
+    /// Kills fwctl at every step of a command, restarts each time, and checks the loaded policy.
+    /// - steps: system calls before which fwctl is killed.
     fn try_command(&self, tried: &Tried, steps: &[&str]) -> anyhow::Result<()> {
         let (new, old) = (self.reference(&self.new)?, self.reference(&self.old)?);
         ensure!(new != old, "the policies do not differ: {new}");

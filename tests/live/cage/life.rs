@@ -327,7 +327,8 @@ fn daemons(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that, if the kernel refuses namespaces, one line says why, and the command does not run.
+/// Checks that the command does not run, and that stderr has the reason, if the kernel refuses namespaces, or if
+/// /dev/net/tun can't be used.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let fwctl = scene.folder.file("fwctl");

@@ -164,7 +164,8 @@ fn addresses(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that the command's own addresses don't change while it runs, since a browser then aborts its requests.
+/// Checks that the addresses of the cage's interface are final when the command starts: a browser aborts its requests
+/// if an address changes.
 fn final_addresses(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let tentative = "ip address show dev uplink; echo; ip address show dev uplink tentative";

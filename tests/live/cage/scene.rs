@@ -240,12 +240,12 @@ impl Scene {
         self.serve("nginx", &["nginx", "-c", &file], 443)
     }
 
-    /// Starts a server on the internet, and waits until it accepts connections at GOOD's IPv4 address.
+    /// Starts a server in the namespace `internet`, and waits until it accepts connections at GOOD's IPv4 address.
     pub fn serve(&mut self, name: &str, words: &[&str], port: u16) -> anyhow::Result<()> {
         self.serve_at(GOOD[0], name, words, port)
     }
 
-    /// Starts a server on the internet, and waits until it accepts connections at this address.
+    /// Starts a server in the namespace `internet`, and waits until it accepts connections at this address.
     /// - name: name of the server, for its log.
     /// - words: program and arguments.
     pub fn serve_at(
@@ -266,7 +266,7 @@ impl Scene {
         })
     }
 
-    /// Starts a server on the internet, and waits until it prints that it is ready.
+    /// Starts a server in the namespace `internet`, and waits until it prints `ready`.
     pub fn serve_ready(&mut self, name: &str, words: &[&str]) -> anyhow::Result<()> {
         let log = self.folder.file(&format!("{name}.out"));
         self.servers

@@ -27,7 +27,7 @@ pub const ROWS: &[Row] = &[
     ("many-connections", many),
 ];
 
-/// Runs shell lines outside the cage in the scene's folder. They fetch nothing.
+/// Runs shell lines as root in the scene's folder, outside the scene's namespaces. The lines use no network.
 fn make(scene: &Scene, lines: &str) -> anyhow::Result<()> {
     let output = Command::new("sh")
         .args(["-ec", lines])
@@ -41,7 +41,8 @@ fn make(scene: &Scene, lines: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Skips the case unless a program is installed. If the user needs it, it must be outside root's folder.
+/// Skips the case unless a program is installed.
+/// - is_root: true if root runs the program; false if the ordinary user runs it: root's folder is closed to the user.
 fn need(program: &str, is_root: bool) -> anyhow::Result<()> {
     let lines = format!("command -v {program}");
     let output = Command::new("sh").args(["-c", &lines]).output()?;
@@ -168,7 +169,7 @@ fn cargo(twin: Twin) -> anyhow::Result<()> {
     both(&scene, true, "*.crates.io", &format!("cd home/project; rm -rf cargo Cargo.lock; env {variables} cargo fetch --quiet; ls cargo/registry/src/*/tiny-1.0.0/Cargo.toml"))
 }
 
-/// Runs the build step of the CI example packaging/example/cage-ci.yml, changed only in the twin.
+/// Runs the build step of the CI example packaging/example/cage-ci.yml, with only `--twin` added.
 fn ci(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let variables = make_project(&scene)?;

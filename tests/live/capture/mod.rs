@@ -123,7 +123,7 @@ struct Place {
     visitor: Namespace,
     router: Namespace,
     folder: Folder,
-    /// Path of the policy web-server.nft, changed to the router's hook.
+    /// Path of a copy of web-server.nft with the hook forward in place of input.
     policy: String,
 }
 

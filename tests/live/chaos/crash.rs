@@ -221,8 +221,8 @@ fn end_with_guard(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a firewall replaces the guard of a crashed one, although its search for the guard in /proc takes several
-/// seconds.
+/// Checks that a firewall replaces the guard of a crashed firewall, although its search for this guard in /proc takes
+/// several seconds.
 fn slow_search(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace()?;
     let crashed = Firewall::start(&namespace, twin, &["--fail", "crash=open"])?;

@@ -22,7 +22,8 @@ pub const ROWS: &[Row] = &[
 ];
 
 const SENT: u64 = 20_000;
-/// Length of a netlink header in bytes. Without a correct header, messages of different types can't be distinguished.
+/// Offset of the first byte that may be corrupted: the length of a netlink header. Without a correct header, messages
+/// of different types can't be distinguished.
 const HEADER: &str = "16";
 
 /// Floods a firewall through a socket that corrupts messages. Returns the last ledger.

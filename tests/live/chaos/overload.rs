@@ -22,6 +22,7 @@ const BUFFER: [&str; 2] = ["--receive-buffer", "4096"];
 
 /// Sends more packets than fit while the firewall is stopped, and checks how many arrive. Returns the ledger.
 /// - room: option that makes the queue or the buffer small.
+/// - really: expected text of the contract's row about an overload.
 /// - arrives: computes from the ledger the number of datagrams that must arrive.
 fn overload(
     twin: Twin,

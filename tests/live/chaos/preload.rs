@@ -8,7 +8,7 @@ use testbed::folder::Folder;
 use testbed::skip::not_installed;
 use testbed::twin::root;
 
-/// Builds a library from NAME.c in this folder. Returns its path.
+/// Builds the library NAME.so in `folder` from tests/live/chaos/NAME.c. Returns its path.
 pub fn library(folder: &Folder, name: &str) -> anyhow::Result<String> {
     let path = folder.file(&format!("{name}.so"));
     let source = root().join("tests/live/chaos").join(format!("{name}.c"));

@@ -53,7 +53,8 @@ __attribute__((constructor)) static void begin(void) {
     buffer = number_of("REFUSE_BUFFER");
 }
 
-/// Returns true, with errno set, if a message must be refused.
+/// Returns true, with errno set, if a message must be refused: a verdict that was refused fewer
+/// than REFUSE_TIMES times before. Returns false if the message must be sent.
 static bool refuse(const void *bytes, size_t length) {
     struct nlmsghdr header;
 

@@ -15,7 +15,7 @@ use testbed::wait::{until, PATIENCE};
 
 /// Name of the guard's process.
 const GUARD: &str = "firewall-guard";
-/// Deadline of the guard, long enough for a firewall on a busy machine.
+/// Option with the guard's deadline in milliseconds, long enough for a firewall on a busy machine.
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
 /// Number of datagrams that are sent while the firewall is stopped.
 pub const WAITING: u64 = 20;
@@ -47,6 +47,8 @@ impl Scene {
     }
 
     /// Creates a scene whose firewall is run by another program.
+    /// - wrapper: program and arguments that run the firewall; empty: the firewall runs without another program.
+    /// - rules: lines for iptables-restore.
     pub fn under(
         twin: Twin,
         wrapper: &[&str],

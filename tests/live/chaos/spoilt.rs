@@ -63,7 +63,7 @@ struct Traffic {
     expected: Vec<u32>,
     arrived: Vec<u32>,
     spoilt: u64,
-    /// True if only corrupted datagrams must arrive, false if only the others must.
+    /// True if only corrupted datagrams must arrive, false if only the intact datagrams must arrive.
     open: bool,
 }
 
@@ -126,6 +126,7 @@ impl Traffic {
 }
 
 /// Returns arguments with which corrupted packets get the opposite verdict of the others.
+/// - open: true: corrupted packets are accepted, and the others dropped; false: the reverse.
 fn arguments<'a>(backend: &'a str, open: bool, more: &[&'a str]) -> Vec<&'a str> {
     let modes = match open {
         true => ["--fail", "malformed=open", "--default", "drop"],

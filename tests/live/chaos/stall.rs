@@ -41,7 +41,8 @@ fn scene(twin: Twin, modes: &str, more: &[&str]) -> anyhow::Result<Scene> {
     )
 }
 
-/// Ends the scene's firewall by SIGTERM, and checks its stderr. Returns the last ledger.
+/// Ends the scene's firewall by SIGTERM, and checks its exit code and stderr. Returns the last ledger.
+/// - stderr: the expected text.
 fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
     let ended = scene.firewall.end_by(libc::SIGTERM)?;
     ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
@@ -50,9 +51,10 @@ fn end(scene: Scene, stderr: &str) -> anyhow::Result<Ledger> {
     Ok(Stats::parse(last)?.total)
 }
 
-/// Causes a stall, with traffic before and after it.
+/// Stops the firewall until its guard has answered the waiting packets, with traffic before and after the stall. Checks
+/// the warning and the ledger.
 /// - verb: the guard's action as the warning names it: `drop` or `accept`.
-/// - arrives: number of waiting packets that must arrive.
+/// - arrives: number of waiting packets that must arrive at the server.
 fn stall(scene: Scene, verb: &str, arrives: u64) -> anyhow::Result<()> {
     scene.exchange(REQUESTS)?;
     scene.stop_and_send(WAITING)?;
@@ -84,7 +86,8 @@ fn open(twin: Twin) -> anyhow::Result<()> {
     stall(scene, "accept", WAITING)
 }
 
-/// Checks that packets that pass unseen because the buffer is full count as offered, like answered packets.
+/// Checks that the ledger reconciles after a stall with a full receive buffer (overload=open): packets that the guard
+/// has dropped count as stalled, packets that the kernel has accepted for lack of room count as unseen.
 fn in_a_full_buffer(twin: Twin) -> anyhow::Result<()> {
     let modes = "overload=open,stall=closed";
     let scene = scene(twin, modes, &["--receive-buffer", "4096"])?;
@@ -176,7 +179,7 @@ fn then_a_ledger(twin: Twin) -> anyhow::Result<()> {
     end(scene, &format!("{STALLS} drop waiting packets\n")).map(drop)
 }
 
-/// Checks that the guard reports a stall that does not end, since the firewall can't.
+/// Checks that the guard itself reports a stall that never ends: the stopped firewall can't report it.
 fn without_an_end(twin: Twin) -> anyhow::Result<()> {
     let scene = scene(twin, "closed", &[])?;
     scene.stop_and_send(WAITING)?;

@@ -55,8 +55,9 @@ impl Place {
         })
     }
 
-    /// Starts a firewall with refuse.c.
-    /// - variables: environment variables for refuse.c.
+    /// Starts a firewall with the preloaded library refuse.c, by which its verdicts are refused.
+    /// - variables: environment variables of refuse.c (error and number of refusals, or buffer size).
+    /// - arguments: additional options of the firewall.
     fn start(
         &self,
         twin: Twin,
@@ -85,7 +86,7 @@ impl Place {
     }
 }
 
-/// Waits until a firewall has sent all verdicts, and ends it. Returns its stats.
+/// Waits until a firewall has sent all verdicts, and ends it. Checks the verdicts in its ledger. Returns its stats.
 /// - what: name of the case, for messages.
 fn finish(place: &Place, mut firewall: Firewall, what: &str) -> anyhow::Result<Stats> {
     until("nothing waits any more", PATIENCE, || {

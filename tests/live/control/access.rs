@@ -79,8 +79,8 @@ fn served(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Checks that a mode that lets every user connect does not let every user be served, and that a mode without write
-/// permission for the group excludes the group's members.
+/// Checks two modes (permissions) of the socket: with 0666 every user can connect, but only permitted users are served;
+/// without write permission for the group, the group's members can't connect.
 fn refused(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");

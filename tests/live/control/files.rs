@@ -98,7 +98,8 @@ fn stale(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs a twin that must refuse to start.
+/// Runs a twin that must refuse to start, until it ends. Returns its output and exit code.
+/// - more: additional options, which cause the refusal.
 fn refusal(place: &Place, twin: Twin, more: &[&str]) -> anyhow::Result<Ended> {
     let arguments = [&["--receive-buffer", "65536"], more].concat();
     run_to_end(&place.namespace, &[], twin, &arguments)
@@ -164,7 +165,7 @@ fn in_use(twin: Twin) -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Connects to a socket. Fails if that would block.
+/// Connects to a socket. Fails if the connection can't be opened at once.
 fn connect_at_once(path: &str) -> anyhow::Result<std::os::fd::OwnedFd> {
     use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
     // SAFETY: socket(2) touches no memory, and its descriptor has no other owner.

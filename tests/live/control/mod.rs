@@ -11,7 +11,7 @@ mod files;
 mod place;
 mod requests;
 
-/// Returns all cases of the part.
+/// Returns all test cases of the part `control`.
 pub fn cases() -> Vec<Case> {
     let rows = [
         files::ROWS,

@@ -38,8 +38,8 @@ pub fn cases() -> Vec<Case> {
 /// Addresses and ports of both ends of a connection.
 type Ends = [SocketAddr; 2];
 
-/// Opens a connection from the first to the second end. Returns None if it is not open within `limit`. The other end
-/// refuses it unless it opens a connection, too.
+/// Opens a connection from the first to the second end. Returns None if it is not open within `limit`. Neither end
+/// listens: it opens only if the second end opens a connection to the first end at the same time.
 fn connect(
     namespace: &Namespace,
     [from, to]: Ends,
@@ -61,7 +61,7 @@ fn connect(
 }
 
 /// Returns true if the server receives the client's data.
-/// - is_server_first: the server also sends a SYN before the client does; the client's kernel refuses it.
+/// - is_server_first: true if the server also sends a SYN before the client does; the client's kernel refuses that SYN.
 fn hears(
     net: &Net,
     [client, server]: Ends,
@@ -91,6 +91,7 @@ fn hears(
 }
 
 /// Sends a denied name over both IP versions, in both orders of the SYNs.
+/// - answered: true if the server is expected to receive the name: each combination is then tried up to TRIES times.
 fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let said = hello::tls(DENIED, 0).bytes;
     let ends: [(&str, IpAddr, IpAddr); 2] = [

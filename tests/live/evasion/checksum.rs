@@ -27,7 +27,8 @@ const WITHIN_NAME: usize = 6;
 /// Offset within a query of the two bytes that the checksum replaces. It is even, because the query's id sets the
 /// checksum.
 const WITHIN_QUERY: usize = 20;
-/// Offset of a hello's random bytes. Two of them are chosen so that the checksum has the wanted value.
+/// Offset of a hello's random bytes. Two of them are chosen so that the checksum, which the kernel writes into the
+/// name, completes ALMOST.
 const RANDOM: usize = 11;
 /// Denied name that the server receives. Before the checksum is stored, it reads as the allowed name DECOY, which the
 /// server answers in another way.
@@ -68,6 +69,7 @@ fn changing() -> Segment {
 }
 
 /// Sends the segment of `changing` over IPv4 and IPv6.
+/// - answered: true if the server is expected to answer: the segment is then sent up to TRIES times.
 fn try_both(net: &Net, link: &Link, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let versions = [("IPv4", Version::V4), ("IPv6", Version::V6)];
     let script = steps([changing()]).unwrap_or_default();
@@ -97,7 +99,8 @@ fn unsummed() -> anyhow::Result<(Net, Link)> {
     Ok((net, link))
 }
 
-/// Checks that a firewall has given at least `least` packets back to the kernel; 0: none.
+/// Checks that a firewall has given at least `least` packets back to the kernel for their checksums, or none if `least`
+/// is 0.
 fn check_restated(running: &Running, least: u64) -> anyhow::Result<()> {
     let restated = running.restated()?;
     let is_expected = restated >= least && (least > 0 || restated == 0);
@@ -105,9 +108,10 @@ fn check_restated(running: &Running, least: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that the server answers without a firewall, and that no name passes with one: the packets are given back, or
-/// the kernel writes their checksums before it queues them (--gso off).
-/// - options: additional options of a twin that decides.
+/// Checks that the server answers the denied name without a firewall, and not with a firewall. Without options, the
+/// packets must be given back to the kernel for their checksums. With `--gso off`, the kernel writes the checksums
+/// before it queues the packets.
+/// - options: additional options of a twin that decides: none, or `--gso off`.
 pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
     let block_list = BLOCK_LIST.replace("denied.example", "amxxed.example");
     for text in [&block_list, ALLOW_LIST] {
@@ -122,6 +126,7 @@ pub fn filled_in(by: By, options: &[&str]) -> anyhow::Result<()> {
 }
 
 /// Sends a query whose name is changed by the checksum, over IPv4 and IPv6.
+/// - answered: true if the server is expected to receive the query: it is then sent up to TRIES times.
 fn ask_both(scene: &datagrams::Scene, link: &Link, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let tries = [("IPv4", Version::V4), ("IPv6", Version::V6)].map(|(over, version)| {
         Tried::new("a checksum filled in a query", over, answered, |port| {
@@ -157,8 +162,8 @@ fn query_filled_in(twin: Twin) -> anyhow::Result<()> {
     running.finish()
 }
 
-/// Checks that clients reach the server if their kernel leaves the checksum, in its own place, to the firewall's
-/// kernel. Their SYN, ACK and hello must be given back.
+/// Checks that clients reach the server if their kernel leaves the TCP checksum, in the TCP header as usual, to the
+/// firewall's kernel. Their SYN, ACK and hello must be given back to the kernel for it.
 fn honest(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let hello = hello::tls(ALLOWED, 0);

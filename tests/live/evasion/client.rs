@@ -42,13 +42,14 @@ pub enum Step {
     /// Opens another connection with the same ports and the same first sequence number, with segments between its SYN
     /// and the server's answer.
     OpenAgain(Vec<Segment>),
-    /// Opens another connection with another first sequence number. Before the server's answer arrives, another SYN
-    /// follows that does not reach the server. A segment outside the window requests the server's number.
+    /// Opens another connection with another first sequence number. Before the server's answer arrives, sends this
+    /// second SYN, which does not reach the server. The server's answer to segments outside its window then shows its
+    /// sequence number.
     OpenBehind(Segment),
-    /// Opens a second connection beside the present one, at this distance between their first sequence numbers, and
-    /// does not acknowledge its SYN-ACK. Later steps are those of the new connection.
+    /// Opens a second connection with the same ports, without an acknowledgement of its SYN-ACK. The number is added to
+    /// the present connection's first sequence number. Later steps are those of the second connection.
     OpenBeside(i64),
-    /// Returns to the other connection of `OpenBeside`.
+    /// Returns to the connection before `OpenBeside`: later steps are those of that connection.
     Return,
     /// Waits for another SYN-ACK of the server.
     AnswerAgain,
@@ -213,7 +214,8 @@ struct Opened {
 }
 
 impl Opened {
-    /// Returns a segment. Adds the option that maps its bytes (DSS) if it is mapped and both ends use Multipath TCP.
+    /// Returns a copy of a segment. If the segment has a mapping and both ends use Multipath TCP, the mapping option
+    /// (DSS) replaces its options.
     fn mapped(&self, segment: &Segment) -> Segment {
         let mut segment = segment.clone();
         if let (Some(keys), Some(place)) = (&self.keys, segment.mapped) {
@@ -230,7 +232,7 @@ pub struct Client<'a> {
     pub version: Version,
     /// Ports of the client and of the server.
     pub ports: (u16, u16),
-    /// Time limit for the server's answer to the opening.
+    /// Time limit for the server's data after the last step of a script.
     pub patience: Duration,
 }
 
@@ -378,7 +380,8 @@ impl Client<'_> {
 
 impl Client<'_> {
     /// Performs the TCP handshake. Returns None if the server does not answer.
-    /// - before: sequence number of the server's first byte in the previous connection.
+    /// - before: sequence number of the server's first byte in the previous connection, whose SYN-ACKs are ignored;
+    ///   None: there is no previous connection.
     fn open(
         &self,
         first: u32,
@@ -482,7 +485,7 @@ impl Client<'_> {
         Ok(None)
     }
 
-    /// Waits for a SYN-ACK that acknowledges a SYN.
+    /// Waits for a SYN-ACK to the SYN with the sequence number `first`, for HANDSHAKE at most. Its absence is no error.
     fn wait_for_answer(&self, first: u32) -> anyhow::Result<()> {
         let is_answer = |packet: &[u8]| {
             of_server(packet, self.version, self.ports).is_some_and(|(tcp, _)| {

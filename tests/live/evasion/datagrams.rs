@@ -25,7 +25,8 @@ use crate::names::ends::Heard;
 /// Flags of a query (RFC 1035, section 4.1.1): recursion desired.
 pub const FLAGS: u16 = 0x0100;
 const QR: u16 = 0x8000;
-/// With these first two bytes, no flags and more than 255 questions, a message begins like a QUIC 1 packet.
+/// DNS ids, each with a description. A message with this id, no flags and QUIC_QUESTIONS questions begins like a packet
+/// of QUIC 1.
 const QUIC: [(&str, u16); 4] = [
     ("as an Initial", 0xc000),
     ("as a packet of 0-RTT", 0xd000),
@@ -179,7 +180,7 @@ pub fn send(
 }
 
 /// Runs the ways to query a host over both IP versions.
-/// - answered: the server must receive the name.
+/// - answered: true if the server is expected to receive the name: a way is then tried up to TRIES times.
 fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::Result<Vec<Tried>> {
     let servers = [
         ("IPv4", SocketAddr::from((SERVER, PORT))),
@@ -200,7 +201,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool, ways: &[Way]) -> anyhow::R
     Ok(tried)
 }
 
-/// Checks that no way to hide a denied query passes the firewall.
+/// Checks that no way to hide a denied query passes a firewall with the policy `text`.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;
@@ -241,14 +242,14 @@ fn in_fragments(host: &str) -> Vec<Way> {
     }]
 }
 
-/// Checks that queries in fragments reach the server, and that each is decided by its name.
+/// Checks that an allowed query in fragments reaches the server, and that a denied query in fragments does not.
 fn check_reassembled(scene: &Scene) -> anyhow::Result<()> {
     all_completed(&try_all(scene, ALLOWED, true, &in_fragments(ALLOWED))?)?;
     none_completed(&try_all(scene, DENIED, false, &in_fragments(DENIED))?)
 }
 
-/// Checks queries in fragments. Without the rules of rules/queue they are lost. With these rules, or with those that
-/// doctor advises without nft, the kernel reassembles fragments.
+/// Checks that queries in fragments are lost without the rules of rules/queue. With these rules, or with the rules that
+/// doctor advises without nft, the kernel reassembles fragments, and the queries must be decided by name.
 fn reassembled(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(Net::new(Sees::Both)?)?;
     let running = By::Twin(twin).start(&scene.net, BLOCK_LIST)?;

@@ -218,7 +218,8 @@ fn serve(socket: &UdpSocket, heard: &Heard) {
     }
 }
 
-/// Runs all ways to query a host over both IP versions.
+/// Queries a host after the packet of each way, over both IP versions.
+/// - answered: true if the server is expected to receive the query: a way is then tried up to TRIES times.
 fn try_all(scene: &Scene, host: &str, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let versions = both_versions();
     let jobs: Vec<_> = versions
@@ -236,7 +237,7 @@ fn try_all(scene: &Scene, host: &str, answered: bool) -> anyhow::Result<Vec<Trie
     Ok(tried)
 }
 
-/// Checks that no packet before a denied query gets the query past the firewall.
+/// Checks that no packet before a denied query gets the query past a firewall with the policy `text`.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;

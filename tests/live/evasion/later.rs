@@ -15,7 +15,7 @@ const FORGOTTEN: Duration = Duration::from_millis(1_500);
 const TAIL_BYTES: usize = 20;
 /// TLS record that changes nothing (RFC 8446, appendix D.4).
 const CHANGE_CIPHER: &[u8] = &[0x14, 3, 3, 0, 1, 1];
-/// TLS record with a message of a handshake that is no hello: an empty Certificate.
+/// TLS record with a handshake message other than a hello: an empty Certificate.
 const OTHER_MESSAGE: &[u8] = &[0x16, 3, 3, 0, 4, 11, 0, 0, 0];
 
 fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
@@ -25,12 +25,14 @@ fn script(steps: impl IntoIterator<Item = Step>) -> Option<Script> {
     })
 }
 
-/// Returns a hello that the server answers with a request for another hello (HelloRetryRequest).
+/// Returns a hello that the server answers with a request for another hello (HelloRetryRequest); None for HTTP.
 fn retried(opening: &Opening) -> Option<Vec<u8>> {
     Some(hello::tls_retried(&host_of(opening)?, opening.padding))
 }
 
-/// Returns a client that sends the first of two hellos, and after the server's request the second hello, split.
+/// Returns a client that sends the first of two hellos, and after the server's request (HelloRetryRequest) the second
+/// hello.
+/// - places: offsets at which the second hello is split; if empty, it is whole.
 fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     let behind = cut(second, places).into_iter().map(|mut segment| {
         segment.offset += first.len() as i64;
@@ -40,8 +42,8 @@ fn asked_for(first: &[u8], second: &[u8], places: &[usize]) -> Option<Script> {
     script(first.into_iter().chain(behind))
 }
 
-/// Returns a client like that of `asked_for`, which also sends another message in the second hello's place. That
-/// message does not reach the server.
+/// Returns a client like that of `asked_for`. Right after the first hello it also sends another message with the second
+/// hello's sequence number, which does not reach the server.
 fn asked_for_behind_decoy(first: &[u8], second: &[u8]) -> Option<Script> {
     let decoy = Segment {
         outside: dies_early(),
@@ -80,7 +82,8 @@ fn same_numbers(
 }
 
 /// Returns a client that sends nearly all bytes on its SYN. After FORGOTTEN it sends the SYN again with the decoy's
-/// bytes, and then the last bytes of the true opening.
+/// bytes, and then the last bytes of the true opening. Returns None for a long hello.
+/// - is_silent: true if the client does not acknowledge the server's SYN-ACK.
 fn fast_open(opening: &Opening, decoy: &Opening, is_silent: bool) -> Option<Script> {
     let at = opening.bytes.len() - TAIL_BYTES;
     let again = Segment {

@@ -125,7 +125,7 @@ pub fn cases() -> Vec<Case> {
         .collect()
 }
 
-/// Returns a client's openings: TLS, TLS with the name moved back as by a post-quantum key share, and HTTP.
+/// Returns a client's openings: TLS, TLS with the name 1,400 bytes later (as after a post-quantum key share), and HTTP.
 fn openings(host: &str) -> [(&'static str, Opening); 3] {
     [
         ("TLS", hello::tls(host, 0)),
@@ -139,6 +139,7 @@ type Job = (&'static Strategy, &'static str, Opening, Script);
 
 /// Runs a job's script. The try counts as completed if the server's answer is that to the whole opening (the client's
 /// first bytes).
+/// - answered: true if that answer is expected: the script is then run up to TRIES times.
 fn try_one(
     net: &Net,
     version: Version,
@@ -171,8 +172,10 @@ fn try_one(
     Ok(tried)
 }
 
-/// Runs every wanted strategy with every opening (a client's first bytes). Over IPv6 it runs them with the first
-/// opening only, because the bytes are the same.
+/// Runs every wanted strategy with every opening (a client's first bytes). Over IPv6 it runs them, and those of
+/// OVER_IPV6, with the first opening only, because the bytes are the same.
+/// - other: name in decoys.
+/// - answered: true if the server is expected to answer: a strategy is then tried up to TRIES times.
 fn try_all(
     net: &Net,
     version: Version,
@@ -205,7 +208,7 @@ fn try_all(
     })
 }
 
-/// Subject of a case: the program that applies a policy.
+/// Subject of a case: the tested firewall, in which a twin or the kernel applies the policy.
 #[derive(Clone, Copy, Debug)]
 pub enum By {
     /// A twin applies the whole policy.
@@ -243,8 +246,8 @@ impl By {
         self.start_with(net, text, &[])
     }
 
-    /// Starts the subject.
-    /// - more: additional options of a twin that decides.
+    /// Starts the subject with the policy `text`.
+    /// - more: additional options of a twin that decides; ignored if the kernel decides.
     fn start_with(self, net: &Net, text: &str, more: &[&str]) -> anyhow::Result<Running> {
         let twin = match self {
             By::Twin(twin) => twin,
@@ -281,12 +284,12 @@ impl Running {
     }
 }
 
-/// Checks that no way to hide a denied name passes the firewall.
+/// Checks that no way to hide a denied name passes a firewall with the policy `text`.
 pub fn hold(by: By, sees: Sees, version: Version, text: &str) -> anyhow::Result<()> {
     hold_in(&Net::at(by.hook(), sees)?, by, version, text)
 }
 
-/// Checks in an existing net that no way to hide a denied name passes the firewall.
+/// Checks in an existing net that no way to hide a denied name passes a firewall with the policy `text`.
 pub fn hold_in(net: &Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let running = by.start(net, text)?;
     hold_running(net, version)?;

@@ -48,8 +48,8 @@ pub fn keys(options: &[u8]) -> Option<Keys> {
     None
 }
 
-/// Returns the data sequence number before a stream's first byte (section 3.1): the last 8 bytes of the SHA-256 of a
-/// key.
+/// Returns the data sequence number before a stream's first byte (RFC 8684, section 3.1): the last 8 bytes of the
+/// SHA-256 of the key of the end that sends the stream.
 fn before_first(key: &[u8; KEY_BYTES]) -> u64 {
     let hash = Sha256::digest(key);
     hash.last_chunk().map_or(0, |low| u64::from_be_bytes(*low))

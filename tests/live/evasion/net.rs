@@ -77,7 +77,8 @@ pub struct Net {
     pub gso_bytes: Option<u16>,
     /// Maximum additional delay of the server's answers.
     pub lateness: Duration,
-    /// The firewall's kernel may drop all packets of a client, since conntrack has no room for its connection.
+    /// True if the firewall's kernel may drop all packets of a client, since conntrack has no room for its connection:
+    /// a missing SYN-ACK is then no error.
     pub loses_openings: bool,
     nginx: Child,
     /// Folder of nginx's certificate, key and logs.
@@ -91,7 +92,8 @@ impl Drop for Net {
     }
 }
 
-/// Joins two namespaces. The interfaces are named so that each namespace has at most one `left` and one `right`.
+/// Joins two namespaces by a pair of interfaces: `right` in the namespace `left`, and `left` in the namespace `right`.
+/// - network: number in their addresses: 10.9.NUMBER.0/24 and fd09:0:0:NUMBER::/64.
 fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> {
     let ends = [(left, "right", 1), (right, "left", 2)];
     Namespace::veth_pair(left, right)?;
@@ -109,7 +111,8 @@ fn join(left: &Namespace, right: &Namespace, network: u8) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Returns lines for `ip -batch` that add a default route for IPv4 and IPv6.
+/// Returns lines for `ip -batch` that add a default route for IPv4 and IPv6 via the gateway `host` of a network (see
+/// `join`).
 fn default_via(network: u8, host: u8) -> String {
     format!(
         "route add default via 10.9.{network}.{host}\n\
@@ -123,8 +126,8 @@ fn forwards(namespace: &Namespace, routes: &str) -> anyhow::Result<()> {
     run(namespace, "sysctl", &[&["-qw"], &both[..]].concat()).map(drop)
 }
 
-/// Adds the address of the client's packets to its kernel, so that answers pass the hook input. They end after it,
-/// before the kernel answers them.
+/// Adds CLIENT and CLIENT_6 to the client's kernel, so that the server's packets pass its hook input. A later rule of
+/// that hook drops these packets, before the kernel answers them.
 fn own_address(client: &Namespace) -> anyhow::Result<()> {
     client.ip("address add 10.9.1.66/32 dev right\n\
          address add fd09:0:0:1::66/128 dev right nodad preferred_lft 0\n")?;
@@ -190,7 +193,7 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
 }
 
 impl Net {
-    /// Opens the client's interface. Each user must open its own link.
+    /// Opens the client's interface. Each concurrent client must open its own link.
     pub fn link(&self) -> anyhow::Result<Link> {
         let mut link = Link::open(&self.client, "right")?;
         if self.hook == Hook::Output {

@@ -45,7 +45,7 @@ pub fn cases() -> Vec<Case> {
     for_each_twin(ROWS)
 }
 
-/// Running server, ended on drop.
+/// Running HTTP server of Python, ended on drop.
 struct Python(Child);
 
 impl Drop for Python {
@@ -55,7 +55,7 @@ impl Drop for Python {
     }
 }
 
-/// Way to request a host: a name, and the first line of the request.
+/// Way to request a host: the way's name, and the first line of the request.
 type Way = (&'static str, &'static [u8]);
 
 const WAYS: &[Way] = &[
@@ -93,7 +93,8 @@ fn start(net: &Net) -> anyhow::Result<Python> {
     Ok(server)
 }
 
-/// Sends a request with a line and a host. Returns true if the server answers for that host.
+/// Sends a request for a host. Returns true if the server answers for that host.
+/// - line: first line of the request.
 fn is_answered(net: &Net, server: IpAddr, line: &[u8], host: &str) -> anyhow::Result<bool> {
     let at = SocketAddr::from((server, requests::PORT));
     let mut stream = net
@@ -110,7 +111,7 @@ fn is_answered(net: &Net, server: IpAddr, line: &[u8], host: &str) -> anyhow::Re
 }
 
 /// Requests a host in all ways over IPv4 and IPv6.
-/// - answered: the server must answer, to one of a way's clients.
+/// - answered: true if the server is expected to answer: a way is then tried up to TRIES times.
 fn try_all(net: &Net, host: &str, ways: &[Way], answered: bool) -> anyhow::Result<Vec<Tried>> {
     let servers = [("IPv4", IpAddr::from(SERVER)), ("IPv6", SERVER_6.into())];
     let jobs: Vec<_> = servers
@@ -124,8 +125,8 @@ fn try_all(net: &Net, host: &str, ways: &[Way], answered: bool) -> anyhow::Resul
     })
 }
 
-/// Checks that the denied host is answered in all ways without a firewall and in none with a firewall, and that a plain
-/// request for an allowed host is answered.
+/// Checks that the denied host is answered in all ways without a firewall, and in none with a firewall that has the
+/// policy `text`. A plain request for an allowed host must be answered with that firewall, too.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     const PLAIN: &[Way] = &[("plain", b"GET / HTTP/1.1")];
     let net = Net::new(Sees::Both)?;

@@ -19,7 +19,7 @@ use super::{By, ALLOWED, DENIED};
 use crate::names::ends::Heard;
 
 pub const PORT: u16 = 53;
-/// Length of a message's header in bytes.
+/// Length of a DNS message's header in bytes.
 const HEADER_BYTES: usize = 12;
 /// Number of allowed queries in one segment before the denied one.
 const MANY: usize = 30;
@@ -242,8 +242,9 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way to hide a query.
-/// - answered: the server must receive the host's name, from one of a way's clients.
+/// Runs every wanted way to hide a query for `host`.
+/// - other: name in decoys.
+/// - answered: true if the server is expected to receive the name: a way is then tried up to TRIES times.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -273,7 +274,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// Checks that no way to hide a denied query passes the firewall.
+/// Checks that no way to hide a denied query passes a firewall with the policy `text`.
 pub fn hold(by: By, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?)?;
     let running = by.start(&scene.net, text)?;

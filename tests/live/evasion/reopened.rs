@@ -170,7 +170,8 @@ fn try_all(
     })
 }
 
-/// Checks that each way reaches the server without a firewall, and that none does with a firewall.
+/// Checks that each way reaches the server without a firewall, and that none does with a firewall that has the policy
+/// `text`.
 pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     all_completed(&try_all(&net, version, REOPENED, true)?)?;

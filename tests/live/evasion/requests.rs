@@ -260,8 +260,9 @@ impl Scene {
     }
 }
 
-/// Runs every wanted way to hide a request.
-/// - answered: the server must receive the host, from one of a way's clients.
+/// Runs every wanted way to hide a request for `host`.
+/// - other: name in decoys.
+/// - answered: true if the server is expected to receive the name: a way is then tried up to TRIES times.
 fn try_all(
     scene: &Scene,
     version: Version,
@@ -288,12 +289,12 @@ fn try_all(
     Ok(tried)
 }
 
-/// Checks that no way of hiding a request to a denied host passes the firewall.
+/// Checks that no way of hiding a request to a denied host passes a firewall with the policy `text`.
 pub fn hold(by: By, version: Version, text: &str) -> anyhow::Result<()> {
     hold_in(by.net()?, by, version, text)
 }
 
-/// Checks in an existing net that no way of hiding a request to a denied host passes the firewall.
+/// Checks in an existing net that no way of hiding a request to a denied host passes a firewall with the policy `text`.
 pub fn hold_in(net: Net, by: By, version: Version, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(net)?;
     let running = by.start(&scene.net, text)?;

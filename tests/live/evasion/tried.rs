@@ -52,9 +52,10 @@ impl Display for Tried {
 
 impl Tried {
     /// Runs one client after another, each from its own port.
-    /// - answered: the server must answer one of the clients.
-    /// - run: runs a client. Returns true if the server answers; None if packets got lost, so that another client tries
-    ///   again.
+    /// - answered: true if an answer is expected: clients then try until the server answers a client, TRIES clients at
+    ///   most.
+    /// - run: runs a client from a port. Returns true if the server answers; None if packets got lost, so that another
+    ///   client tries again.
     pub fn new(
         way: &str,
         opening: &'static str,
@@ -80,7 +81,8 @@ impl Tried {
     }
 }
 
-/// Runs all jobs by CLIENTS concurrent clients, each with its own link. Returns the result of each job.
+/// Runs all jobs by CLIENTS concurrent clients, each with its own link. Returns the result of each job, in no
+/// particular order.
 pub fn try_all<Job: Sync>(
     net: &Net,
     jobs: &[Job],
@@ -126,7 +128,7 @@ pub fn hears(heard: &Heard, port: u16, host: &str, patience: Duration) -> bool {
     }
 }
 
-/// Marks each try as completed if the server has received its name by now.
+/// Marks each result as completed if the server has by now received the name `host` from one of the result's ports.
 pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     for one in tried {
         let late = one.ports.iter().any(|port| has_heard(heard, *port, host));
@@ -134,7 +136,8 @@ pub fn count_late(tried: &mut [Tried], heard: &Heard, host: &str) {
     }
 }
 
-/// Returns the names of the completed tries, or of the other tries, for a message.
+/// Returns the names of results, for a message.
+/// - completed: true for the completed results, false for all other results.
 fn names(tried: &[Tried], completed: bool) -> Vec<String> {
     let some = tried.iter().filter(|one| one.completed == completed);
     some.map(Tried::to_string).collect()

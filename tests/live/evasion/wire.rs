@@ -152,7 +152,8 @@ fn ipv6_fragment(id: u16, at: usize, more: bool, next: u8, part: &[u8]) -> Vec<u
     [&[next, 0][..], &place, &id, part].concat()
 }
 
-/// Inserts extension headers before a packet's payload. Returns the type of the first header.
+/// Inserts extension headers before a packet's payload. Returns the type of the first header (`protocol` without
+/// extension headers), and the headers with the payload.
 fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Vec<u8>) {
     let start = (protocol, payload.to_vec());
     extensions
@@ -165,8 +166,8 @@ fn extended(id: u16, extensions: &[u8], protocol: u8, payload: &[u8]) -> (u8, Ve
         })
 }
 
-/// Returns the packets with a payload.
-/// - id: identification of their fragments.
+/// Returns the IP packets that carry a payload: one packet, or its fragments.
+/// - id: identification of the fragments.
 pub fn packets(
     version: Version,
     protocol: u8,

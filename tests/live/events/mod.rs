@@ -10,7 +10,7 @@ mod sinks;
 mod tail;
 mod types;
 
-/// Returns all cases of the part.
+/// Returns all test cases of the part `events`.
 pub fn cases() -> Vec<Case> {
     let rows = [types::ROWS, tail::ROWS, sinks::ROWS, rsyslog::ROWS].concat();
     let mut cases = vec![Case::new("both-write-the-same-bytes", types::same_bytes)];

@@ -30,7 +30,7 @@ const POLICY: &str =
     \t\tudp dport 1001 drop comment \"no \\ 1001\"\n\t\tudp dport 1002 reject\n\
     \t\tudp dport 1003 log prefix \"seen: \" level info accept\n\t}\n}\n";
 
-/// Namespace, and a folder with a policy that every user may use. The folder is deleted on drop.
+/// Namespace, and a folder that every user may use, with a policy. The folder is deleted on drop.
 pub struct Place {
     folder: Folder,
     pub namespace: Namespace,

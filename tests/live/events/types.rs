@@ -34,7 +34,8 @@ fn datagram(port: u16) -> Vec<u8> {
     ipv4(UDP, 0, &datagram)
 }
 
-/// Sends two packets to DROPPED and a packet of each other kind, and waits until all lines are written.
+/// Sends two packets to DROPPED, a packet each to REJECTED, LOGGED and ACCEPTED, and a malformed TCP packet. Waits
+/// until all lines are written.
 fn send_each(place: &Place, events: &str) -> anyhow::Result<()> {
     let sender = RawSender::new(&place.namespace, LOCALHOST)?;
     for port in [DROPPED, REJECTED, LOGGED, ACCEPTED] {

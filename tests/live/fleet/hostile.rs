@@ -76,7 +76,8 @@ fn a_hostile_store_changes_nothing() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests a bundle that is not complete; the pointer that names it (generation and digest, signed) is correct.
+/// Checks that a host refuses a bundle that is not complete, although the pointer that names the bundle (generation and
+/// digest, signed) is correct.
 fn a_cut_bundle_is_refused() -> anyhow::Result<()> {
     let place = Place::new(1)?;
     place.push_well(&policy(8888))?;

@@ -48,7 +48,7 @@ fn plan(hosts: usize) -> Plan {
     }
 }
 
-/// Stops etcd by SIGSTOP: it keeps its connections and does not answer.
+/// Stops etcd by SIGSTOP: it keeps its connections and does not answer. Hosts must keep their policy.
 fn etcd_that_stands_still() -> anyhow::Result<()> {
     let place = Place::new(2)?;
     place.push_well(&policy(7777))?;
@@ -236,7 +236,8 @@ fn a_large_bundle() -> anyhow::Result<()> {
     place.all_have("udp dport 7777")
 }
 
-/// Tests a staging folder that has room only for a small policy.
+/// Checks that a host keeps its policy if its staging folder has no room for the next policy, and that it then applies
+/// a smaller policy.
 fn a_full_disk() -> anyhow::Result<()> {
     let mount = "mount -t tmpfs -o size=8k tmpfs {} && exec \"$@\"";
     let place = Place::with(Plan {
@@ -256,8 +257,8 @@ fn a_full_disk() -> anyhow::Result<()> {
     place.all_have("udp dport 9999")
 }
 
-/// Kills an agent at each step: the policy is fetched, the service that runs as root has started, the policy is loaded,
-/// it is confirmed.
+/// Kills an agent at each step, and starts it again: the policy is fetched, the service that runs as root has started,
+/// the policy is loaded, it is confirmed. The host must confirm the policy each time.
 fn an_agent_killed() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
@@ -344,7 +345,7 @@ fn a_restart_in_a_partition() -> anyhow::Result<()> {
 }
 
 /// Simulates a power cut while a policy waits for its confirmation: all processes are killed, the rules are deleted,
-/// and the boot id changes.
+/// and the boot id changes. The host must first load the old policy, and then apply and confirm the new policy.
 fn a_power_cut() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;

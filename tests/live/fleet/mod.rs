@@ -22,12 +22,12 @@ fn of(rows: &[Row]) -> Vec<Case> {
     rows.iter().map(case).collect()
 }
 
-/// Returns all cases of the part `fleet-long`, which `make fleet-test` runs.
+/// Returns all test cases of the part `fleet-long`, which `make fleet-test` runs.
 pub fn long_cases() -> Vec<Case> {
     of(&[long::ROWS, transport::ROWS, prometheus::ROWS].concat())
 }
 
-/// Returns all cases of the part.
+/// Returns all test cases of the part `fleet`.
 pub fn cases() -> Vec<Case> {
     let rows = [
         way::ROWS,

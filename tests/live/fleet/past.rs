@@ -26,7 +26,7 @@ const ALLOWED: &str = "allowed.example";
 /// question.
 const SECONDS: &str = "300";
 
-/// Returns a policy that drops requests for a name, and no UDP.
+/// Returns a policy that drops HTTP requests for DENIED, and no UDP.
 fn names() -> String {
     policy(7777).replace("udp dport 7777", &format!("http host \"{DENIED}\""))
 }

@@ -27,7 +27,8 @@ fn end_lease(place: &Place, host: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Kills the agent of a host that has confirmed the present generation. Its last report says so, but the host may be off.
+/// Kills the agent of a host that has confirmed the present generation. Its last report says so, but the host may be
+/// off: status must show it as silent.
 fn a_dead_host_is_silent() -> anyhow::Result<()> {
     let mut place = Place::new(2)?;
     place.push_well(&policy(7777))?;

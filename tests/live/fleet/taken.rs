@@ -18,8 +18,9 @@ pub const ROWS: &[Row] = &[
     ("a-red-ledger-goes-back", a_red_ledger_goes_back),
 ];
 
-/// Sends a request to the service of the first host that runs as root, from a program that is not the host's agent.
-/// Returns the reply.
+/// Sends a request, followed by a bundle, to root's service on the first host, from a program that is not the host's
+/// agent. Returns the reply.
+/// - bundle: empty for a request without a bundle.
 fn ask(place: &Place, request: &Value, bundle: &str) -> anyhow::Result<String> {
     let mut stream = UnixStream::connect(place.path("h1", "socket"))?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -100,8 +101,9 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
     place.all_have("udp dport 7777")
 }
 
-/// Tests hosts with firewalls of both twins. First both ledgers reconcile, then one firewall ends and its ledger can't
-/// be read.
+/// Tests pushes to two hosts with firewalls, one of each twin. While both ledgers reconcile, a push succeeds. After the
+/// first host's firewall has ended, a push fails: that host reports a red ledger and goes back to the previous policy,
+/// and the second host confirms the new policy.
 fn a_red_ledger_goes_back() -> anyhow::Result<()> {
     let mut place = Place::with(Plan {
         hosts: 2,

@@ -145,7 +145,7 @@ fn folders() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Serves the folder over https by nginx, as the documentation describes.
+/// Serves the subfolder `served` of a folder over https by nginx, as the documentation describes.
 fn nginx(place: &Place, folder: &Folder, tls: &Certificates) -> anyhow::Result<Running> {
     let served = folder.file("served");
     fs::create_dir_all(&served)?;

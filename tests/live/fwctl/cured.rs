@@ -34,7 +34,8 @@ const LOST: Duration = Duration::from_secs(1);
 /// Number of successive cures after which the case fails.
 const CURES_MAX: usize = 5;
 
-/// Policy that reads names of outgoing packets, drops other outgoing packets, and accepts all incoming ones.
+/// Policy that accepts outgoing HTTP requests for ALLOWED and echo replies, drops other outgoing packets, and accepts
+/// all incoming packets.
 const POLICY: &str = "table inet t {
 	chain i {
 		type filter hook input priority 0; policy accept;

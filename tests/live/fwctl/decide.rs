@@ -190,7 +190,7 @@ fn diff_nothing_read(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Policy that decides by properties that a capture of raw packets does not have.
+/// Policy that decides by properties that a capture of raw packets does not have: hook, interface and mark.
 const TELLING: &str = "table inet filter {
 	chain input {
 		type filter hook input priority filter; policy drop;

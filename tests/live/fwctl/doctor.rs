@@ -60,7 +60,8 @@ impl Found {
         Ok(Found(lines.collect::<Result<_, _>>()?))
     }
 
-    /// Returns the cure of a finding.
+    /// Returns the cure of the first finding with this severity whose text contains these words; empty if the finding
+    /// has no cure. Fails if there is no matching finding.
     pub fn cure(&self, severity: &str, words: &str) -> anyhow::Result<String> {
         let mut found = self
             .0

@@ -123,8 +123,8 @@ fn beside_a_killed_one(twin: Twin) -> anyhow::Result<()> {
         .error(3, "has ended: start one")
 }
 
-/// Checks that fwctl trusts only a folder that root owns, because only root can create folders there, and that a link
-/// to an instance's folder is no instance.
+/// Checks that fwctl trusts /run/twinwall only if root owns it, because only root can then create folders there, and
+/// that a link to an instance's folder is no instance.
 fn laid_by_another(twin: Twin) -> anyhow::Result<()> {
     let run = Run::new()?;
     let firewall = run.start(twin, "rust-web", "0")?;

@@ -41,7 +41,8 @@ fn spoil(value: &Value) -> Value {
     }
 }
 
-/// Returns a JSON object that is a valid answer to every command, and also a valid event.
+/// Returns a JSON object that is a valid answer to every command, and also a valid event. Its texts have ESCAPES
+/// appended, except those that fwctl parses.
 fn everything() -> Value {
     let mut all = standin::status("/usr/sbin/c-firewall", &["--queue", "0"]);
     let more = json!({
@@ -154,8 +155,8 @@ fn with_policy(folder: &Folder, name: &str) -> Value {
     status
 }
 
-/// Checks that fwctl does not read a root-only policy, does not wait for a pipe, and reads a policy that everyone may
-/// read.
+/// Checks three policies that a compromised firewall names: fwctl does not read a file that only root may read, does
+/// not wait for a pipe, and reads a file that everyone may read.
 fn policy() -> anyhow::Result<()> {
     for (name, code, words) in [
         ("secret", 2, "Permission denied"),

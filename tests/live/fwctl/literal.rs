@@ -310,13 +310,15 @@ impl Scene {
         Ok(receiver.recv(&mut [0]).is_ok())
     }
 
-    /// Checks whether datagrams reach port ACCEPTED and port DROPPED.
+    /// Checks that datagrams reach, or do not reach, the ports ACCEPTED and DROPPED of the neighbour.
+    /// - accepted, dropped: true if a datagram must reach the port ACCEPTED, or DROPPED; false: it must not.
     fn check_reached(&self, accepted: bool, dropped: bool) -> anyhow::Result<()> {
         self.check_port(ACCEPTED, accepted)?;
         self.check_port(DROPPED, dropped)
     }
 
-    /// Checks whether a datagram reaches a port of the neighbour. If it must arrive, tries until a datagram arrives.
+    /// Checks that a datagram reaches, or does not reach, a port of the neighbour.
+    /// - is_reached: true: a datagram must arrive, if necessary after several tries; false: one datagram must get lost.
     fn check_port(&self, port: u16, is_reached: bool) -> anyhow::Result<()> {
         if is_reached {
             return until(&format!("port {port} is reached"), PATIENCE, || {

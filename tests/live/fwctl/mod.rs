@@ -19,10 +19,10 @@ pub mod standin;
 mod top;
 mod upgrade;
 
-/// Case without a twin: name, test.
+/// Test case that runs once, not for each twin: name, test.
 pub type LoneRow = (&'static str, fn() -> anyhow::Result<()>);
 
-/// Returns all cases of the part.
+/// Returns all test cases of the part `fwctl`.
 pub fn cases() -> Vec<Case> {
     let rows = [
         show::ROWS,

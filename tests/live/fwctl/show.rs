@@ -155,7 +155,8 @@ fn log(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts `tail`, sends a packet to each port after `tail` has connected, and returns its output.
+/// Starts `fwctl tail`. After it has connected, sends a packet to each of the ports ACCEPTED, DROPPED and OTHER.
+/// Returns the stdout of `fwctl tail` after its end.
 fn tailed(place: &Place, arguments: &[&str]) -> anyhow::Result<String> {
     let child = place
         .command()?

@@ -42,7 +42,7 @@ const POLICY: &str = "table inet host {
 }
 ";
 
-/// Rules of POLICY, and their lines.
+/// Rules of POLICY, each with its line number.
 const RULES: [(usize, &str); 6] = [
     (6, "tcp dport 443 jump web"),
     (7, "udp dport 53 accept"),
@@ -79,7 +79,7 @@ impl Place {
         Ok(said.code(0)?.to_owned())
     }
 
-    /// Returns true if the kernel has nft's `queue`.
+    /// Returns true if the kernel supports the statement `queue` of nft.
     fn has_queue(&self) -> bool {
         let rule = "table inet q {\n\tchain c {\n\t\tqueue\n\t}\n}\n";
         let checked = self.namespace.feed("nft", &["-c", "-f", "-"], rule);
@@ -196,7 +196,7 @@ fn checks_with_nft() -> anyhow::Result<()> {
     said.error(2, "no rule asks for a name")
 }
 
-/// Checks the files of --write for both queues, and that the kernel loads them.
+/// Checks the files that --write writes with --queue nft and with --queue iptables, and that the kernel loads them.
 fn writes_what_can_be_loaded() -> anyhow::Result<()> {
     let place = Place::new()?;
     for queue in ["nft", "iptables"] {

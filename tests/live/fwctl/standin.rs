@@ -17,7 +17,8 @@ pub const NOBODY: u32 = 65534;
 /// File name of the copy of this program that reports how it was started.
 pub const TELLING: &str = "telling";
 
-/// Environment variables with the stand-in's socket and its answer.
+/// Environment variables of the stand-in: the path of its socket, and its answer as JSON. A copy of this program runs
+/// as the stand-in if the first one is set.
 const SOCKET: &str = "TWINWALL_STAND_IN";
 const ANSWER: &str = "TWINWALL_STAND_IN_ANSWER";
 
@@ -75,7 +76,9 @@ pub fn status(program: &str, arguments: &[&str]) -> Value {
     })
 }
 
-/// Answers every request with the same line, twice: the second one is an event for `tail`.
+/// Answers every request with ANSWER's object and this process's pid, in two equal lines. `tail` reads the second line
+/// as an event.
+/// - socket: path at which the stand-in listens.
 fn play(socket: &str) -> anyhow::Result<()> {
     let mut answer: Value = serde_json::from_str(&std::env::var(ANSWER)?)?;
     answer["pid"] = std::process::id().into();

@@ -302,7 +302,8 @@ fn outlives(twin: Twin) -> anyhow::Result<()> {
     terminal.ends(0)
 }
 
-/// Checks that names are shown beside the clients, up to the screen's width, and that there is no column without names.
+/// Checks that names are shown beside the clients, up to the screen's width, and that top has no column for names until
+/// a client has shown a name.
 fn names(twin: Twin) -> anyhow::Result<()> {
     const POLICY: &str =
         "table inet t {\n\tchain c {\n\t\ttype filter hook output priority 0; policy accept;\n\

@@ -55,8 +55,8 @@ fn brought(said: &Said, twin: Twin) -> anyhow::Result<Stray> {
     Ok(stray)
 }
 
-/// Copies a twin's program to the case's folder, unless it is there; only root can change files there, unlike perhaps
-/// in the build folder. Returns the copy's path.
+/// Copies a twin's program to the case's folder, unless the copy exists. Only root can change files in this folder; the
+/// build folder may belong to another user. Returns the copy's path.
 fn installed(folder: &Folder, twin: Twin) -> anyhow::Result<String> {
     let path = folder.file(twin.program());
     if !Path::new(&path).exists() {
@@ -425,7 +425,7 @@ fn stand_in(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// File that only root may read.
+/// Content of a file that only root may read.
 const SECRET: &str = "root's own words\n";
 
 /// Checks that the stand-in's program was not run, and that no dynamic linker wrote a file as root because of the

@@ -15,7 +15,7 @@ use testbed::twin::root;
 use super::lab::count;
 use super::machine::{headers, make};
 
-/// Share by which a count may exceed the file's count.
+/// Share by which a count may exceed the count in kernel/instructions.toml: 0.05 is 5 %.
 const ROOM: f64 = 0.05;
 
 /// Contents of kernel/instructions.toml: the counts, and the kernel and compiler for which they hold.
@@ -40,7 +40,8 @@ fn kernel() -> anyhow::Result<String> {
     Ok(name.unwrap_or_default().to_string_lossy().into_owned())
 }
 
-/// Builds the programs, and counts the instructions for each exchange of kernel/instructions.toml, all in one machine.
+/// Builds the programs, and counts the instructions for each exchange of kernel/instructions.toml, all in one virtual
+/// machine.
 fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
     let lines: Vec<&str> = kept.exchanges.keys().map(String::as_str).collect();
     let programs = lines.iter().filter_map(|line| line.split_once(' '));
@@ -52,8 +53,8 @@ fn counted(kept: &Kept) -> anyhow::Result<BTreeMap<String, f64>> {
     count(&lines)
 }
 
-/// Checks that no exchange needs more instructions than the file says, except for the tolerated share. Skips the case
-/// with another kernel or compiler.
+/// Checks that no exchange needs more instructions than kernel/instructions.toml says, plus ROOM. Skips the case if the
+/// kernel or the compiler is not that of the file.
 pub fn no_exchange_takes_more() -> anyhow::Result<()> {
     let file = root().join("kernel/instructions.toml");
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;

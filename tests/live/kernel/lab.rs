@@ -34,8 +34,8 @@ struct Printed {
     wall_ns: u64,
 }
 
-/// Returns the instructions per exchange for each line of `kernel/lab`'s list, all from one machine. The programs must
-/// be built.
+/// Runs the exchange of each line `PROGRAM OPERATION BYTES`, all in one virtual machine. Returns the instructions per
+/// exchange, by line. The programs must be built.
 pub fn count(lines: &[&str]) -> anyhow::Result<BTreeMap<String, f64>> {
     let folder = Folder::new()?;
     let list = folder.write("list", lines.join("\n") + "\n")?;

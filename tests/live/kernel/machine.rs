@@ -8,7 +8,7 @@ use anyhow::{bail, Context};
 use testbed::skip::skip;
 use testbed::twin::root;
 
-/// Modules; their names are also the prefixes of their tests.
+/// Kernel modules under test; their names are also the prefixes of their tests.
 pub const SUITES: [&str; 3] = ["echo", "message", "twinring"];
 /// Exit codes of `vm/run`: the machine can't run here, it broke, it took too long.
 pub const CANNOT_RUN: i32 = 77;
@@ -92,7 +92,7 @@ pub struct Machine {
     suite: PathBuf,
 }
 
-/// Result of a machine: what it printed from its start to its end, the tested modules, and its exit code.
+/// Result of a virtual machine: its output, the modules under test, and the exit code of `vm/run`.
 pub struct Run {
     output: String,
     modules: Vec<String>,

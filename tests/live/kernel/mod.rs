@@ -62,7 +62,7 @@ const NOTICED_BY_FUZZERS: [(&str, &str); 2] = [
     ("flaws/message_death_untold.ko", "--fuzz message 3 100"),
 ];
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("flaws-are-known", flaws_are_known),

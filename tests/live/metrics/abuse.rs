@@ -29,13 +29,13 @@ const MIB: usize = 1 << 20;
 /// Growth of the exporter's peak memory that is allowed, in MiB.
 const GROWTH_MIB: f64 = 16.0;
 const ROUND: u64 = 100;
-/// Maximum number of the exporter's connections.
+/// Maximum number of simultaneous connections of the exporter.
 const CONNECTIONS: u64 = 16;
 /// Maximum duration of a connection of the exporter.
 const CONNECTION: Duration = Duration::from_secs(10);
 
-/// Runs `abuse` while packets are exchanged through the firewall, one at a time. Checks that no packet is lost and that
-/// peak memory does not grow.
+/// Runs `abuse` while packets are exchanged through the firewall, one at a time. Checks that no packet is lost, that a
+/// client is served afterwards, and that the exporter's peak memory grows by less than GROWTH_MIB.
 fn under_traffic(abuse: impl FnOnce(&Place) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let place = Place::new()?;
     let Served { firewall, exporter } = place.start(Twin::Rust, &[])?;
@@ -74,7 +74,8 @@ fn unanswered(place: &Place) -> anyhow::Result<u64> {
     place.value("twinwall_metrics_unanswered_total")
 }
 
-/// Tests a request head of 100 MiB, in one line and in many, and a head that arrives too slowly.
+/// Checks that the exporter closes the connection of a client whose request head has 100 MiB, in one line or in many,
+/// or arrives too slowly.
 fn endless_heads() -> anyhow::Result<()> {
     under_traffic(|place| {
         for piece in ["x".repeat(MIB), "Name: value\r\n".repeat(MIB / 13)] {

@@ -23,7 +23,7 @@ fn metrics_in(text: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Collects all texts under a key in a JSON value, at any depth.
+/// Appends to `texts` all strings that are values of a key in a JSON value, at any depth.
 /// - texts: in/out.
 fn texts_of<'a>(value: &'a Value, key: &str, texts: &mut Vec<&'a str>) {
     match value {

@@ -28,8 +28,8 @@ pub const ROWS: &[LoneRow] = &[
 const COUNTERS: usize = 40_000;
 /// Minimum size of a reply in bytes.
 const ANSWER: usize = 8 << 20;
-/// Allowed growth of the exporter's peak memory after one reply, in MiB. A separate reply for each client would need
-/// more.
+/// Allowed growth of the exporter's peak memory in MiB, from after the first reply to after the requests of all
+/// CLIENTS. A separate reply for each client would need more.
 const GROWTH_MIB: f64 = 64.0;
 const CLIENTS: usize = 16;
 
@@ -90,7 +90,8 @@ fn is_shared(place: &Place) -> anyhow::Result<bool> {
     }
 }
 
-/// Returns the number of requests; None if the exporter closed the connection, since this client read too slowly.
+/// Returns the number of requests that the exporter has counted, from its metrics; None if the exporter closed the
+/// connection because this client read too slowly.
 fn requests(place: &Place) -> anyhow::Result<Option<u64>> {
     match place.value("twinwall_metrics_requests_total") {
         Err(error) if is_closed(&error) => Ok(None),

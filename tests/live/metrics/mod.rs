@@ -12,10 +12,10 @@ mod large;
 mod prometheus;
 mod text;
 
-/// Case that does not run with each twin: name, test.
+/// Case that runs once, not with each twin: name, test.
 type LoneRow = (&'static str, fn() -> anyhow::Result<()>);
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     let lone = [
         &[

@@ -216,7 +216,8 @@ fn gone() -> anyhow::Result<()> {
     firewall.stop().map(drop)
 }
 
-/// Returns the text without the parts that depend on twin and time: the twin's name, and gauges of times or memory.
+/// Returns the text with placeholders for the parts that depend on twin and time: the twin's name, and the values of
+/// gauges of times or memory.
 fn masked(text: &str, twin: Twin) -> String {
     let moving = [
         "twinwall_start_time_seconds ",
@@ -233,7 +234,7 @@ fn masked(text: &str, twin: Twin) -> String {
     text.join("\n").replace(&twin, "twin=\"TWIN\"")
 }
 
-/// Checks that the exporter has the same text for both twins and the same packets, in both formats.
+/// Checks that the exporter returns the same text, in both formats, for each twin after the same packets.
 pub fn same_text() -> anyhow::Result<()> {
     let mut texts = Vec::new();
     for twin in TWINS {

@@ -32,14 +32,14 @@ pub const ROWS: &[Row] = &[
 const PACKETS: u32 = 400_000;
 /// Number of packets to send before waiting until all have verdicts: the case floods connections, not the queue.
 const BURST: u32 = 20_000;
-/// Memory by which a process may grow for other reasons, in MiB.
+/// Allowed growth of the firewall's peak memory in the second half of the flood, in MiB.
 const GROWTH_MIB: f64 = 4.0;
 /// Address that no host has.
 const NOBODY: [u8; 4] = [203, 0, 113, 1];
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// SYN without options and with a checksum of 0. It is sent with and without the first half of a hello; the checksum is
-/// set for each packet.
+/// SYN without options and with a checksum of 0. It is sent with and without the data HALF; the checksum is set for
+/// each packet.
 const SYN: [u8; 20] = [
     0, 0, 1, 187, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 2, 0xfa, 0xf0, 0, 0, 0, 0,
 ];
@@ -82,7 +82,10 @@ fn packet(number: u32, protocol: u8, checksum_at: usize, carried: &[u8]) -> Vec<
 }
 
 /// Sends packets of a flood: by number, one quarter are SYNs, half are SYNs with the first bytes of a hello, and one
-/// quarter are QUIC Initials with half a hello. Half of the flood fills the firewall's memory for undecided bytes.
+/// quarter are QUIC Initials with half a hello. After half of the flood, the firewall's memory for undecided bytes is
+/// full.
+/// - quic: datagram with the QUIC Initial.
+/// - numbers: numbers of the packets.
 fn send(net: &Net, link: &Link, quic: &[u8], numbers: std::ops::Range<u32>) -> anyhow::Result<()> {
     let half = [&SYN[..], &HALF].concat();
     for number in numbers {
@@ -161,7 +164,7 @@ fn ask_slowly(net: &Net, pause: Duration) -> anyhow::Result<bool> {
     }
 }
 
-/// Checks that a client has --hello-timeout to show its name: data after that time belongs to no connection.
+/// Checks --hello-timeout: if the second half of a request comes after that time, the request gets no answer.
 fn slow(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;

@@ -190,7 +190,7 @@ async fn take_in(incoming: Incoming, heard: Heard) -> Option<()> {
 }
 
 /// Serves QUIC by quinn until the case ends.
-/// - retry: each client must first validate its address (RFC 9000, section 8.1.2).
+/// - retry: true if each client must first validate its address (RFC 9000, section 8.1.2).
 /// - heard: receives the names in the hellos.
 pub fn serve_quic(
     net: &Net,

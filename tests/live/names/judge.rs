@@ -53,7 +53,8 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Names by connection: each name with the protocol that shows it, by its keyword in a policy.
+/// Names by connection in tshark's notation: pairs of a policy's keyword (`tls sni`, `http host` or `dns name`) and a
+/// name.
 type Shown = BTreeMap<String, BTreeSet<(&'static str, String)>>;
 
 /// Makes a client send each datagram and segment separately: tshark can't read packets that the kernel has merged.
@@ -110,7 +111,8 @@ fn read_by_tshark(file: &Path) -> anyhow::Result<(Shown, BTreeMap<u64, String>)>
     Ok((shown, connections))
 }
 
-/// Returns the names that a twin's `explain` reads, for the same connections.
+/// Returns the names that a twin's `explain` reads, by connection.
+/// - connections: connection of each packet by the packet's number, from `read_by_tshark`.
 fn read_by_twin(
     twin: Twin,
     policy: &str,

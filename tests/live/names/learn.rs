@@ -61,7 +61,7 @@ pub fn name(host: u8) -> String {
 }
 
 /// Returns the network, in which the server also has the addresses of HOSTS and NAMELESS, and a running dnsmasq.
-/// - seconds: TTL of its answers.
+/// - seconds: TTL of dnsmasq's answers, in seconds.
 pub fn network(seconds: &str) -> anyhow::Result<(Net, Resolver)> {
     let net = Net::new(Sees::Both)?;
     for host in HOSTS.chain([NAMELESS]) {
@@ -79,14 +79,17 @@ pub fn network(seconds: &str) -> anyhow::Result<(Net, Resolver)> {
     Ok((net, resolver))
 }
 
-/// Makes dig query a host's address. Fails unless dig gets it.
+/// Makes dig query the address of a host's name. Fails unless dig gets the address.
+/// - host: last byte of the address, one of HOSTS.
+/// - more: additional options of dig.
 pub fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
     let answered = is_answered(&net.client, &dig(&name(host), more), &address(host))?;
     ensure!(answered, "dig gets no answer of {}", name(host));
     Ok(())
 }
 
-/// Returns true if curl reaches a host's address.
+/// Returns true if curl gets nginx's page from a host's address within a second, without a query for its name.
+/// - host: last byte of the address.
 pub fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
     let url = format!("http://{}/", address(host));
     let command = words(&["curl", "-s", "--max-time", "1", &url]);

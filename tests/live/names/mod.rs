@@ -185,7 +185,7 @@ const ASKERS: &[Asker] = &[
     },
 ];
 
-/// Runs a client. Returns true if its stdout contains `says`, as with an answer.
+/// Runs a client. Returns true if its stdout contains `says`, which the client prints if it gets an answer.
 pub fn is_answered(client: &Namespace, command: &[String], says: &str) -> anyhow::Result<bool> {
     let (program, arguments) = command.split_first().context("a command")?;
     let output = client
@@ -247,7 +247,8 @@ pub fn is_fetched_with(net: &Net, name: &str, more: &[&str]) -> anyhow::Result<b
     is_answered(&net.client, &curl(name, "https", 443, more), "here")
 }
 
-/// Runs all clients concurrently with all names, and checks which get an answer. Returns the number of clients.
+/// Runs each client with each name, all concurrently. Checks which runs get an answer: all with allowed names must.
+/// Returns the number of runs.
 /// - denied: true if clients with denied names are expected to get an answer.
 pub fn ask_all(net: &Net, denied: bool) -> anyhow::Result<usize> {
     let allowed = ALLOWED.map(|name| (name, true));

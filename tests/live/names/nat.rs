@@ -36,7 +36,8 @@ fn translated(net: &Net) -> anyhow::Result<Vec<u64>> {
     Ok(packets.collect())
 }
 
-/// Checks that clients reach allowed names and no denied name, and that the router has translated both ends.
+/// Checks that clients reach allowed names and no denied name, and that the router has translated the addresses of both
+/// ends.
 pub fn behind_nat(by: By) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let inside = format!("{}/24", text(INSIDE));

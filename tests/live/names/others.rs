@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[
     ("chromium", chromium),
 ];
 
-/// Ports of the servers.
+/// Ports of the servers: nginx (TCP), the tested TLS program itself (TCP), and aioquic (UDP).
 const NGINX_PORT: u16 = 443;
 const OWN_PORT: u16 = 9443;
 const AIOQUIC_PORT: u16 = 4434;
@@ -33,7 +33,7 @@ const AIOQUIC_PORT: u16 = 4434;
 const SEGMENT_BYTES: usize = 1_448;
 /// Time limit for a browser's start and all its requests, on a busy machine.
 const BROWSED: Duration = Duration::from_secs(60);
-/// Pause between two checks.
+/// Pause between two checks of the browser's progress.
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Runs clients with a firewall of each backend. Fails unless each of the policy's first `counters` counters has

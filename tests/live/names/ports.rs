@@ -74,7 +74,7 @@ impl Pair {
     }
 }
 
-/// Loads rules for IPv4 and IPv6.
+/// Loads the same rules into the filter tables of iptables and ip6tables.
 fn queue(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
     for tool in ["iptables", "ip6tables"] {
         restore(namespace, tool, rules)?;
@@ -165,7 +165,8 @@ fn isolate_uid(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// Tests ports that a later base chain closes.
+/// Checks that no message arrives at the ports that the second base chain of CLOSED_PORTS closes, although the first
+/// chain accepts it, and that no TLS, HTTP or QUIC message with a denied name arrives at any port.
 pub fn closed_ports(by: By) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let scene = Scene {

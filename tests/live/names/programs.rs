@@ -42,7 +42,7 @@ pub fn file(program: &str) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// Server, killed on drop.
+/// Process of a server, killed on drop.
 pub struct Server(Child);
 
 impl Drop for Server {
@@ -108,7 +108,7 @@ pub enum First {
     Plain,
     /// Retry: the client must validate its address (RFC 9000, section 8.1.2).
     Retry,
-    /// A request for another hello (RFC 8446, section 4.1.4).
+    /// HelloRetryRequest: the client must send a second hello (RFC 8446, section 4.1.4).
     Again,
 }
 

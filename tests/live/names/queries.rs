@@ -25,7 +25,7 @@ pub const ROWS: &[Row] = &[("several-questions", several), ("other-protocols", o
 const ADDRESS: &str = "192.0.2.77";
 /// Time to wait for an answer that should not arrive.
 const QUIET: Duration = Duration::from_millis(500);
-/// Options of curl for an answer that should not arrive.
+/// Options of curl for a request that should get no answer: a time limit of 2 s.
 const SOON: &[&str] = &["--max-time", "2"];
 /// Pause between two parts of a message, so that each part is in its own segment.
 const APART: Duration = Duration::from_millis(20);

@@ -24,7 +24,8 @@ pub const ROWS: &[Row] = &[
     ("reject-without-names", without_names),
 ];
 
-/// Policy that rejects two names. The plain `reject` would send an ICMP error, which ends no established connection.
+/// Policy that rejects two names: the first by a plain `reject`, the second with a TCP reset. The firewall must reset
+/// both ends for the plain `reject`, too: an ICMP error, its usual response, ends no established connection.
 pub const POLICY: &str = r#"
 table inet filter {
 	chain forward {
@@ -166,8 +167,8 @@ fn at_the_server(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends a packet from one end, and checks that both ends are reset. A late acknowledgement may have been rejected
-/// before.
+/// Sends a packet from one end of a connection that the policy now rejects, and checks that both ends are reset. The
+/// sender may be reset before: the policy also rejects a late acknowledgement.
 fn refuse(mut from: TcpStream, mut to: TcpStream) -> anyhow::Result<()> {
     match from.write_all(b"more") {
         Err(error) if error.kind() == ErrorKind::ConnectionReset => {}

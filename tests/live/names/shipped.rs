@@ -217,7 +217,9 @@ impl Server {
 
 impl Scene<'_> {
     /// Sends messages of a kind from each of OWN_PORTS to each port of the server, and then an allowed message: when
-    /// that arrives, all earlier messages are decided. Returns the ports between which messages arrived.
+    /// that arrives, all earlier messages are decided. Returns the ports between which messages arrived, without those
+    /// of the allowed message.
+    /// - allowed: kind, name and server's port of the allowed message.
     pub fn round(
         &self,
         kind: Kind,
@@ -263,6 +265,7 @@ impl Scene<'_> {
     }
 
     /// Tries each kind with a denied name. Fails if a message arrives for which `is_denied` returns true.
+    /// - allowed: allowed message that is sent last, see `round`.
     /// - is_denied: receives the kind of the message and the server's port.
     pub fn try_all(
         &self,
@@ -302,7 +305,8 @@ pub fn shipped(name: &str, changed: &[(&str, &str)]) -> anyhow::Result<(Folder, 
     Ok((folder, file))
 }
 
-/// Tests the policy egress-names, for the client's own firewall, with a name that is not on its list.
+/// Checks that the policy egress-names, in a firewall on the client's host, drops all messages with a name that is not
+/// on its list, and all without a name.
 fn egress_names(twin: Twin) -> anyhow::Result<()> {
     const DENIED: &str = "denied.example";
     let allowed = (Kind::Tls, "api.example.com", 443);
@@ -369,7 +373,8 @@ fn family_filter(twin: Twin) -> anyhow::Result<()> {
     firewall.finish().map(drop)
 }
 
-/// Tests the policy dns-guard: queries to resolvers other than the policy's, and for names outside the public DNS.
+/// Checks that the policy dns-guard drops all messages to port 53 of a host that is not one of the policy's resolvers,
+/// and to a resolver those with a name outside the public DNS.
 fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let scene = forwarded(&net);

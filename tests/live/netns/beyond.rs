@@ -115,8 +115,9 @@ fn input_queued() -> anyhow::Result<Namespace> {
     Ok(namespace)
 }
 
-/// Sends two datagrams of each protocol: the ports of the first are within the copied bytes, the ports of the second
-/// are beyond them. Checks that the first never arrives, and that the second arrives only if `arrives` is true.
+/// Sends two datagrams over UDP and two over UDP-Lite, to a port that the policy closes: the ports of the first are
+/// within the copied bytes, the ports of the second are beyond them. Checks that the first never arrives, and that the
+/// second arrives if and only if `arrives` is true.
 /// - fail: value of --fail.
 fn ports(subject: &Subject, fail: &str, arrives: bool) -> anyhow::Result<()> {
     let namespace = input_queued()?;
@@ -150,8 +151,9 @@ fn ports_open(subject: &Subject) -> anyhow::Result<()> {
     ports(subject, "truncated=open,malformed=closed", true)
 }
 
-/// Checks packets with more extension headers than the firewall parses, with --malformed policy: the policy decides by
-/// the bytes that are present.
+/// Sends UDP packets with 8 to 14 extension headers to a port that the policy closes, with --malformed policy. More
+/// than 8 headers are malformed. Checks that all packets are dropped: by the rule if the ports are within the copied
+/// bytes, otherwise as undecidable.
 fn extensions(subject: &Subject) -> anyhow::Result<()> {
     let namespace = input_queued()?;
     let policy = port_closed()?;

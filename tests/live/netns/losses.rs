@@ -27,8 +27,9 @@ const AFTERWARDS: u64 = 50;
 const SMALL_QUEUE: [&str; 2] = ["--queue-length", "16"];
 const SMALL_BUFFER: [&str; 2] = ["--receive-buffer", "4096"];
 
-/// Sends more packets than fit, and checks how many arrive. Then sends normal traffic, all of which must pass. Returns
-/// the ledger before the normal traffic.
+/// Sends more packets than fit into the firewall's queue or buffer, and checks how many arrive. Then sends normal
+/// traffic, all of which must pass. Returns the ledger before the normal traffic.
+/// - arguments: options that make the queue or the buffer small.
 /// - delivered: computes from this ledger the number of datagrams that must arrive.
 fn overload(
     subject: &Subject,
@@ -104,7 +105,8 @@ fn buffer_full(subject: &Subject) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the only loss that is not counted (docs/RUN.md): packets pass unseen because the queue is full.
+/// Checks --fail open with a full queue: the packets for which it has no room pass uninspected, and are not counted
+/// (docs/RUN.md).
 fn queue_full_fail_open(subject: &Subject) -> anyhow::Result<()> {
     let arguments = [SMALL_QUEUE[0], SMALL_QUEUE[1], "--fail", "open"];
     let ledger = overload(subject, &arguments, |_| SENT)?;

@@ -32,7 +32,7 @@ impl Subject {
 /// Case that runs with every subject: name, body.
 pub type Row = (&'static str, fn(&Subject) -> anyhow::Result<()>);
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     let rows = [
         traffic::ROWS,

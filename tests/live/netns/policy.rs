@@ -68,7 +68,8 @@ impl PolicyFile {
     }
 }
 
-/// Returns a policy of one chain, with the rules from line 3 on.
+/// Returns a policy of one base chain, with the rules from line 3 on.
+/// - policy: verdict of the chain without a rule's verdict: accept or drop.
 fn chain(hook: &str, policy: &str, rules: &str) -> anyhow::Result<PolicyFile> {
     PolicyFile::new(&format!(
         "table inet t {{ chain c {{\ntype filter hook {hook} priority 0; policy {policy};\n{rules}\n}}\n}}\n"

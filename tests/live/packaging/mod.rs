@@ -17,7 +17,7 @@ use testbed::twin::{root, Twin, TWINS};
 use testbed::wait::{wait_within, PATIENCE};
 use twinwall_tests::case::Case;
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     vec![
         Case::new("man-pages", man_pages),
@@ -401,8 +401,8 @@ fn setting<'a>(unit: &'a str, name: &str) -> anyhow::Result<&'a str> {
     }
 }
 
-/// Checks settings in the twins' units: they conflict with each other, have separate folders, and restart. Their
-/// effects are tested in the virtual machine.
+/// Checks settings in the twins' units: each unit conflicts with the other, has its own runtime folder, and restarts
+/// without a limit. The effects are tested in the virtual machine.
 fn settings() -> anyhow::Result<()> {
     let (build, into) = (build()?, Folder::new()?);
     installed(&build, &into)?;
@@ -582,7 +582,7 @@ fn deb() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Account files, and the copies that systemd-sysusers makes of them before it adds a user.
+/// Files that may stay after a purge: account files, and systemd-sysusers' copies of them from before it added a user.
 const ACCOUNTS: [&str; 9] = [
     "etc/.pwd.lock",
     "etc/group",

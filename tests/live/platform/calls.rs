@@ -48,7 +48,8 @@ const POLICY: &str = "table ip t {
 }
 ";
 
-/// Returns the worker's calls for REQUESTS packets that arrive one at a time.
+/// Returns the number of the worker's system calls by name, for REQUESTS packets that arrive one at a time.
+/// - policy: text of the policy; None = no policy.
 fn calls_one_at_a_time(twin: Twin, backend: &str, policy: Option<&str>) -> anyhow::Result<Calls> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let trace = Trace::new(twin.name());

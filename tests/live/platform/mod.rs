@@ -9,7 +9,7 @@ mod policy;
 mod reports;
 mod start;
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     let parts = [
         start::cases(),

@@ -16,7 +16,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Writes a policy of one chain. Returns its path.
+/// Writes a policy of one chain (hook input, policy drop), with the rules from line 3 on. Returns its path.
 fn chain(folder: &Folder, rules: &str) -> anyhow::Result<String> {
     folder.write("policy.nft", format!(
         "table inet t {{ chain c {{\ntype filter hook input priority 0; policy drop;\n{rules}\n}}\n}}\n"

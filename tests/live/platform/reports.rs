@@ -41,14 +41,15 @@ const SENT: u64 = 100;
 /// Length of a packet: 18 bytes of payload, 8 of UDP, 20 of IPv4.
 const PACKET_BYTES: u64 = 46;
 
-/// Sends SENT datagrams to a running server: without it the sender would receive port-unreachable errors.
+/// Starts a UDP server, and sends SENT datagrams to it. Without a server the sender would receive port-unreachable
+/// errors.
 fn send(namespace: &Namespace) -> anyhow::Result<()> {
     let _server = UdpServer::start(namespace, LOCALHOST, false)?;
     udp_send(&udp_client(namespace, LOCALHOST)?, SENT, 18)
 }
 
-/// Sends SENT datagrams, and a TCP packet whose header length exceeds the packet. Returns the length of this packet in
-/// bytes.
+/// Sends SENT datagrams, and a TCP packet whose header length exceeds the packet. Returns the length of the TCP packet
+/// in bytes.
 fn send_with_one_malformed(namespace: &Namespace) -> anyhow::Result<u64> {
     restore(namespace, "iptables", "-A TWINWALL -p tcp -j NFQUEUE")?;
     let malformed = ipv4(libc::IPPROTO_TCP as u8, 0, &tcp(15));

@@ -211,8 +211,8 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a firewall and makes it do everything. A second firewall takes over, does the same, and is then stopped; or,
-/// if `crash` is true, killed, so that its guard continues alone.
+/// Starts a firewall, and causes every request and event (see `ask_for_all`). A second firewall takes over and gets the
+/// same requests and events. Then it is stopped, or, if `crash` is true, killed, so that its guard continues alone.
 /// - made: in/out: calls of both firewalls.
 fn run(
     stage: &Stage,

@@ -72,8 +72,8 @@ fn outside(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that these reloads work: after an editor has replaced the policy's file, after the target of a link has
-/// changed, and with an include that was there at the start.
+/// Checks that these reloads work: with an include that was there at the start; after a new file has replaced the
+/// target of the policy's link; after a new file has replaced the link.
 fn inside(twin: Twin) -> anyhow::Result<()> {
     let (folder, other) = (Folder::shared()?, Folder::shared()?);
     let included = other.write("more.nft", "define ports = { 1, 2 }\n")?;

@@ -16,7 +16,7 @@ mod rights;
 mod running;
 mod user;
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     let parts = [
         declared::cases(),

@@ -112,7 +112,7 @@ fn a_life(twin: Twin) -> anyhow::Result<()> {
     listener.expect("STOPPING=1")
 }
 
-/// Checks that no message arrives during a time that is longer than the watchdog's.
+/// Checks that no message arrives for longer than the watchdog's time. Discards messages that have already arrived.
 fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
     listener.socket.set_nonblocking(true)?;
     while listener.hear().is_ok() {}
@@ -125,8 +125,8 @@ fn expect_silence(listener: &Listener) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a firewall sends two messages per watchdog time while all its threads work, and none while one worker or
-/// the whole process is stopped.
+/// Checks that a firewall sends messages for systemd's watchdog while all its threads work, and none while one worker
+/// or the whole process is stopped.
 fn watchdog(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let variable = listener.variable();
@@ -177,7 +177,7 @@ fn long_reload(twin: Twin) -> anyhow::Result<()> {
     firewall.end_by(libc::SIGTERM).map(drop)
 }
 
-/// Checks that the old firewall reports the process that has taken over.
+/// Checks that after a take-over the old firewall reports the pid of the new one to systemd (MAINPID).
 fn another_main_process(twin: Twin) -> anyhow::Result<()> {
     let listener = Listener::new()?;
     let (namespace, variable) = (namespace()?, listener.variable());

@@ -38,7 +38,7 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Returns a file that only root may read.
+/// Writes a file that only root may read. Returns its path.
 fn secret(folder: &Folder) -> anyhow::Result<String> {
     let file = folder.write("secret", "root's own\n")?;
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600))?;
@@ -52,7 +52,7 @@ fn check_untouched(secret: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns a folder that belongs to another user, who can make links there.
+/// Creates a folder that belongs to another user, who can make links there. Returns its path.
 fn others_folder(folder: &Folder, name: &str) -> anyhow::Result<String> {
     let path = folder.file(name);
     fs::create_dir(&path)?;
@@ -106,7 +106,7 @@ fn events_in_a_folder(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a link in a folder of root, such as /var/run, is followed.
+/// Checks that a link in the path of the events file is followed if it is in root's folder, like /var/run.
 fn events_by_roots_folder(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let ours = folder.file("ours");
@@ -125,7 +125,8 @@ fn events_of_root(twin: Twin) -> anyhow::Result<()> {
     check_untouched(&secret)
 }
 
-/// Checks that a link at the path is not followed on SIGUSR2: the old file is used until the link is removed.
+/// Checks that on SIGUSR2 the firewall does not follow a link at the path of the events file: the old file stays in
+/// use, and a warning says so.
 fn events_anew(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (events, control) = (folder.file("events"), folder.file("control"));
@@ -199,7 +200,8 @@ fn control_by_a_link(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that the new firewall sets mode and owner only on the socket's own file, not on a link that has replaced it.
+/// Checks a take-over if a link has replaced the control socket's file: the new firewall refuses to start, and does not
+/// change the link's target.
 fn control_taken_over(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let secret = secret(&folder)?;

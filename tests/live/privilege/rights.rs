@@ -32,7 +32,8 @@ pub fn cases() -> Vec<Case> {
     )
 }
 
-/// Checks a thread's user, its capabilities, and that it can't get more.
+/// Checks that a thread has the firewall's user and group and exactly these capabilities, and can't get more rights.
+/// - capabilities: as a mask.
 fn check_thread(pid: u32, thread: u32, capabilities: u64) -> anyhow::Result<()> {
     let of = |key: &str| proc::status(pid, thread, key);
     let kept = format!("{capabilities:016x}");
@@ -58,7 +59,8 @@ fn check_thread(pid: u32, thread: u32, capabilities: u64) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Checks a firewall with every kind of thread: it has two queues, a control socket and events.
+/// Checks the rights of each thread of a firewall that has every kind of thread: it has two queues, a control socket
+/// and events.
 fn of_every_thread(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let (control, events) = (folder.file("control"), folder.file("events"));

@@ -221,8 +221,8 @@ fn commands_without(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks a plain user and a program with `setcap cap_net_admin+ep`. Its ledger lacks the figures that only root may
-/// read, and it reports that.
+/// Checks a firewall that a plain user starts from a file with `setcap cap_net_admin+ep`. Its ledger lacks the kernel's
+/// figures, which only root may read, and a warning says so.
 fn with_a_file_capability(twin: Twin) -> anyhow::Result<()> {
     const PACKETS: u64 = 100;
     let folder = Folder::shared()?;

@@ -10,7 +10,7 @@ mod lists;
 mod refused;
 mod rules;
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     let rows = [
         flood::ROWS,

@@ -149,7 +149,7 @@ fn sighup(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Sends a packet to the port of the rules. Returns the error of the receive, if there is one.
+/// Sends a packet to the port of the rules, and receives the server's reply. Fails if the receive fails.
 fn error_of(client: &UdpSocket) -> io::Result<()> {
     client.send(b"x")?;
     client.recv(&mut [0]).map(drop)
@@ -183,7 +183,7 @@ fn reject(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that a worker without traffic adopts a policy, sleeps again, and adopts the next policy.
+/// Checks that ten reloads succeed without traffic, and that the worker then sleeps and uses almost no CPU time.
 fn idle(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new(&chain("udp dport 9999 counter"))?;

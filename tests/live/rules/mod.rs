@@ -20,7 +20,7 @@ const FOREIGN: &str = "\
 -A OUTPUT -d 192.0.2.7/32 -j DROP
 -A guests -p tcp -m tcp --dport 22 -j ACCEPT";
 
-/// Returns all cases of the part.
+/// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     let mut cases = vec![
         Case::new("unknown-name", unknown_name),
@@ -54,7 +54,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// A namespace, and iptables' backend for the rules.
+/// A namespace, and the variant of iptables for the rules, one of BACKENDS.
 struct Place {
     namespace: Namespace,
     backend: &'static str,

@@ -175,7 +175,8 @@ fn ask(net: &Net) -> anyhow::Result<Answers> {
         .collect())
 }
 
-/// Subject (see `By`) in its own net.
+/// One of the two subjects that are compared, in its own network: a twin that decides the whole policy, or the kernel
+/// with a twin that reads names.
 struct Side {
     net: Net,
     by: By,
@@ -195,8 +196,9 @@ impl Side {
     }
 }
 
-/// Runs the clients with both sides. Fails if a client reaches the server on one side only, in each of three attempts:
-/// packets may get lost on a busy machine. Returns the number of clients that reached the server.
+/// Runs the clients with both sides and the same policy. Fails if in each of three attempts a client reaches the server
+/// on one side only. Several attempts are needed, since packets may get lost on a busy machine. Returns the number of
+/// clients that reached the server.
 /// - text: the policy.
 fn compare(whole: &Side, split: &Side, text: &str) -> anyhow::Result<usize> {
     let mut differ = Vec::new();

@@ -74,7 +74,7 @@ table inet router {
 const ROUTER_TRIES: u64 = 64;
 /// Number of random placements of names in each other policy.
 const TRIES: u64 = 8;
-/// Matches of names, which are added to rules.
+/// Matches of host names, which are added to rules of the policies at random places.
 const NAMES: [&str; 7] = [
     "tls sni \"denied.example\"",
     "tls sni { \"a.example\", \"*.b.example\" } tls alpn \"h2\"",
@@ -97,7 +97,7 @@ const REASONS: [&str; 10] = [
     "names in two tables that see the same packets",
     "two lookups of names in one rule",
 ];
-/// Minimum percentage of the policies that must be split.
+/// Minimum percentage of the policies with added names that must be split, not refused.
 const SPLIT_MIN: usize = 75;
 
 pub fn policies() -> anyhow::Result<Vec<PathBuf>> {

@@ -10,7 +10,7 @@ use testbed::wait::{patience, PATIENCE};
 
 use crate::evasion::net::{Net, SERVER};
 
-/// Time limit for bytes that may be dropped.
+/// Time after which bytes that may be dropped, and have not arrived, count as dropped.
 pub const QUIET: Duration = Duration::from_millis(300);
 /// First bytes of a client that uses neither TLS nor HTTP, and so has no name.
 pub const NAMELESS: &[u8] = b"SSH-2.0-nameless\r\n";
@@ -48,8 +48,8 @@ impl Ends {
         Ok(())
     }
 
-    /// Returns true if bytes of the client reach the server.
-    /// - expected: the bytes must reach it; otherwise they have QUIET.
+    /// Sends bytes from the client. Returns true if they reach the server in time.
+    /// - expected: true for a time limit of PATIENCE, since the bytes must arrive; false for QUIET.
     pub fn brings(&mut self, bytes: &[u8], expected: bool) -> anyhow::Result<bool> {
         let limit = patience(expected, QUIET);
         self.server.set_read_timeout(Some(limit))?;
@@ -57,7 +57,7 @@ impl Ends {
         Ok(self.server.read(&mut [0; 4096]).is_ok())
     }
 
-    /// Sends a byte from the server to the client.
+    /// Sends a byte from the server to the client. Fails unless it arrives.
     pub fn answers(&mut self) -> anyhow::Result<()> {
         self.server.write_all(b"x")?;
         self.client.read_exact(&mut [0])?;
@@ -73,7 +73,7 @@ impl Ends {
         Ok(format!("PORT {host},{high},{low}\r\n"))
     }
 
-    /// Returns true if one more byte of the client reaches the server.
+    /// Sends one more byte from the client. Returns true if it reaches the server in time.
     /// - expected: as for `brings`.
     pub fn passes(&mut self, expected: bool) -> anyhow::Result<bool> {
         self.brings(b"x", expected)

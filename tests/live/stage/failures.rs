@@ -26,9 +26,9 @@ pub const ROWS: &[Row] = &[
     ("unknown-open", unknown),
 ];
 
-/// Port with a rule of names.
+/// Server's port for which the policy has a rule by name.
 const ASKED: u16 = 8443;
-/// Port without a rule of names.
+/// Server's port for which the policy has no rule by name.
 const FREE: u16 = 8444;
 const POLICY: &str = r#"
 table inet filter {
@@ -49,11 +49,11 @@ const DEADLINE: [&str; 2] = ["--deadline", "500"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failure {
-    /// SIGKILL.
+    /// The firewall is killed (SIGKILL).
     Killed,
-    /// SIGSTOP: the guard answers the waiting packets.
+    /// The firewall is stopped (SIGSTOP), and its guard answers the waiting packets.
     Stopped,
-    /// More packets than the queue holds, while nobody answers.
+    /// More packets arrive than the queue holds, while the firewall is stopped and nothing answers them.
     Full,
 }
 
@@ -123,7 +123,7 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Returns true if a datagram arrives.
+    /// Sends a datagram from the client. Returns true if one reaches the server within ABSENT.
     fn is_open(&self) -> anyhow::Result<bool> {
         self.client.send(b"again")?;
         self.server.set_read_timeout(Some(ABSENT))?;
@@ -264,7 +264,8 @@ fn undecided(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the stage's option `unknown_open`: the second half of a hello whose first half the firewall has not seen.
+/// Checks the stage's option `unknown_open`: if the firewall has not seen the first half of a hello, the second half
+/// passes with the option, and is dropped without it.
 fn unknown(twin: Twin) -> anyhow::Result<()> {
     for unknown_open in [false, true] {
         let net = Net::new(Sees::Both)?;

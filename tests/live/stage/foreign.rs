@@ -77,7 +77,9 @@ table inet others {
 }
 "#;
 
-/// Makes packets to the server depend on a mark: without it no route leads there.
+/// Makes the firewall's only route to the server depend on a mark: packets without the mark have no route.
+/// - mark: mark and mask as for `ip rule fwmark`, e.g. 0x4000/0x4000.
+/// - via: address of the next router.
 fn route_by(net: &Net, mark: &str, via: &str) -> anyhow::Result<()> {
     net.firewall.ip(&format!(
         "route add 10.9.3.0/24 via {via} table 100\n\

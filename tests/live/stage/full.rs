@@ -27,11 +27,12 @@ pub const ROWS: &[Row] = &[
     ("conntrack-refuses-connections", refused),
 ];
 
-/// Highest limit whose connections a case opens.
+/// Highest nf_conntrack_max with which the cases run; with a higher limit they fail.
 const LIMIT_MAX: usize = 1024;
 /// Ports of the server that no program uses.
 const CLOSED_PORTS: std::ops::Range<u16> = 10_000..60_000;
-/// Number of datagrams between two pauses: an emulated machine forwards no more in that time, beside the ways.
+/// Number of datagrams between two pauses. In the time of a pause, an emulated machine can't forward more datagrams
+/// beside the packets of clients that hide names.
 const BURST: usize = 32;
 const PAUSE: Duration = Duration::from_millis(100);
 /// Number of real clients with each name.
@@ -39,7 +40,7 @@ const CLIENTS: usize = 10;
 /// Time after which a connection that gets no SYN-ACK counts as refused.
 const REFUSED: Duration = Duration::from_secs(3);
 
-/// Returns the maximum number of connections in conntrack.
+/// Returns conntrack's maximum number of connections (nf_conntrack_max). Fails if it exceeds LIMIT_MAX.
 fn limit(net: &Net) -> anyhow::Result<usize> {
     let name = "net.netfilter.nf_conntrack_max";
     let limit = run(&net.firewall, "sysctl", &["-n", name])?.stdout;
@@ -79,7 +80,9 @@ fn fill(net: &Net, is_done: &AtomicBool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if nginx answers a request with a name on a connection.
+/// Returns true if nginx answers an HTTP request for a host name.
+/// - stream: open connection to nginx.
+/// - patience: time limit for the answer.
 fn is_answered(mut stream: TcpStream, name: &str, patience: Duration) -> anyhow::Result<bool> {
     let Opening { bytes, answer, .. } = hello::http(name, "\r\n");
     stream.set_read_timeout(Some(patience))?;
@@ -99,7 +102,7 @@ fn real_ends(net: &Net) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks that no way passes while conntrack evicts connections, and that allowed names pass.
+/// Checks that no way to hide a denied name passes while conntrack evicts connections, and that allowed names pass.
 fn evicted(twin: Twin) -> anyhow::Result<()> {
     let mut net = Net::new(Sees::Both)?;
     net.loses_openings = true;

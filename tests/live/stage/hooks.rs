@@ -16,7 +16,8 @@ use crate::evasion::{
 
 use Hook::{Input, Output};
 
-/// Cases of the ways that depend on the state of connections and on the settled class.
+/// Cases of the ways (to hide a denied name, or to send an allowed name) that depend on the state of connections and on
+/// the settled class.
 pub const ROWS: &[Row] = &[
     ("evasion-input", |twin| tcp(twin, Input, V4, BLOCK_LIST)),
     ("evasion-output", |twin| tcp(twin, Output, V4, BLOCK_LIST)),
@@ -47,7 +48,7 @@ pub const ROWS: &[Row] = &[
     }),
 ];
 
-/// Cases of all other ways, for `make test-long`.
+/// Cases of all other ways (to hide a denied name, or to send an allowed name), for `make test-long`.
 pub const LONG: &[Row] = &[
     ("input-others", |twin| others(twin, Input)),
     ("output-others", |twin| others(twin, Output)),
@@ -64,7 +65,7 @@ fn late(twin: Twin, hook: Hook) -> anyhow::Result<()> {
     evasion::hold_in(&net, StageAt(twin, hook), V4, BLOCK_LIST)
 }
 
-/// Checks one after another all ways that ROWS leaves out.
+/// Checks one after another all ways (to hide a denied name, or to send an allowed name) that ROWS leaves out.
 fn others(twin: Twin, hook: Hook) -> anyhow::Result<()> {
     let by: By = StageAt(twin, hook);
     tcp(twin, hook, V4, ALLOW_LIST)?;
@@ -98,7 +99,8 @@ fn others(twin: Twin, hook: Hook) -> anyhow::Result<()> {
     segments::honest(by)
 }
 
-/// Checks without a firewall that the ways reach the server if the client's kernel sends their packets.
+/// Checks without a firewall, as `calibrate` does, that the ways to hide a denied name reach the server if the client's
+/// kernel sends their packets.
 pub fn nobody() -> anyhow::Result<()> {
     let net = Net::at(Output, Sees::Both)?;
     for version in [V4, V6] {

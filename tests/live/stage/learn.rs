@@ -30,7 +30,7 @@ pub const ROWS: &[Row] = &[
     ("an-answer-waits-for-its-address", refused),
 ];
 
-/// Time limit for an address to expire: longer than the shortest time of an address, a minute.
+/// Time limit for an address to expire: longer than the minimum lifetime of a learned address, a minute.
 const EXPIRY: Duration = Duration::from_secs(100);
 
 /// Returns the elements of the kernel's set, as nft lists them.
@@ -85,7 +85,8 @@ fn left_ms(net: &Net, host: u8) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Returns the number of elements with a result, from the metric twinwall_set_elements_total.
+/// Returns the number of elements with a result in the metric twinwall_set_elements_total.
+/// - result: `added` or `failed`.
 fn added(net: &Net, result: &str) -> anyhow::Result<u64> {
     let labels = format!("{{queue=\"0\",result=\"{result}\"}}");
     figure(net, &format!("twinwall_set_elements_total{labels}"))

@@ -105,11 +105,11 @@ fn start(
 pub struct Stage {
     pub firewall: Firewall,
     folder: Folder,
-    /// Value of --stage.
+    /// Value of --stage: the bits of marks that the stage uses, as 0x and hexadecimal digits.
     mask: String,
 }
 
-/// Returns a policy of the hook forward for the hook of the network's firewall.
+/// Returns a policy with `hook forward` replaced by the hook of the network's firewall.
 fn at_hook(net: &Net, text: &str) -> String {
     text.replace("hook forward", &format!("hook {}", net.hook.name()))
 }
@@ -138,6 +138,7 @@ impl Stage {
     }
 
     /// Does the same as `start` with other options of the twin.
+    /// - more: options in place of `--hello-timeout 1`.
     fn start_with(net: &Net, twin: Twin, text: &str, more: &[&str]) -> anyhow::Result<Stage> {
         let text = at_hook(net, text);
         Stage::start_split(net, twin, split(&text, Options::default())?, more)
@@ -166,7 +167,7 @@ impl Stage {
         })
     }
 
-    /// Makes another firewall take over.
+    /// Makes another firewall take over. Checks that the old one ends with exit code 0.
     fn upgrade(&mut self, net: &Net, twin: Twin) -> anyhow::Result<()> {
         let control = self.folder.file("control");
         let more = ["--take-over", &control];

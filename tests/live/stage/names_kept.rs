@@ -29,7 +29,8 @@ pub const ROWS: &[Row] = &[
 
 /// Time in which the server answers a whole hello; after that the connection's names are final.
 const ANSWERED: Duration = Duration::from_millis(300);
-/// First sequence numbers of two connections. The second number is greater than all that the first connection uses.
+/// First sequence numbers of two successive connections between the same ports. The second number is greater than all
+/// that the first connection uses.
 const FIRST: [u32; 2] = [0x1000_0000, 0x5000_0000];
 
 /// Makes a client show an allowed name, and end the connection by a segment that may not reach the server. Then makes

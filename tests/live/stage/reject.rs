@@ -13,7 +13,8 @@ use crate::names::reject::{ask, Ends, POLICY};
 
 pub const ROWS: &[Row] = &[("reject-resets-both-ends", both_ends)];
 
-/// Tests IPv4 and IPv6, and rules with and without a bypass (packets then pass if no firewall runs).
+/// Checks that both ends receive a reset: over IPv4 and IPv6, by rules with and without a bypass (packets then pass if
+/// no firewall runs).
 fn both_ends(twin: Twin) -> anyhow::Result<()> {
     for bypass in [false, true] {
         let net = Net::new(Sees::Both)?;

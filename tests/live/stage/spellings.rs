@@ -54,11 +54,11 @@ const NAME: &str = "tls sni \"denied.example\"";
 const KEPT: &str = "\u{1}";
 /// Number of spellings that are compared; the environment's TWINWALL_SPELLINGS overrides it.
 const SPELLINGS: u64 = 100;
-/// Maximum number of tries for each of them. nft refuses most.
+/// Maximum number of tries per compared spelling, on average: nft refuses most spellings.
 const TRIES: u64 = 50;
 /// Line of a chain `stage-names-HOOK` that queues all packets that may have names, as nft lists it.
 const ALL: &str = "meta l4proto { 6, 17, 51 } goto stage-ask";
-/// Words of nft, and other spellings of them.
+/// Words of nft, each with a replacement: another spelling, or a similar statement.
 const WORDS: [(&str, &str); 13] = [
     ("==", "eq"),
     ("!=", "ne"),
@@ -88,7 +88,8 @@ fn words(text: &str) -> Vec<(usize, usize)> {
         .collect()
 }
 
-/// Changes one place of a text. The result may have another meaning, or none.
+/// Changes one random place of a text. The result may have another meaning, or none. Returns None without a change if
+/// the text has no place for the chosen change.
 fn respell_once(text: &mut String, random: &mut Random) -> Option<()> {
     let pick = |from: Vec<usize>, random: &mut Random| {
         (!from.is_empty()).then(|| from[random.below(from.len())])
@@ -201,8 +202,8 @@ impl Place {
     }
 }
 
-/// Returns a line in which sets of one element are written as the element, without the IP version, which nft does not list
-/// if another match implies it.
+/// Returns a line that queues packets in a form for comparisons: a set of one element becomes the element, and matches
+/// of the IP version are removed, which nft does not list if another match implies them.
 fn simplified(line: &str) -> String {
     let line = ["ipv4 ", "ipv6 ", "2 ", "10 "]
         .iter()
@@ -220,7 +221,10 @@ fn simplified(line: &str) -> String {
     made
 }
 
-/// Returns the lines of the listed policy that have no counterpart in the respelled one.
+/// Returns the lines that queue packets by the listed policy, but not by the respelled one. Omits chains in which the
+/// respelled policy queues all packets that may have names.
+/// - spelt: lines of the respelled policy, from `queued`.
+/// - listed: lines of the same policy as nft lists it.
 fn missing(
     spelt: &BTreeMap<String, BTreeSet<String>>,
     listed: &BTreeMap<String, BTreeSet<String>>,
@@ -237,7 +241,8 @@ fn missing(
     listed.iter().flat_map(lines).collect()
 }
 
-/// Returns the policies that nft accepts.
+/// Returns the policies to which markers are added: the router's policy, and those of the repository that nft accepts
+/// and that include no other file. Fails unless nft accepts DENSE.
 fn bases(place: &Namespace) -> anyhow::Result<Vec<String>> {
     let mut found = vec![router(place)?];
     ensure!(refusal_of_nft(place, root(), DENSE.as_bytes())?.is_none());

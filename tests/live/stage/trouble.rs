@@ -60,11 +60,13 @@ pub const LONG: &[Row] = &[
     }),
 ];
 
-/// Size of a table of connections that is always full: eight clients leave theirs open.
+/// Value of --connections (size of the firewall's table). The table is always full, since eight concurrent clients
+/// leave their connections open.
 const FEW: &str = "16";
 /// Length of each segment of a packet that is split later, in bytes: less than the offset of a hello's name.
 const SEGMENT_BYTES: u16 = 100;
-/// Pause between two disturbances, and between the two steps of a slow reload. In it connections get a class.
+/// Pause between two disturbances, and between the two steps of a slow reload. Connections get a class during the
+/// pause.
 const BETWEEN: Duration = Duration::from_millis(300);
 
 /// Returns BLOCK_LIST with one more rule, which changes the numbers of the classes. A number of a denied name in one of
@@ -77,12 +79,12 @@ fn renumbered() -> String {
     )
 }
 
-/// Makes conntrack forget connections after a second of silence.
+/// Makes conntrack forget TCP connections after a second of silence.
 pub fn forget_early(net: &Net) -> anyhow::Result<()> {
     forget_after(net, 1)
 }
 
-/// Makes conntrack forget connections after some seconds of silence.
+/// Makes conntrack forget TCP connections after some seconds of silence.
 pub fn forget_after(net: &Net, seconds: u32) -> anyhow::Result<()> {
     let states = [
         "syn_sent",
@@ -103,7 +105,8 @@ pub fn forget_after(net: &Net, seconds: u32) -> anyhow::Result<()> {
     run(&net.firewall, "sysctl", &arguments).map(drop)
 }
 
-/// Checks that no way passes a stage that was started with other options.
+/// Checks that no way to hide a denied name passes a stage that was started with additional options.
+/// - more: additional options of the twin.
 fn hold_with(net: &Net, twin: Twin, version: Version, more: &[&str]) -> anyhow::Result<()> {
     let options = [&["--hello-timeout", "1"], more].concat();
     let stage = Stage::start_with(net, twin, BLOCK_LIST, &options)?;
@@ -111,8 +114,9 @@ fn hold_with(net: &Net, twin: Twin, version: Version, more: &[&str]) -> anyhow::
     stage.end()
 }
 
-/// Checks that no way passes if the client's kernel leaves its packets to be split. With `--gso off` the firewall's
-/// kernel splits them before the queue.
+/// Checks that no way to hide a denied name passes if the client's kernel sends large packets that a later kernel
+/// splits (GSO). With `--gso off` the firewall's kernel splits them before the queue.
+/// - gso: value of --gso.
 fn split_late(twin: Twin, version: Version, gso: &str) -> anyhow::Result<()> {
     let mut net = Net::new(Sees::Both)?;
     net.gso_bytes = Some(SEGMENT_BYTES);
@@ -125,7 +129,9 @@ fn late(twin: Twin, version: Version, text: &str) -> anyhow::Result<()> {
     evasion::hold_in(&net, By::Stage(twin), version, text)
 }
 
-/// Checks that no way passes while the stage is disturbed again and again, and that an allowed name passes afterwards.
+/// Checks that no way to hide a denied name passes while the stage is disturbed again and again, and that an allowed
+/// name passes afterwards.
+/// - disturb: disturbs the stage once; its number counts disturbances from 1.
 fn disturbed(
     twin: Twin,
     disturb: fn(&mut Stage, &Net, u32) -> anyhow::Result<()>,

@@ -62,7 +62,7 @@ pub struct Misled<'a> {
     arguments: &'a [&'a str],
     knowledge: Knowledge,
     firewall: Firewall,
-    /// Output that the running firewall is expected to have printed when it ends.
+    /// Text that the running firewall must have on stderr when it ends.
     expected: String,
 }
 
@@ -83,8 +83,7 @@ impl<'a> Misled<'a> {
         })
     }
 
-    /// Makes the next firewall take over with corrupted data. Checks that the previous firewall ends with the expected
-    /// output.
+    /// Makes the next firewall take over with corrupted data. Checks the exit code and stderr of the previous firewall.
     pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
         let (part, ..) = change;
         let (old, prepared) = prepare(self.setting)?;
@@ -104,7 +103,7 @@ impl<'a> Misled<'a> {
         Ok(())
     }
 
-    /// Ends the last firewall and checks its output.
+    /// Ends the last firewall. Checks its exit code and stderr.
     pub fn end(self) -> anyhow::Result<()> {
         check_said(&self.firewall.end_by(libc::SIGTERM)?, &self.expected)
     }

@@ -32,7 +32,7 @@ table inet filter {
 	}
 }
 "#;
-/// Request in parts: one part before each upgrade, and one after the last upgrade.
+/// HTTP request for the allowed name in parts: one part before each upgrade, and one after the last upgrade.
 const ALLOWED: [&str; 4] = [
     "GET / HTTP/1.1\r\nHo",
     "st: allo",
@@ -60,7 +60,7 @@ impl Talker {
         Ok(self.0.write_all(text.as_bytes())?)
     }
 
-    /// Returns true if a response arrives in time.
+    /// Returns true if a response arrives in time, false if none does or the server closes the connection.
     fn hears(&mut self, patience: Duration) -> anyhow::Result<bool> {
         let mut answer = [0; 4096];
         self.0.set_read_timeout(Some(patience))?;
@@ -196,7 +196,8 @@ const NAMES: &[&str] = &[
     "}",
 ];
 
-/// Offsets in the memory file of an upgrade, with one IPv4 connection whose client has sent no data.
+/// Offset of the connection's key in the memory file of an upgrade. The file contains one IPv4 connection whose client
+/// has sent no data; the constants up to END are offsets of later fields.
 const KEY: usize = 4;
 const LIST: usize = KEY + 16;
 const FLAGS: usize = LIST + 1;

@@ -121,7 +121,8 @@ fn new_one_ends_amid(twin: Twin) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes the new firewall send nothing more. Checks that the old firewall waits for about `limit`.
+/// Makes the new firewall send nothing more. Checks that the old firewall waits for about `limit`, and then ends the
+/// upgrade.
 fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
     let ended = fail(twin, when, |_, peer| {
         let since = Instant::now();
@@ -135,7 +136,7 @@ fn wait_for(twin: Twin, when: When, limit: Duration) -> anyhow::Result<()> {
     check_said(&ended, SILENT)
 }
 
-/// Checks that the old firewall waits for a limited time.
+/// Checks that an old firewall that has paused waits for about PAUSE if the new firewall is silent.
 fn new_one_is_silent(twin: Twin) -> anyhow::Result<()> {
     wait_for(twin, When::Paused, PAUSE)
 }
@@ -337,7 +338,7 @@ fn finish(firewall: Firewall) -> anyhow::Result<()> {
     firewall.finish()?.total.check_clean()
 }
 
-/// User and group that are neither root's nor the firewall's.
+/// User id of neither root nor the firewall; GROUP is a group id of neither.
 const USER: u32 = 4711;
 const GROUP: u32 = 4712;
 /// User id of the firewall with `--user daemon`.

@@ -158,8 +158,8 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
     check_said(&firewall.end_by(libc::SIGTERM)?, "")
 }
 
-/// Offsets of the set, the upper half of the address, the lifetime and the count in the file that hands learned
-/// addresses over in an upgrade. The file here contains one address.
+/// Offset of the set in the file that hands learned addresses over in an upgrade. The file contains one address; the
+/// next constants are the offsets of the address's upper half, of the lifetime, and of the number of addresses.
 const SET: usize = 4;
 const HIGH: usize = SET + 16;
 const TIME: usize = HIGH + 8;

@@ -19,7 +19,7 @@ use testbed::wait::PATIENCE;
 
 use super::setting::Setting;
 
-/// First request of a new firewall: for a proof of CAP_NET_ADMIN.
+/// First request of a new firewall: for the destination of its proof of CAP_NET_ADMIN.
 pub const PROOF: &str = "{\"command\":\"proof\"}\n";
 /// Second request of a new firewall: begins the upgrade.
 pub const REQUEST: &str = "{\"command\":\"upgrade\",\"version\":2,\"backend\":\"raw\"}\n";
@@ -29,7 +29,8 @@ pub const COMMIT: &str = "{\"command\":\"commit\"}\n";
 /// CMSG_SPACE of one descriptor, in bytes.
 const CONTROL_BYTES: usize = 24;
 
-/// Returns a netlink socket in the firewall's namespace. A process with CAP_NET_ADMIN there can send through it.
+/// Returns a netlink socket in the firewall's namespace, by which proofs of CAP_NET_ADMIN there are sent or received:
+/// the kernel refuses to send a proof without this capability.
 pub fn netlink(setting: &Setting) -> io::Result<OwnedFd> {
     setting
         .namespace
@@ -62,7 +63,8 @@ impl Peer {
         Ok(self.stream.get_mut().write_all(line.as_bytes())?)
     }
 
-    /// Requests a proof. Returns the destination to which the proof must be sent, and its text.
+    /// Sends the first request (`PROOF`). Returns the destination to which this process must send its proof of
+    /// CAP_NET_ADMIN, and the text of the proof.
     fn ask_for_proof(&mut self) -> anyhow::Result<(NetlinkAddr, String)> {
         self.say(PROOF)?;
         let answer = self.hear()?;
@@ -82,7 +84,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Makes another process, which has CAP_NET_ADMIN, send this process's proof.
+    /// Makes another process, which has CAP_NET_ADMIN, send this process's proof of CAP_NET_ADMIN.
     pub fn prove_by_another_process(&mut self) -> anyhow::Result<()> {
         let (to, text) = self.ask_for_proof()?;
         let socket = self.netlink.as_raw_fd();
@@ -139,7 +141,8 @@ impl Peer {
     }
 }
 
-/// Sends a line. Its first byte carries a descriptor.
+/// Sends a line.
+/// - fd: descriptor that goes with the line's first byte.
 pub fn send_with(stream: &UnixStream, line: &str, fd: RawFd) -> io::Result<()> {
     let mut vector = libc::iovec {
         iov_base: line.as_ptr() as *mut libc::c_void,
@@ -238,6 +241,8 @@ pub fn commit(mut stream: &UnixStream, ready: &str) -> anyhow::Result<Said> {
 }
 
 /// Returns a memory descriptor (memfd) like those that firewalls pass to each other.
+/// - bytes: content.
+/// - seals: forbidden changes; empty if all changes are allowed.
 pub fn memory(bytes: &[u8], seals: SealFlag) -> io::Result<OwnedFd> {
     let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
     let mut file = File::from(memfd_create(c"peer", flags)?);
@@ -285,8 +290,8 @@ pub fn listen<T: Send + 'static>(
     }))
 }
 
-/// Listens like an old firewall: accepts one connection, replies to its first request, which is for a proof, reads the
-/// second request, and calls `answer`.
+/// Listens like an old firewall: accepts one connection, replies to its first request (`PROOF`) with the destination of
+/// the proof, reads the second request, and calls `answer`.
 pub fn listen_to_proof<T: Send + 'static>(
     setting: &Setting,
     path: &str,

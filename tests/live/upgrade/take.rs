@@ -73,7 +73,7 @@ fn check(ended: &Ended, code: i32, error: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Makes a firewall take over from a stand-in for an old firewall. Returns its output.
+/// Makes a firewall try to take over from a stand-in for an old firewall. Returns the firewall's output.
 /// - answer: replies to the new firewall's second request.
 fn take_from(
     twin: Twin,

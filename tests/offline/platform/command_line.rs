@@ -59,7 +59,7 @@ macro_rules! fail_expects {
     };
 }
 
-/// Error of an option of older releases.
+/// Error for --metrics, an option of older releases.
 const GONE: &str = "there is no option --metrics any more: twinwall-exporter --control SOCKET --listen ADDR:PORT serves the \
                     metrics";
 

@@ -55,7 +55,8 @@ fn capture(comments: &[Option<&str>]) -> Vec<u8> {
     file
 }
 
-/// Returns the explanation of packets with these comments: the origin of each decision, and the last line's totals.
+/// Runs `explain` on packets with these comments. Returns the origin of each decision, and the totals of the last line.
+/// - words: options of `explain`.
 fn explained(words: &[&str], comments: &[Option<&str>]) -> anyhow::Result<(Vec<String>, Value)> {
     let folder = Folder::new()?;
     let policy = folder.write("p.nft", POLICY)?;

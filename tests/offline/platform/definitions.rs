@@ -4,7 +4,8 @@
 /// A function definition.
 pub struct Function {
     pub name: String,
-    /// Rust: the type of a method, as TRAIT::TYPE in a trait implementation; empty for a free function.
+    /// Rust: the type of a method; TRAIT::TYPE in a trait implementation, TRAIT:: in a trait; empty for a free
+    /// function. C: empty.
     pub scope: String,
     pub is_public: bool,
     /// Parameters, each with its type, as written.
@@ -14,7 +15,7 @@ pub struct Function {
 }
 
 impl Function {
-    /// Returns the function's name in tests/exemptions-functions.
+    /// Returns the function's name in tests/exemptions-functions: NAME, or TRAIT::NAME for a method of a trait.
     pub fn known_as(&self) -> String {
         match self.scope.split_once("::") {
             Some((of_trait, _)) => format!("{of_trait}::{}", self.name),
@@ -28,6 +29,7 @@ pub fn is_word(character: char) -> bool {
 }
 
 /// Returns the text up to the first closing bracket that no bracket in the text opens, and the text after that bracket.
+/// None if there is no such bracket.
 fn up_to_closing(text: &str) -> Option<(&str, &str)> {
     let (mut depth, mut before) = (1, ' ');
     let end = text.find(|character| {

@@ -45,7 +45,8 @@ fn cargo(arguments: &[&str]) -> anyhow::Result<String> {
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// Returns the strings in a list's elements at a JSON pointer. With an empty pointer, they are the elements.
+/// Returns strings of a JSON list: from each element, the string at a JSON pointer. With an empty pointer, the elements
+/// themselves are the strings. Other values are left out.
 fn strings<'a>(list: &'a Value, place: &str) -> Vec<&'a str> {
     let elements = list.as_array().into_iter().flatten();
     elements

@@ -112,14 +112,14 @@ fn is_named(function: &Function, names: &BTreeSet<String>) -> bool {
                 .any(|name| *name == long || name.ends_with(&format!("_{long}")))
 }
 
-/// File that both twins have.
+/// File that both twins have, with its functions.
 struct Pair<'a> {
     file: &'a str,
     /// Functions of the C source file (`in_code` of them), then those of its header.
     c: Vec<Function>,
     in_code: usize,
     rust: Vec<Function>,
-    /// Index of the Rust twin of each C function.
+    /// Index in `rust` of each C function's twin; None if it has none.
     twins: Vec<Option<usize>>,
 }
 
@@ -169,7 +169,7 @@ impl Pair<'_> {
         found.inspect(|found| found.is_used.set(true)).is_some()
     }
 
-    /// Returns the functions without a twin and without an exemption.
+    /// Returns a message for each function without a twin and without an exemption.
     fn alone(&self, exemptions: &[Exemption]) -> Vec<String> {
         let c = (0..self.c.len())
             .filter(|index| self.twins[*index].is_none())
@@ -186,8 +186,9 @@ impl Pair<'_> {
             .collect()
     }
 
-    /// Returns the functions whose order differs between the twins. Methods are compared with methods of the same type,
-    /// free functions with free functions. Ignores methods of traits, and functions in C headers.
+    /// Returns a message for each pair of functions whose order differs between the twins. Methods are compared with
+    /// methods of the same type, free functions with free functions. Ignores methods of traits, and functions in C
+    /// headers.
     fn disordered(&self, exemptions: &[Exemption]) -> Vec<String> {
         let scopes: BTreeSet<&str> = self.rust.iter().map(|found| &found.scope[..]).collect();
         let mut texts = Vec::new();
@@ -213,7 +214,7 @@ impl Pair<'_> {
         texts
     }
 
-    /// Returns the functions with more or fewer parameters than their twins.
+    /// Returns a message for each function with more or fewer parameters than its twin.
     fn unequal(&self, exemptions: &[Exemption]) -> Vec<String> {
         let mut texts = Vec::new();
         for (c, place) in self.c.iter().zip(&self.twins) {

@@ -19,7 +19,8 @@ fn stem(folder: &Path, path: &Path) -> anyhow::Result<String> {
     Ok(stem.to_string_lossy().into_owned())
 }
 
-/// Returns the imports of a C program: the headers that FILE.c and FILE.h include.
+/// Returns the imports of a C program: FILE imports the program's own headers that FILE.c and FILE.h include, except
+/// FILE.h.
 pub fn of_c(program: &str) -> anyhow::Result<Imports> {
     let folder = root().join(program).join("src");
     let mut imports = Imports::new();
@@ -38,7 +39,7 @@ pub fn of_c(program: &str) -> anyhow::Result<Imports> {
     Ok(imports)
 }
 
-/// Returns the module path of a crate's file.
+/// Returns the module path of a crate's file: `a/b` and `a/b/mod` are ["a", "b"], `lib` and `main` are [].
 fn module_path(stem: &str) -> Vec<String> {
     let mut path: Vec<String> = stem.split('/').map(str::to_owned).collect();
     if matches!(
@@ -106,7 +107,9 @@ fn flatten(tree: &UseTree, before: &[String], used: &mut Vec<Used>) {
     }
 }
 
-/// Returns the path from the crate's root for a path that begins with crate, self or super. None for other paths.
+/// Returns the path from the crate's root for a path that begins with crate, self or super. None for other paths, and
+/// for a path to the crate itself.
+/// - module: module that contains the path.
 fn absolute(path: &[String], module: &[String]) -> Option<Vec<String>> {
     let up = path.iter().take_while(|part| *part == "super").count();
     let (start, rest) = match path.first()?.as_str() {
@@ -192,8 +195,8 @@ fn imported(names: &Names, modules: &Modules, module: &[String]) -> Vec<Vec<Stri
     paths
 }
 
-/// Returns the imports of a crate: the modules whose items a file names. Omits what a module imports from its
-/// submodules, because they may use the module's shared items.
+/// Returns the imports of a crate: the modules whose items a file names. Omits relative paths, by which a module names
+/// items of its submodules: submodules may use the module's shared items.
 pub fn of_rust(package: &str) -> anyhow::Result<Imports> {
     let folder = root().join(package).join("src");
     let mut modules = Modules::new();

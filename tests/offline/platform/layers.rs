@@ -32,7 +32,7 @@ pub fn cases() -> Vec<Case> {
     ]
 }
 
-/// Returns the folders, lowest first.
+/// Returns the folders of tests/layers, lowest first: a folder imports only from folders before it.
 fn layers() -> anyhow::Result<Vec<String>> {
     let text = fs::read_to_string(root().join("tests/layers"))?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));

@@ -186,7 +186,8 @@ impl Script {
         self.send(packet);
     }
 
-    /// Sends a packet to an address.
+    /// Sends a packet to an address, and expects its verdict.
+    /// - what: description of the packet, for errors.
     fn reach(&mut self, what: &str, verdict: &'static str, to: &str) {
         let from = if to.contains(':') { "fd00::1" } else { CLIENT };
         self.expect(what, verdict, packet(from, to, UDP, &udp(4000, 443, b"x")));
@@ -424,7 +425,8 @@ fn over_tcp() -> anyhow::Result<()> {
     script.run()
 }
 
-/// Tests a text that looks like a response, is part of another response, and begins a segment.
+/// Checks that no address is learned from a text that looks like a response, is part of another response, and begins a
+/// segment.
 fn within_another() -> anyhow::Result<()> {
     let forged = framed(&answer(7, "a.cdn.example", 60, WEB));
     let text = record("evil.example", 16, 60, &forged);

@@ -117,7 +117,8 @@ fn no_file_too_long() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns true if a line begins a function: in Rust at any depth, in C at the start of a line.
+/// Returns true if a line may begin a function: in Rust a line with `fn`, at any depth; in C a line that begins with a
+/// letter or `_`.
 fn begins_function(line: &str, is_rust: bool) -> bool {
     if !is_rust {
         return line.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');

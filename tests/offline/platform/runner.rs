@@ -70,6 +70,7 @@ fn run_twice(failures: u32, other: &str) -> anyhow::Result<Output> {
 }
 
 /// Runs parts as tests/run does.
+/// - wanted: names of the parts to run, separated by blanks; "" for all parts.
 /// - parts: name, way of counting (libtest, cmocka or step), and the output of the part's runner.
 fn run(wanted: &str, parts: &[(&str, &str, &str)]) -> anyhow::Result<Output> {
     let logs = std::env::temp_dir().join(format!("twinwall-runner-{}", std::process::id()));
@@ -120,7 +121,7 @@ fn none_left() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Checks the end of a run's output: a short list of the failed tests precedes the counts.
+/// Checks that a run's output ends with `end` (the counts, and before them a short list of the failed tests).
 fn expect_end(output: &Output, end: &str) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(&output.stdout);
     ensure!(text.ends_with(end), "{text}");

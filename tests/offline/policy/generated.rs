@@ -114,7 +114,7 @@ fn files_in_a_ring() -> anyhow::Result<()> {
     )
 }
 
-/// Returns defines, each with the value of the previous one, and a rule with the last.
+/// Returns a policy with `count` defines, each with the value of the previous one, and a rule with the last one.
 fn defines(count: usize) -> String {
     let mut text = "define d1 = 22\n".to_owned();
     for index in 2..=count {

@@ -18,8 +18,9 @@ use testbed::place::namespace;
 use testbed::twin::{root, Twin, TWINS};
 use twinwall_tests::case::Case;
 
-/// Minimum numbers of accepted and of refused policies: a missing folder must not pass.
+/// Minimum number of accepted policies in tests/corpus/policy: a missing folder must not pass.
 const ACCEPTED_MIN: usize = 30;
+/// Minimum number of refused policies in tests/corpus/policy.
 const REFUSED_MIN: usize = 100;
 /// Exit code of a bad policy, as in the text of --help.
 const EXIT_USAGE: i32 = 2;
@@ -58,7 +59,7 @@ fn read(name: &str, ending: &str) -> anyhow::Result<String> {
     fs::read_to_string(&file).with_context(|| file.display().to_string())
 }
 
-/// Returns the names of the files with an ending.
+/// Returns the names of the files in tests/corpus/policy with an ending, without the ending, sorted.
 fn names(ending: &str) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder())? {
@@ -111,12 +112,14 @@ pub fn check(twin: Twin, folder: &Path, arguments: &[&str]) -> anyhow::Result<Sa
     })
 }
 
-/// Checks that both twins accept a policy with this output.
+/// Checks that both twins accept a policy, print `expected` on stdout, and print no warning.
+/// - arguments: arguments of `check`, with the policy's path.
 pub fn both_say(folder: &Path, arguments: &[&str], expected: &str) -> anyhow::Result<()> {
     both_warn(folder, arguments, expected, "")
 }
 
-/// Checks that both twins accept a policy with this output and these warnings.
+/// Checks that both twins accept a policy, and print `expected` on stdout and `warnings` on stderr.
+/// - arguments: arguments of `check`, with the policy's path.
 fn both_warn(
     folder: &Path,
     arguments: &[&str],
@@ -141,7 +144,9 @@ fn both_warn(
     Ok(())
 }
 
-/// Checks that both twins refuse a policy with this line.
+/// Checks that both twins refuse a policy, by `check` and by `check --print`.
+/// - policy: path of the policy, in the folder or absolute.
+/// - expected: line on stderr, without "error: " at its start.
 pub fn both_refuse(folder: &Path, policy: &str, expected: &str) -> anyhow::Result<()> {
     for twin in TWINS {
         let expected = Said {

@@ -18,7 +18,7 @@ const EXEMPTIONS: &str = "tests/exemptions-results";
 /// Result of `make bench-scanner`, which has no experiment's file.
 const SCANS: &str = "scanner";
 
-/// Returns a case for each expected result.
+/// Returns a case for each expected result, and a case that checks the names in the exemptions.
 pub fn cases() -> Vec<Case> {
     let names = names().expect("the experiments can be listed");
     let case = |name: &String| {
@@ -48,7 +48,7 @@ fn names() -> anyhow::Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Returns the exemptions, as pairs of name and reason.
+/// Returns the results that may be stale (lines of tests/exemptions-results), as pairs of name and reason.
 fn exemptions() -> anyhow::Result<Vec<(String, String)>> {
     let text = fs::read_to_string(root().join(EXEMPTIONS)).context(EXEMPTIONS)?;
     let lines = text.lines().filter(|line| !line.starts_with('#'));

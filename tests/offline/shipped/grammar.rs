@@ -4,7 +4,7 @@
 
 use anyhow::{bail, ensure};
 
-/// Notes in the column of examples that are no examples.
+/// Notes of GRAMMAR.md in its column of examples; they are not examples.
 const NOTES: [&str; 6] = [
     "without it: ip",
     "without it: warn",
@@ -13,7 +13,7 @@ const NOTES: [&str; 6] = [
     "at most 5 fields",
     "applied with C's precedence (& before ^ before |)",
 ];
-/// Heading after which no example follows, only a whole policy.
+/// Heading in GRAMMAR.md after which no example follows, only a whole policy.
 const END: &str = "## The canonical print";
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,8 @@ pub struct Example {
     pub text: String,
 }
 
-/// Returns each line of an indented block: its number from 1, its production, and its parts.
+/// Returns each line of the indented blocks of GRAMMAR.md before END: its number from 1, the production to which it
+/// belongs, and its parts, which three or more blanks separate.
 fn lines(text: &str) -> Vec<(usize, String, Vec<&str>)> {
     let mut production = String::new();
     let mut found = Vec::new();
@@ -70,7 +71,8 @@ pub fn examples(text: &str) -> Vec<Example> {
     examples
 }
 
-/// Checks that every production has an example.
+/// Checks that every production of the grammar has an example.
+/// - text: text of GRAMMAR.md.
 pub fn check_coverage(text: &str) -> anyhow::Result<()> {
     let examples = examples(text);
     let mut productions: Vec<String> = lines(text).into_iter().map(|line| line.1).collect();
@@ -131,7 +133,7 @@ impl Example {
     }
 }
 
-/// Returns the text that must precede an `add`.
+/// Returns the declarations (table, chain or set) that must precede an example's `add`; "" if it needs none.
 fn add_needs(text: &str) -> &'static str {
     let kind = text.split(' ').nth(1).unwrap_or_default();
     match kind {

@@ -148,7 +148,8 @@ fn checked_by_nft(namespace: &Namespace, file: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Returns the output of a twin, without the last line end.
+/// Runs a command of a twin on a file. Returns its output, without the last line end. Fails unless the exit code is 0
+/// and stderr is empty.
 fn ask(namespace: &Namespace, twin: Twin, command: &[&str], file: &Path) -> anyhow::Result<String> {
     let mut arguments = command.to_vec();
     arguments.push(file.to_str().context("a path that is text")?);
@@ -179,7 +180,7 @@ fn check_example(example: &grammar::Example) -> anyhow::Result<()> {
     accepted_by_all(file.as_ref()).with_context(|| text)
 }
 
-/// Tests that the replacements in the table of iptables' options form a policy.
+/// Tests that the replacements for iptables' options, in the table of docs/POLICY.md, form a valid policy.
 fn tutorial_carries_over() -> anyhow::Result<()> {
     let file = root().join("docs/POLICY.md");
     let page = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
@@ -189,7 +190,7 @@ fn tutorial_carries_over() -> anyhow::Result<()> {
     accepted_by_all(file.as_ref()).with_context(|| text)
 }
 
-/// Tests that the example of the canonical print is printed unchanged.
+/// Tests that both twins print GRAMMAR.md's example of the canonical print unchanged.
 fn print_is_canonical() -> anyhow::Result<()> {
     let text =
         grammar::canonical(&grammar_text()?).context("GRAMMAR.md shows no canonical print")?;

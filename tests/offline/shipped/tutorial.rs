@@ -5,7 +5,8 @@ use anyhow::{ensure, Context};
 
 const HEAD: &str = "| iptables | policy |\n|---|---|\n";
 
-/// Returns one policy made of all code in the second column of the table of iptables' options.
+/// Returns one policy made of all code in the second column of the table of iptables' options in docs/POLICY.md.
+/// - page: text of docs/POLICY.md.
 pub fn policy_of_table(page: &str) -> anyhow::Result<String> {
     let (_, table) = page
         .split_once(HEAD)

@@ -61,7 +61,7 @@ fn all_are_read() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Explains a vector with both twins, and compares their output with each other and with the vector.
+/// Runs `explain` of both twins on a vector, and compares their output with each other and with the vector.
 fn check(vector: &Vector) -> anyhow::Result<()> {
     let folder = folder_of(vector)?;
     for format in [&["--json"][..], &[]] {

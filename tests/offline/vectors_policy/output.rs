@@ -6,7 +6,8 @@ use serde::Deserialize;
 
 use super::vector::{By, Counter, Send, Vector};
 
-/// Object of a packet. Further members are ignored; the twins' bytes are compared as a whole.
+/// JSON object of a packet in the output of `explain`. Further members are ignored here: the twins' outputs are also
+/// compared byte by byte.
 #[derive(Deserialize)]
 struct Packet {
     packet: usize,
@@ -16,7 +17,7 @@ struct Packet {
     by: String,
 }
 
-/// The last object: the totals.
+/// Last JSON object in the output of `explain`: the totals of all packets.
 #[derive(Deserialize)]
 struct Sum {
     counters: Vec<Count>,
@@ -34,7 +35,8 @@ struct Count {
     bytes: u64,
 }
 
-/// Compares the lines of a twin with a vector.
+/// Checks that the output of `explain --json` has the verdicts, totals and counters of a vector.
+/// - lines: output of a twin.
 /// - policy: name of the policy's file.
 pub fn check(lines: &str, policy: &str, vector: &Vector) -> anyhow::Result<()> {
     let lines: Vec<&str> = lines.lines().collect();

@@ -22,17 +22,17 @@ pub struct Vector {
 /// Packet and its expected result.
 #[derive(Clone, Debug)]
 pub struct Send {
-    /// The captured bytes.
+    /// Captured bytes of the packet; fewer than `original` if the vector cuts the packet.
     pub bytes: Vec<u8>,
     /// Length of the packet in bytes, of which some may not be captured.
     pub original: usize,
-    /// Nanoseconds since the clock's zero.
+    /// Time of the packet in the capture, in nanoseconds.
     pub time_ns: u64,
     pub verdict: String,
     /// Reject type such as `icmp port-unreachable`; None with another verdict than reject.
     pub reject: Option<String>,
     pub by: Option<By>,
-    /// Mark of an accepted packet, if a rule set it.
+    /// Mark that a rule has set on an accepted packet; None if no rule has set one.
     pub mark: Option<u32>,
 }
 
@@ -47,7 +47,7 @@ pub enum By {
     Undecided,
 }
 
-/// Expected final value of a counter.
+/// Expected final values of a rule's counter: its packets and bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
     /// The line of its rule in the policy.
@@ -85,7 +85,7 @@ struct Reader {
     /// Bytes of each packet, by its name. True if a vector sends the packet.
     packets: BTreeMap<String, (Vec<u8>, bool)>,
     vectors: Vec<Vector>,
-    /// Name of the packet whose bytes follow.
+    /// Name of the packet whose bytes follow; None outside a packet's lines.
     packet: Option<String>,
     vector: Option<(Vector, Stage)>,
     comments: usize,
@@ -275,7 +275,7 @@ fn time_ns(text: &str) -> anyhow::Result<u64> {
     Ok(number::<u64>(seconds)? * 1_000_000_000 + nanoseconds)
 }
 
-/// Parses `VERDICT [WHAT] [by WHO][, mark N]`; the caller adds bytes and time.
+/// Parses the expected outcome of a packet: `VERDICT [WHAT] [by WHO][, mark N]`. The caller adds bytes and time.
 fn outcome_of(text: &str) -> anyhow::Result<Send> {
     let (text, mark) = match text.split_once(", mark ") {
         Some((text, mark)) => (text, Some(mark_of(mark)?)),

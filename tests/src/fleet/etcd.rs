@@ -15,7 +15,7 @@ fn port(member: usize) -> usize {
 }
 
 impl Place {
-    /// Returns the URLs of etcd's members, separated by commas.
+    /// Returns the client URLs of all members of etcd, separated by commas.
     pub fn etcd_urls(&self) -> String {
         let scheme = self.plan.tls.as_ref().map_or("http", |_| "https");
         let members = 0..self.members.len();
@@ -25,7 +25,7 @@ impl Place {
         urls.join(",")
     }
 
-    /// Starts all members of etcd that are not running.
+    /// Starts all members of etcd that are not running, and waits until all members accept connections.
     pub fn start_etcd(&mut self) -> anyhow::Result<()> {
         for member in 0..self.members.len() {
             if self.members[member].is_none() {
@@ -66,7 +66,7 @@ impl Place {
         Ok(())
     }
 
-    /// Kills etcd.
+    /// Kills all members of etcd.
     pub fn stop_etcd(&mut self) {
         self.members.iter_mut().for_each(|member| *member = None);
     }
@@ -91,7 +91,8 @@ impl Place {
         Ok(said.trim().to_owned())
     }
 
-    /// Runs etcdctl as the user of a login file. Returns true if it succeeded, and its output.
+    /// Runs etcdctl as the user of a login file. Returns true if it succeeded, and its stdout and stderr.
+    /// - login: path of the login file in the fleet's folder.
     pub fn etcdctl(&self, login: &str, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
         let login = std::fs::read_to_string(self.folder.file(login))?;
         let output = self

@@ -40,7 +40,7 @@ pub fn policy(port: u16) -> String {
     )
 }
 
-/// Policy that drops all packets to etcd.
+/// Policy of a host that drops its packets to etcd's first member (TCP port 2379).
 pub const CUT_OFF: &str = "table inet host {
 	chain output {
 		type filter hook output priority filter; policy accept;
@@ -99,7 +99,7 @@ pub struct Host {
     pub id: String,
     pub namespace: Namespace,
     pub address: String,
-    /// Firewall on the host's queue.
+    /// Firewall on the host's queue; None if there is none (see `Plan::twins`).
     pub firewall: Mutex<Option<Firewall>>,
     local: Option<Running>,
     agent: Option<Running>,
@@ -232,7 +232,8 @@ impl Place {
         self.path(host, "firewall/control")
     }
 
-    /// Returns the path of a host's file.
+    /// Returns the path of a host's file in the fleet's folder.
+    /// - name: name of the file, without that of the host.
     pub fn path(&self, host: &str, name: &str) -> String {
         self.folder.file(&format!("{host}-{name}"))
     }
@@ -376,7 +377,8 @@ impl Place {
         waited.with_context(|| self.agent_log(number).unwrap_or_default())
     }
 
-    /// Returns the contents of the state file of a host's service that runs as root.
+    /// Returns the contents of the state file of a host's service that runs as root; Null if the file is missing or no
+    /// JSON.
     pub fn state(&self, number: usize) -> Value {
         let path = self.path(&self.hosts[number].id, "state/state.json");
         let text = std::fs::read_to_string(path).unwrap_or_default();
@@ -388,7 +390,7 @@ impl Place {
         Ok(self.command(arguments).output()?)
     }
 
-    /// Returns a command in the operator's namespace, which gets the CPU first if the plan says so.
+    /// Returns a command in the operator's namespace, which gets the CPU first with `Plan::store_first`.
     fn first(&self, program: impl AsRef<OsStr>) -> Command {
         if !self.plan.store_first {
             return self.operator.command(program);

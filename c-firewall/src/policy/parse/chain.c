@@ -171,7 +171,7 @@ static int parse_policy(struct parser *parser, struct parse_chain *block,
 }
 
 /// Parses an item of a chain's block.
-/// - with_rules: true if rules are allowed, too.
+/// - with_rules: true if rules, `define` and `include` are allowed, too; false after `add chain`.
 static int parse_item(struct parser *parser, struct parse_chain *block, bool with_rules) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     int status;

@@ -18,7 +18,7 @@ struct parse_chain {
 int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chain *block);
 
 /// Parses the items of a chain's block and the `}`, after the `{`.
-/// - with_rules: true if rules are allowed, too.
+/// - with_rules: true if rules, `define` and `include` are allowed, too; false after `add chain`.
 /// - Returns 0, -EINVAL, -ENOMEM, or -errno of reading an included file.
 int parse_chain_block(struct parser *parser, struct parse_chain *block, bool with_rules);
 

@@ -16,7 +16,8 @@ enum {
     PREFIX_BYTES = POLICY_NAME_BYTES * POLICY_NAME_BYTES,
 };
 
-/// Returns the number of bytes that a unit stands for: bytes, kbytes or mbytes; 0 for other texts.
+/// Returns the number of bytes of a unit: 1 (bytes), 1,024 (kbytes) or 1,048,576 (mbytes); 0 for
+/// other texts.
 static uint64_t find_size(const char *text, size_t length) {
     static const struct {
         const char *word;
@@ -107,7 +108,8 @@ static int parse_rate_unit(struct parser *parser, uint64_t *size, uint64_t *seco
     return *seconds ? 0 : lexer_unexpected(&parser->lexer, &token, expected);
 }
 
-/// Parses the part after `burst`: `N packets`, or N and a unit of bytes.
+/// Parses the part after `burst`: N and a unit of bytes if limit->of_bytes is true (the rate counts
+/// bytes), otherwise `N packets`. Stores the number of bytes or packets in limit->burst.
 static int parse_burst(struct parser *parser, struct policy_limit *limit) {
     struct token number;
     int status;

@@ -39,7 +39,8 @@ int parse_elements_value(struct parser *parser, enum policy_type type, uint8_t b
 int parse_elements_component(struct parser *parser, enum policy_type type, uint8_t bits,
                              struct parse_component *component);
 
-/// Finds the verdict that a token names. Returns false if it names none.
+/// Finds the verdict that a token names: accept, drop, continue, return, jump or goto. Returns
+/// false for other tokens.
 /// - verdict: out: untouched on false.
 bool parse_elements_find_verdict(const struct token *token, enum policy_verdict *verdict);
 
@@ -48,14 +49,14 @@ bool parse_elements_find_verdict(const struct token *token, enum policy_verdict 
 int parse_elements_target(struct parser *parser, const struct token *word,
                           enum policy_verdict verdict, struct policy_target *target);
 
-/// Parses a single element without braces.
+/// Parses a single element without braces, and appends it to `elements`.
 int parse_elements_single(struct parser *parser, const struct parse_shape *shape,
                           struct policy_elements *elements);
 
 /// Parses `{` elements `}` and appends them. Line ends are allowed next to the braces and the
 /// commas.
 /// - ranged: out: true if an element was written with a range, prefix or `*`.
-/// - place: out: place of the first such element.
+/// - place: out: place of the first element that was written so; untouched if ranged is false.
 /// - After a failure the appended elements stay.
 int parse_elements_read(struct parser *parser, const struct parse_shape *shape,
                         struct policy_elements *elements, bool *ranged, struct policy_place *place);

@@ -133,7 +133,7 @@ const char *lexer_place_name(const struct lexer *lexer, struct policy_place plac
 /// Returns the frame that is being read.
 struct lexer_frame *lexer_top(struct lexer *lexer);
 
-/// Returns the number of frames of defines, or of files.
+/// Returns the number of frames of defines (`of_defines` is true) or of files (false).
 uint32_t lexer_count_frames(const struct lexer *lexer, bool of_defines);
 
 /// Scans one token of the top frame. At the end of the frame, returns a TOKEN_END_OF_TEXT.
@@ -161,6 +161,7 @@ int lexer_push_file(struct lexer *lexer, char *name, const struct source *source
 /// Adds the name of a file of host names, whose text gives no tokens: messages can then name the
 /// file, and reloads may read it. The lexer owns the name from now on. Returns 0 with the file's
 /// index, or -ENOMEM with the failure set.
+/// - bytes: size of the file, which counts toward the maximum size of a policy (lexer_bytes_left).
 /// - file: out: the index.
 int lexer_add_list(struct lexer *lexer, char *name, size_t bytes, uint32_t *file);
 

@@ -36,7 +36,8 @@ struct piece {
 
 static bool is_blank(char byte) { return byte == ' ' || byte == '\t' || byte == '\r'; }
 
-/// Returns a line without blanks around it and without its comment.
+/// Returns a line without blanks around it and without its comment: the text from a `#` at the
+/// start or after a blank; or the whole line, if it begins with `!` or `;`.
 static struct piece without_comment(struct piece line) {
     for (size_t i = 0; i < line.length; i++)
         if (line.text[i] == '#' && (i == 0 || is_blank(line.text[i - 1])))
@@ -91,8 +92,8 @@ static void add_id(struct target *target, const struct hostname *name, bool wild
         listed->count++;
 }
 
-/// Adds a name. Returns false if the word is not a host name, or is a wildcard that children_too
-/// excludes.
+/// Adds a name. For a wildcard `*.x` in a file that is read `with parents`, adds x, too. Returns
+/// false if the word is not a host name, or is a wildcard that children_too excludes.
 /// - children_too: true if all names below the name are also added, as a wildcard. Then the word
 ///   must be no wildcard.
 static bool add(struct target *target, struct piece word, bool children_too) {
@@ -152,8 +153,10 @@ static bool strip_prefix(struct piece *line, const char *text) {
     return true;
 }
 
-/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. Returns
-/// false if the line has another form.
+/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. ADDRESS can
+/// be any address, `#` or empty. Returns false if the line has another form, or at the first
+/// invalid NAME; the names before it stay added.
+/// - rest: text after `address=/`.
 static bool add_address(struct target *target, struct piece rest) {
     const char *last = memrchr(rest.text, '/', rest.length);
     struct piece address;
@@ -228,7 +231,7 @@ static bool add_record(struct target *target, struct piece name, struct piece re
 }
 
 /// Adds the names of a line that is not empty. Returns false if the line has an unknown form, or if
-/// a part of it is no name.
+/// a part of it is no name. The other names of the line may then be added nevertheless.
 static bool add_line(struct target *target, struct piece line) {
     struct piece first, rest, word;
     bool good = true;

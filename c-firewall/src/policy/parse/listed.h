@@ -7,7 +7,8 @@
 #include "policy/parse/state.h"
 
 /// Parses the part after `file`: STRING [`with` `parents`] END, and reads the names in the file.
-/// Returns 0, or -errno with the failure set.
+/// Returns 0, or -errno with the failure set, also if the file has no names but lines of an unknown
+/// form.
 int parse_listed_read(struct parser *parser, struct policy_listed *listed);
 
 #endif

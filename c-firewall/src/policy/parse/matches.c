@@ -9,9 +9,9 @@
 #include "policy/value.h"
 #include "spec/group.h"
 
-/// Returns the field with a group's words and the token after them, or POLICY_FIELD_COUNT. (A group
-/// is the first word or words of several fields: `ip` in `ip saddr`. Fields of one word, such as
-/// iifname, belong to the group meta.)
+/// Returns the field with a group's words and the token after them; POLICY_FIELD_COUNT if no field
+/// has these words. (A group is the first word or words of several fields: `ip` in `ip saddr`.
+/// Fields of one word, such as iifname, belong to the group meta.)
 static enum policy_field find_field(const char *group, const struct token *second) {
     for (uint32_t i = 0; i < POLICY_FIELD_COUNT; i++) {
         const char *text = policy_field_facts((enum policy_field)i)->text;
@@ -26,7 +26,8 @@ static enum policy_field find_field(const char *group, const struct token *secon
     return POLICY_FIELD_COUNT;
 }
 
-/// Returns the group of one word that a token names, or NULL.
+/// Returns the group of fields (`ip` for `ip saddr` and `ip daddr`) that has this token as its only
+/// word; NULL if there is none.
 static const struct group *find_group(const struct token *token) {
     for (uint32_t i = 0; i < GROUP_COUNT; i++)
         if (token_is(token, group_words[i].word))
@@ -34,8 +35,8 @@ static const struct group *find_group(const struct token *token) {
     return NULL;
 }
 
-/// Returns the group of two words (`tcp option`) that consists of a group's word and the token
-/// after it, or NULL.
+/// Returns the group of two words (`tcp option` for `tcp option mptcp`) that consists of a group's
+/// word and the token after it; NULL if there is none.
 static const struct group *find_longer(const struct group *group, const struct token *token) {
     const size_t first = strlen(group->word);
 
@@ -56,8 +57,9 @@ bool parse_matches_begins(const struct token *token) {
     return find_group(token);
 }
 
-/// Returns the boolean field that `exists` or `missing` after a field tests; it has the same text
-/// as the field. Returns the field itself if neither word comes next.
+/// Returns the boolean field with the same text as a field, if `exists` or `missing` comes next;
+/// does not consume the word. Returns the field itself if neither comes next, or if no boolean
+/// field has this text.
 static enum policy_field existence(struct parser *parser, enum policy_field field) {
     const struct token *next = lexer_peek(&parser->lexer, 0);
     const char *text = policy_field_facts(field)->text;
@@ -73,7 +75,8 @@ static enum policy_field existence(struct parser *parser, enum policy_field fiel
     return field;
 }
 
-/// Parses a field.
+/// Parses a field, such as `tcp dport` or `iifname`. If `exists` or `missing` comes next, the
+/// result is the boolean field with the same text, if there is one (existence).
 static int parse_field(struct parser *parser, enum policy_field *field) {
     const struct token first = lexer_consume(&parser->lexer);
     const struct group *group = find_group(&first);
@@ -148,7 +151,8 @@ static bool find_op(const struct token *token, enum policy_op *op) {
     return false;
 }
 
-/// Parses the elements `{ … }` of a literal set, and merges and checks them (overlap).
+/// Parses the elements `{ … }` of a literal set or map, and merges equal elements. Other elements
+/// may overlap in a set, but not in a map (overlap).
 static int literal(struct parser *parser, const struct parse_shape *shape,
                    struct policy_match *match) {
     struct policy_place place;
@@ -215,7 +219,8 @@ static int more_flags(struct parser *parser, const struct policy_field_facts *fa
     return 0;
 }
 
-/// Parses flags that are joined by `,` or by `|`. Flags joined by `|` may be in parentheses.
+/// Parses flags that are joined by `,` or by `|`. Flags joined by `|` may be in parentheses. Both
+/// ends of the range are the combined flags.
 static int flag_list(struct parser *parser, const struct policy_field_facts *facts,
                      struct policy_range *range) {
     const bool joined = lexer_peek(&parser->lexer, 1)->sign == SIGN_OR;
@@ -279,8 +284,8 @@ static int masked(struct parser *parser, struct policy_match *match) {
 }
 
 /// Parses flags after a field and an optional comparison, and the optional `/ MASK` after TCP
-/// flags.
-/// - is_given: true if there was a comparison.
+/// flags. Without comparison and mask, the match holds if at least one of the flags is set.
+/// - is_given: true if there was a comparison, which match->op then has.
 static int flags(struct parser *parser, struct policy_match *match, bool is_given) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
     struct policy_range mask;
@@ -327,13 +332,14 @@ static int ordered(struct parser *parser, struct policy_match *match, const stru
 }
 
 /// Returns the protocol that a match of one protocol number implies. Returns PARSE_TESTED_SEVERAL
-/// for the number 0, because the value 0 is PARSE_TESTED_ANY.
+/// for the number 0, because the value 0 (PARSE_TESTED_ANY) means that no protocol is implied.
 static uint16_t told(const struct policy_range *range) {
     return range->low == 0 ? PARSE_TESTED_SEVERAL : (uint16_t)range->low;
 }
 
-/// Records the protocol that a match of a protocol's number implies, like nft: after a match of
-/// several numbers, no field of a single protocol may be used.
+/// Records the protocol that a match of a protocol's number implies, like nft. Only single numbers
+/// after `==` or no comparison count, not ranges or named sets. After a match of several numbers,
+/// no field of a single protocol may be used.
 static void learn_match(struct parser *parser, const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];
     const bool is_literal = match->right == POLICY_RIGHT_LITERAL;
@@ -355,7 +361,8 @@ static void learn_match(struct parser *parser, const struct policy_match *match)
 }
 
 /// Replaces a set with a single flags value by that value, like nft.
-/// - any: true if the match holds for any of these flags.
+/// - any: true if the match holds for any of these flags; false if it holds for exactly these
+///   flags.
 static void unbrace_flags(struct policy_match *match, bool any) {
     const struct policy_field_facts *facts = policy_field_facts(match->key.fields[0]);
 

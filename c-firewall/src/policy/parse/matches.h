@@ -18,18 +18,20 @@ enum {
 /// Returns true if a token can begin a field.
 bool parse_matches_begins(const struct token *token);
 
-/// Parses a key: fields joined by `.`. Counts the fields for the rule, and checks that its earlier
-/// matches allow them.
+/// Parses a key: fields joined by `.`. Counts the fields for the rule, and checks that the rule's
+/// table and earlier matches allow them.
 /// - Returns 0, -EINVAL or -ENOMEM, like each parsing function below.
 int parse_matches_key(struct parser *parser, struct policy_key *key);
 
-/// Parses the map of a lookup, after `map` or `vmap`.
-/// - match: its key is filled in, its other fields are zeroed.
+/// Parses the map of a lookup (`@NAME` or `{ … }`), after `map` or `vmap`.
+/// - match: in/out: before the call, its key is filled in, and its other fields are zeroed.
+/// - maps_to: required values of the map: marks for `map`, verdicts for `vmap`.
 int parse_matches_lookup(struct parser *parser, struct policy_match *match,
                          enum policy_maps_to maps_to);
 
-/// Parses an optional comparison and its operand.
-/// - match: its key is filled in, its other fields are zeroed.
+/// Parses the rest of a match after its key: an optional mask, an optional comparison, and the
+/// operand.
+/// - match: in/out: before the call, its key is filled in, and its other fields are zeroed.
 int parse_matches_compared(struct parser *parser, struct policy_match *match);
 
 #endif

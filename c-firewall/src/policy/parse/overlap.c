@@ -8,7 +8,8 @@
 
 #include "policy/print.h"
 
-/// Result of the search for an overlap.
+/// Result of the search for overlapping elements: none, a pair, or the search needs too many
+/// comparisons.
 enum finding { FOUND_NONE, FOUND_PAIR, FOUND_TOO_MANY };
 
 /// State of a search for overlapping elements.
@@ -19,7 +20,7 @@ struct search {
     uint32_t a, b;      // for FOUND_PAIR: indexes of the elements
 };
 
-/// Returns the fields of an element.
+/// Returns the ranges of an element, one per field.
 static const struct policy_range *element(const struct policy_elements *elements, uint32_t index) {
     return &elements->ranges[(size_t)index * elements->fields];
 }
@@ -51,7 +52,8 @@ static bool same_fields(const struct policy_elements *elements, uint32_t a, uint
     return true;
 }
 
-/// Returns true if two elements of a map have the same value.
+/// Returns true if two elements of a map have the same value. Always returns true for elements of a
+/// set.
 static bool same_value(const struct policy_elements *elements, uint32_t a, uint32_t b) {
     if (elements->marks)
         return elements->marks[a] == elements->marks[b];
@@ -72,8 +74,9 @@ static bool overlaps(const struct policy_elements *elements, uint32_t from, uint
     return true;
 }
 
-/// Compares elements that are sorted by this field: each with the earlier elements whose range in
-/// this field overlaps its own.
+/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted
+/// by this field. Compares each element with the earlier elements whose range in this field
+/// overlaps its own.
 static enum finding sweep(struct search *search, const uint32_t *run, uint32_t count,
                           uint32_t field) {
     uint32_t reaching = 0;
@@ -102,7 +105,7 @@ static enum finding sweep(struct search *search, const uint32_t *run, uint32_t c
 }
 
 /// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted
-/// by this field. Calls itself once per field.
+/// by this field. Calls itself for the next field.
 // NOLINTNEXTLINE(misc-no-recursion)
 static enum finding find(struct search *search, const uint32_t *sorted, uint32_t count,
                          uint32_t field) {
@@ -134,8 +137,10 @@ static enum finding find(struct search *search, const uint32_t *sorted, uint32_t
     return FOUND_NONE;
 }
 
-/// Sets the failure for two elements, at the place of the later element. Returns -EINVAL or
-/// -ENOMEM.
+/// Sets the failure for two conflicting elements, at the place of the element that is later in the
+/// text. Returns -EINVAL or -ENOMEM.
+/// - cause: middle of the error text, between the later element and the place of the earlier
+///   element.
 static int fail_pair(struct parser *parser, const struct parse_shape *shape,
                      const struct policy_elements *elements, uint32_t a, uint32_t b,
                      const char *cause) {
@@ -162,7 +167,7 @@ static int fail_pair(struct parser *parser, const struct parse_shape *shape,
     return lexer_fail(&parser->lexer, elements->places[later], "%s: %s %s", quoted, cause, at);
 }
 
-/// Removes the marked elements.
+/// Removes the elements for which `removed` is true.
 static void leave_out(struct policy_elements *elements, const bool *removed) {
     uint32_t kept = 0;
 

@@ -14,7 +14,8 @@
 #include "policy/parse/state.h"
 
 enum {
-    // Maximum number of comparisons of elements with several fields whose first fields overlap.
+    // Maximum number of comparisons in the search for overlapping elements of one set or map with
+    // several fields. A set that needs more is refused.
     OVERLAP_COMPARISONS_MAX = 1 << 27,
 };
 

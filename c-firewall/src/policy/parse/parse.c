@@ -44,7 +44,8 @@ static int parse_family(struct parser *parser, enum policy_family *family) {
     return parse_refuse_check(&parser->lexer, PARSE_AT_FAMILY, &token);
 }
 
-/// Parses the family and name of a table, and declares the table if it is new.
+/// Parses the family and name of a table, and declares the table if it is new. Stores the table's
+/// index.
 static int declare_table(struct parser *parser, uint32_t *table) {
     struct policy *policy = &parser->policy;
     struct policy_table *tables;
@@ -93,7 +94,8 @@ static int find_table(struct parser *parser, uint32_t *table) {
     return 0;
 }
 
-/// Parses an item of a table's block, whose first token was consumed.
+/// Parses an item of a table's block, after the item's first token.
+/// - commented: in/out: true if the block has had a comment.
 static int parse_table_item(struct parser *parser, uint32_t table, const struct token *token,
                             bool *commented) {
     struct parse_chain block;
@@ -162,7 +164,7 @@ static int add_rule(struct parser *parser) {
     return parse_rule_read(parser, owner->family, &owner->chains[known], "a statement");
 }
 
-/// Parses the part after `add chain`, without its end.
+/// Parses the part after `add chain`, except the line end or `;` that ends it.
 static int add_chain(struct parser *parser) {
     struct parse_chain block;
     uint32_t table;
@@ -218,7 +220,8 @@ static int parse_file_item(struct parser *parser, const struct token *token) {
                                    "table, define, include, flush or add");
 }
 
-/// Parses the complete text of an open lexer, and closes the lexer.
+/// Parses the complete text of an open lexer, makes the checks that need the complete text, and
+/// closes the lexer.
 static int read_policy(struct parser *parser, struct policy *policy) {
     int status = 0;
 

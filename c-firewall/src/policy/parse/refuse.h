@@ -8,11 +8,13 @@
 #include "policy/token.h"
 #include "spec/refused.h"
 
-/// Fails with the hint for a token, if the token has a hint. Returns 0 or -EINVAL.
+/// Fails with a hint if nft accepts a token at this place of the grammar, and the language does
+/// not. Returns 0 or -EINVAL.
 int parse_refuse_check(struct lexer *lexer, enum parse_where at, const struct token *token);
 
-/// Sets the failure for an unexpected token: with the hint for the token, or with the expected
-/// tokens if there is no hint. Returns -EINVAL.
+/// Sets the failure for an unexpected token: with a hint if nft accepts the token at this place of
+/// the grammar, otherwise with the expected tokens. Returns -EINVAL.
+/// - expected: expected tokens, for the error text.
 int parse_refuse_unexpected(struct lexer *lexer, enum parse_where at, const struct token *token,
                             const char *expected);
 

@@ -13,7 +13,8 @@ enum {
     TYPES_BYTES = 128, // maximum size of the names of a key's types
 };
 
-/// Finds the target chain of a verdict, and stores its index.
+/// Finds the target chain of a jump or goto, and stores the chain's index. Fails if the table has
+/// no chain of this name, or if the chain is a base chain. Does nothing for other verdicts.
 static int resolve_target(struct parser *parser, uint32_t table, struct policy_target *target) {
     int64_t known;
 
@@ -30,7 +31,7 @@ static int resolve_target(struct parser *parser, uint32_t table, struct policy_t
     return 0;
 }
 
-/// Finds the target chains of a map's elements.
+/// Finds the target chains of a map's elements, and stores their indexes.
 static int resolve_targets(struct parser *parser, uint32_t table,
                            struct policy_elements *elements) {
     for (uint32_t i = 0; elements->targets && i < elements->count; i++) {
@@ -104,7 +105,7 @@ static int resolve_match(struct parser *parser, uint32_t table, struct policy_ma
     return check_set(parser, &parser->policy.tables[table].sets[known], match, maps_to, place);
 }
 
-/// Finds the sets and chains that a statement names.
+/// Finds the sets and chains that a statement names, and stores their indexes.
 static int resolve_statement(struct parser *parser, uint32_t table,
                              struct policy_statement *statement) {
     switch (statement->kind) {
@@ -123,7 +124,7 @@ static int resolve_statement(struct parser *parser, uint32_t table,
     }
 }
 
-/// Finds the sets and chains that a chain's rules name.
+/// Finds the sets and chains that a chain's rules name, and stores their indexes.
 static int resolve_chain(struct parser *parser, uint32_t table, struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
         for (uint32_t j = 0; j < chain->rules[i].count; j++) {
@@ -136,8 +137,8 @@ static int resolve_chain(struct parser *parser, uint32_t table, struct policy_ch
     return 0;
 }
 
-/// Finds the sets and chains that a table's sets and rules name, and checks the elements of its
-/// sets.
+/// Finds the sets and chains that a table's sets and rules name, and stores their indexes. Checks
+/// the elements of the table's sets.
 static int resolve_table(struct parser *parser, uint32_t index) {
     struct policy_table *table = &parser->policy.tables[index];
     int status = 0;
@@ -215,7 +216,8 @@ static int add_chain(struct ways *ways, const struct policy_chain *chain) {
     return status;
 }
 
-/// Collects the steps of a table.
+/// Collects the steps of a table: from its chains by jump, goto and vmap, and from the elements of
+/// its verdict maps.
 static int collect_ways(struct ways *ways) {
     const struct policy_table *table = ways->table;
     uint32_t node = 0;
@@ -359,7 +361,8 @@ cleanup:
     return status;
 }
 
-/// Checks the paths through a table's chains.
+/// Checks the paths through a table's chains: no loops, at most POLICY_WAY_MAX chains, no reject in
+/// a chain that the hook postrouting reaches.
 static int resolve_ways(struct parser *parser, const struct policy_table *table) {
     struct ways ways = {
         .parser = parser, .table = table, .nodes = table->chain_count + table->set_count};

@@ -11,7 +11,8 @@
 #include "policy/parse/refuse.h"
 #include "policy/value.h"
 
-/// Error texts: tokens that may follow the statements.
+/// Error texts: tokens that may follow a verdict or reject (AFTER_TERMINAL), or another statement
+/// (AFTER_STATEMENT).
 #define AFTER_TERMINAL "comment, the end of the line or \";\""
 #define AFTER_STATEMENT "a statement, comment, the end of the line or \";\""
 
@@ -30,8 +31,8 @@ static int mark_number(struct parser *parser, struct bits *bits) {
     return status;
 }
 
-/// Parses an optional operator of a mark expression, a sign or a word. Returns true if there was
-/// one.
+/// Parses an optional operator of a mark expression, written as a sign or as a word (`&` or `and`).
+/// Returns true if there was one.
 static bool mark_op(struct parser *parser, enum token_sign sign, const char *word) {
     return lexer_consume_sign(&parser->lexer, sign) || lexer_consume_word(&parser->lexer, word);
 }
@@ -223,7 +224,8 @@ static int parse_field_statement(struct parser *parser, struct policy_statement 
                : parse_matches_compared(parser, statement->match);
 }
 
-/// Parses a verdict, after its token.
+/// Parses the part of a verdict after its word: the name of the chain after jump and goto.
+/// - word: the verdict's token, which was already consumed.
 static int parse_verdict(struct parser *parser, const struct token *word,
                          enum policy_verdict verdict, struct policy_statement *statement) {
     statement->kind = POLICY_VERDICT;
@@ -287,7 +289,8 @@ static bool ends(const struct token *token) {
            token->kind == TOKEN_END_OF_TEXT;
 }
 
-/// Parses the statements and the comment of a rule.
+/// Parses the statements of a rule, which include its matches, and its comment.
+/// - expected: error text if no statement begins here.
 static int parse_statements(struct parser *parser, struct policy_rule *rule, const char *expected) {
     for (;;) {
         const struct token token = *lexer_peek(&parser->lexer, 0);

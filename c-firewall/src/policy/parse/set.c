@@ -13,7 +13,7 @@
 // Error text for elements of a set that learns.
 #define LEARNS "a set that learns has no elements, flags or auto-merge"
 
-/// Contents of a set's block.
+/// Name and items of the block `{ … }` of a set or map, as parsed so far.
 struct block {
     bool is_map;
     struct token name;
@@ -327,8 +327,9 @@ static int append_listed(struct parser *parser, struct policy_set *set,
     return 0;
 }
 
-/// Adds a block's comment, elements and files to the existing set with its name. Fails if the
-/// declarations differ, or if the set is constant and the block has elements or files.
+/// Adds a block's elements and files to the existing set with its name, and replaces the set's
+/// comment if the block has one. Fails if the declarations differ, or if the set is constant and
+/// the block has elements or files.
 static int go_on(struct parser *parser, struct policy_set *set, struct block *block) {
     const bool same = is_same(set, block);
     const bool has_more = block->set.elements.count > 0 || block->set.listed.file_count > 0;
@@ -347,7 +348,8 @@ static int go_on(struct parser *parser, struct policy_set *set, struct block *bl
     return status != 0 ? status : append_listed(parser, set, &block->set.listed);
 }
 
-/// Fails if there are too many sets that learn.
+/// Fails if a block declares a set that learns, and the policy already has POLICY_LEARNING_MAX sets
+/// that learn.
 static int check_learning(struct parser *parser, const struct block *block) {
     const struct policy *policy = &parser->policy;
     uint32_t learning = 0;

@@ -60,7 +60,7 @@ int source_read(const char *path, size_t limit, struct source *source) {
 }
 
 /// Returns the length in bytes of a UTF-8 character that begins with this byte; 0 if no character
-/// does.
+/// begins with it.
 static size_t bytes_of(uint8_t lead) {
     if (lead < 0x80)
         return 1;

@@ -24,7 +24,8 @@ int source_read(const char *path, size_t limit, struct source *source);
 /// there is none.
 size_t source_check(const uint8_t *text, size_t bytes);
 
-/// Returns the place of a byte in a text.
+/// Returns the place (file, line, column) of the byte at offset `at` of a file's text.
+/// - file: index in policy.files.
 struct policy_place source_place(uint32_t file, const char *text, size_t at);
 
 #endif

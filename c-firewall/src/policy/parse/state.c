@@ -7,7 +7,7 @@
 
 #include "policy/parse/directive.h"
 
-/// A declared name, as a node of the tree of names.
+/// A declared name of a table, chain or set, as a node of the tree of names.
 struct name {
     enum parse_name_kind kind;
     uint32_t scope, index;
@@ -142,7 +142,8 @@ static const char *protocol_name(uint16_t protocol) {
     }
 }
 
-/// Returns the protocol of layer 3 that a field needs: PARSE_NFPROTO_* or PARSE_TESTED_ANY.
+/// Returns the protocol of layer 3 that a field needs: PARSE_NFPROTO_*, or PARSE_TESTED_ANY if it
+/// needs none.
 static uint16_t layer3_of(const struct policy_field_facts *facts) {
     static const uint16_t layers[] = {[POLICY_ANY_L3] = PARSE_TESTED_ANY,
                                       [POLICY_NEEDS_IPV4] = PARSE_NFPROTO_IPV4,

@@ -52,13 +52,13 @@ struct parser {
     void *names; // declared names, as a tree (search.h)
     uint32_t rules, elements, base_chains;
     uint32_t set_place_count;
-    // Place of each @NAME in all rules. Before a match's @NAME is resolved, its index of a set is
-    // an index into this list instead.
+    // Place of each @NAME in all rules. Until a match's @NAME is resolved, the match's `set` is an
+    // index into this list.
     struct policy_place *set_places;
     struct parse_tested tested;
 };
 
-/// Frees everything except the lexer.
+/// Frees everything that a parser owns, except its lexer.
 void parse_state_free(struct parser *parser);
 
 /// Sets the failure that there is no memory. Returns -ENOMEM.
@@ -99,29 +99,34 @@ int parse_number(struct parser *parser, struct token *number);
 /// - status: out: untouched on false.
 bool parse_definition(struct parser *parser, const struct token *word, int *status);
 
-/// Counts an element of a set. Fails, at the element's first token, if all sets have too many.
-/// Returns 0 or -EINVAL.
+/// Counts an element of a set. Fails, at the element's first token, if all sets together have more
+/// than POLICY_ELEMENTS_MAX elements. Returns 0 or -EINVAL.
 int parse_count_element(struct parser *parser, const struct token *token);
 
-/// Returns the field of the same text that packets of any family have, if the table and the
-/// statements so far imply a family other than that of the given field, or no family but its
-/// protocol. Otherwise, or without such a field, returns the given field. nft adds a test of a
-/// field's family only if neither a family nor the field's protocol is known.
+/// Chooses between two fields with the same text, such as `icmp type` of IPv4 packets and
+/// `icmp type` of packets of any family. Returns the field of any family if the table and the
+/// statements so far imply another family than the given field's, or no family but the field's
+/// protocol. Otherwise, or if no other field has this text, returns the given field. nft adds a
+/// test of a field's family only if neither a family nor the field's protocol is known.
 enum policy_field parse_family_field(const struct parse_tested *tested, enum policy_field field);
 
-/// Counts a field of the rule. Fails at the token if the rule has too many fields, or if its table
-/// or its earlier matches exclude the field. Returns 0 or -EINVAL.
+/// Counts a field of the rule, and records the protocols that the field implies. Fails at the token
+/// if the rule has too many fields, or if its table or its earlier matches exclude the field. After
+/// `typeof`, only counts the field. Returns 0 or -EINVAL.
 int parse_test_field(struct parser *parser, const struct token *token, enum policy_field field);
 
 /// Returns the properties of packets before a rule's first statement: those that the table's family
 /// implies.
 struct parse_tested parse_tested(enum policy_family family);
 
-/// Returns true if the known protocol excludes the needed protocol.
+/// Returns true if the known protocol excludes the needed protocol: the two differ, and neither is
+/// PARSE_TESTED_ANY.
 bool parse_excludes(uint16_t known, uint16_t needed);
 
-/// Records the protocol that a match implies.
+/// Records the protocol that a match implies. Records PARSE_TESTED_SEVERAL if another protocol is
+/// known.
 /// - known: in/out: protocol that is known so far.
+/// - told: protocol that the match implies; PARSE_TESTED_ANY = none.
 void parse_learn(uint16_t *known, uint16_t told);
 
 #endif

@@ -235,7 +235,8 @@ static void folder_make(struct folder *folder) {
     assert_non_null(mkdtemp(folder->path));
 }
 
-/// Adds a path in the folder. Returns it.
+/// Adds a path in the folder to the list of files that are removed with the folder; does not create
+/// a file. Returns the path.
 static const char *folder_path(struct folder *folder, const char *name) {
     char **path = &folder->files[folder->count++];
 

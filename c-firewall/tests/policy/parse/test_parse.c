@@ -15,8 +15,8 @@ enum {
     CHAIN = 1, // index in its table of the chain with the rules of the vectors
 };
 
-/// Writes the policy text of a vector: the text itself, or a table around its rules. Returns its
-/// length in bytes.
+/// Writes the policy text of a vector: the text itself (line `file TEXT`), or a table around the
+/// vector's rules (line `FAMILY TEXT`). Returns the text's length in bytes.
 static size_t text_of(char *line, char text[static TEXT_BYTES]) {
     char *rest = strchr(line, ' ') + 1;
     const size_t bytes = lines_unescape(rest);
@@ -35,6 +35,7 @@ static size_t text_of(char *line, char text[static TEXT_BYTES]) {
 
 /// Returns the print of a policy, or of the rules of its second chain, in the format of the
 /// vectors.
+/// - is_file: true for the complete policy, false for the rules.
 static char *print_of(const struct policy *policy, bool is_file) {
     const struct policy_table *table = &policy->tables[0];
     char *text = NULL;
@@ -55,6 +56,7 @@ static char *print_of(const struct policy *policy, bool is_file) {
 }
 
 /// Returns true if parsing a text has the result that its vector expects: `= PRINT` or `! MESSAGE`.
+/// - is_file: true if PRINT is that of the complete policy, false if it is that of the rules.
 static bool check(const char *text, size_t bytes, bool is_file, char *expected) {
     struct policy policy = {0};
     struct failure failure;

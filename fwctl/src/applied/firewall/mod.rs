@@ -43,7 +43,7 @@ pub fn twin_name(twin: Twin) -> &'static str {
     }
 }
 
-/// Firewall of a host that reads names for the applied policy.
+/// The host's firewall, which reads names for the applied policy.
 pub struct HostFirewall {
     /// Parent of the runtime folders.
     run: PathBuf,
@@ -69,7 +69,7 @@ impl HostFirewall {
         self.run.join(folder).join("control")
     }
 
-    /// Returns true if systemd runs the firewall.
+    /// Returns true if the firewall is a unit of systemd; false if fwctl starts it as a separate process.
     fn is_unit(&self, twin: Twin) -> bool {
         self.run == Path::new(RUN) && unit::is_there(twin)
     }
@@ -95,7 +95,7 @@ impl HostFirewall {
     }
 
     /// Starts the firewall, and waits until it decides packets.
-    /// - lock: lock of the state folder, held until the process can be found again.
+    /// - lock: lock of the state folder, held until the unit is ready or the process has written its pid file.
     fn start(&self, orders: &Orders, lock: File) -> Result<(), Failure> {
         let options = self.options(orders);
         match self.is_unit(orders.twin) {

@@ -28,7 +28,7 @@ use crate::upgrade::program::Program;
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Time limit for a start: a policy with millions of names may have to be read.
 const STARTED: Duration = Duration::from_secs(120);
-/// Time limit for an end before the process is killed.
+/// Time limit in milliseconds for the end of a process after SIGTERM; then it is killed.
 const ENDED_MS: u16 = 10_000;
 const STEP: Duration = Duration::from_millis(10);
 
@@ -74,7 +74,9 @@ fn last_line(log: &Path) -> String {
         .to_owned()
 }
 
-/// Waits until a firewall answers at its control socket.
+/// Waits until a started firewall answers at its control socket. Fails if the time limit STARTED is over, or if the
+/// process has ended: with the last error line of its log.
+/// - child: process of the firewall.
 fn wait(child: &mut Child, control: &Path, log: &Path) -> Result<(), Failure> {
     let begun = Instant::now();
     loop {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 use super::*;
 
-/// Returns output in the scanner's format.
+/// Returns the last line of the scanner's output: the summary.
+/// - states: fields of the object `states`, in JSON.
+/// - more: further fields of the summary, each with a comma after it.
 fn summary(states: &str, more: &str) -> String {
     format!(
         "{{\"summary\":{{\"targets\":8388608,\"done\":1000,\"interrupted\":true,\"seconds\":2.5,\"per_second\":400.0,\

@@ -40,7 +40,8 @@ impl Drop for Peer {
 }
 
 impl Peer {
-    /// Starts this program with an argument and waits for the first line that it prints.
+    /// Starts this program with the arguments `kind` and `value`; returns the process and the first line that it
+    /// prints.
     fn start(kind: &str, value: &str) -> Result<(Peer, String)> {
         let mut command = Command::new(env::current_exe()?);
         command.args([kind, value]).stdin(Stdio::null());
@@ -58,7 +59,7 @@ impl Peer {
     }
 }
 
-/// A bus and a server on it.
+/// A private bus and a server on it, two child processes.
 pub struct Bus {
     // Dropped in this order: the server ends first.
     server: Peer,
@@ -104,7 +105,8 @@ pub fn serve(server: impl FnOnce(&str, &dyn Fn()) -> Result<()>) -> Option<Resul
     }))
 }
 
-/// Becomes the daemon; returns only on errors.
+/// Becomes the daemon, by exec of dbus-daemon; returns only on errors.
+/// - file: the bus's configuration.
 fn daemon(file: &str) -> anyhow::Error {
     let mut command = Command::new("dbus-daemon");
     command.arg(format!("--config-file={file}"));

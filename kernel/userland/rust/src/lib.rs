@@ -15,7 +15,7 @@ use netlink_sys::{protocols::NETLINK_GENERIC, Socket};
 
 use measure::{Exchange, Once};
 
-/// The lab's family, as in echo/twinwall_lab.h.
+/// Constants of the lab's generic netlink family, as in echo/twinwall_lab.h.
 pub mod lab {
     pub const FAMILY: &str = "twinwall_lab";
     pub const VERSION: u8 = 1;
@@ -34,7 +34,7 @@ pub mod control {
     pub const GETFAMILY: u8 = 3;
     pub const FAMILY_ID: u16 = 1;
     pub const FAMILY_NAME: u16 = 2;
-    /// A family that every kernel has.
+    /// Name of a family that every kernel has.
     pub const FAMILY: &str = "nlctrl";
     pub const MISSING_TYPE: u16 = 5;
 }
@@ -51,7 +51,8 @@ pub trait Genl: Sized {
     fn dump(&mut self, family: u16, parts: u32) -> Result<usize>;
     /// Requests a dump of more parts than one receive returns, and receives once.
     fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()>;
-    /// Continues a dump to its end. None of these libraries reports an interruption.
+    /// Reads the rest of a dump to its end. An interrupted dump is no error, since no library here reports the
+    /// interruption.
     fn dump_rest(&mut self) -> Result<()>;
     /// Sends an echo without its attribute; returns the missing attribute's type from the extended ACK, or None if the
     /// library hides it.
@@ -76,7 +77,8 @@ fn echo<G: Genl>(genl: &mut G, family: u16, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Interrupts running dumps, through a socket of its own that is the same for all libraries.
+/// Interrupts running dumps of the family by a request.
+/// - socket: separate from the measured library's sockets, so that the request is the same for all libraries.
 fn touch(socket: &Socket, family: u16) -> Result<()> {
     let mut request = [0; TOUCH_BYTES];
     request[..4].copy_from_slice(&(TOUCH_BYTES as u32).to_ne_bytes());
@@ -94,7 +96,9 @@ fn touch(socket: &Socket, family: u16) -> Result<()> {
     Ok(())
 }
 
-/// Returns the function of an exchange, with all preparations done.
+/// Prepares the exchange of an operation.
+/// - name: name of the operation.
+/// - bytes: data bytes of an echo, or number of parts of a dump.
 fn exchange<G: Genl + 'static>(name: &str, bytes: usize) -> Result<Exchange> {
     ensure!(
         bytes <= lab::DATA_MOST || name.starts_with("dump"),

@@ -7,7 +7,7 @@ use anyhow::{bail, Context, Result};
 use nix::time::{clock_getcpuclockid, clock_gettime, ClockId};
 use nix::unistd::Pid;
 
-/// The function of an exchange.
+/// Function that makes one exchange, such as a request and its reply.
 pub enum Once {
     /// An exchange that the caller times.
     Timed(Box<dyn FnMut() -> Result<()>>),
@@ -15,7 +15,8 @@ pub enum Once {
     Measured(Box<dyn FnMut() -> Result<u64>>),
 }
 
-/// One kind of exchange, fully prepared.
+/// Operation to measure, fully prepared: an exchange of messages with the kernel or another process, such as a request
+/// and its reply.
 pub struct Exchange {
     pub once: Once,
     /// Processes of the peers, whose CPU time is counted, too.
@@ -66,7 +67,7 @@ pub fn now_ns(clock: ClockId) -> Result<u64> {
     Ok(now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
-/// Times each exchange separately; returns percentiles as a JSON array of pairs.
+/// Makes `count` exchanges and times each separately; returns a JSON array of pairs: percentile, nanoseconds.
 fn each(once: &mut Once, count: usize) -> Result<String> {
     let mut times = Vec::with_capacity(count);
     for _ in 0..count {
@@ -110,7 +111,7 @@ fn measure(
 }
 
 /// Implements main().
-/// - open: prepares the exchange of an operation and BYTES.
+/// - open: prepares the exchange; its parameters are the command line's OPERATION and BYTES.
 pub fn run(open: impl FnOnce(&str, usize) -> Result<Exchange>) -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match measure(&arguments, open) {

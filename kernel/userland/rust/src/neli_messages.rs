@@ -41,7 +41,7 @@ pub fn family_of(answer: &Nlmsghdr<u16, Message>) -> Result<u16> {
     Ok(attributes.get_attr_payload_as::<u16>(control::FAMILY_ID)?)
 }
 
-/// Returns the number of bytes of an echo.
+/// Returns the number of data bytes in an echo.
 pub fn data_of(answer: &Nlmsghdr<u16, Message>) -> Result<usize> {
     let payload = answer.get_payload().context("an echo")?;
     let attributes = payload.attrs().get_attr_handle();

@@ -23,17 +23,18 @@ const PROTOCOL_OFFSET: usize = 9;
 const PORT_OFFSET: usize = 22;
 const UDP: u8 = 17;
 const IPV4_WITHOUT_OPTIONS: u8 = 0x45;
-/// The port whose packets the server drops.
+/// The UDP destination port whose packets the server does not accept.
 const CLOSED_PORT: u16 = 23;
-/// Maximum bytes of a packet.
+/// Maximum bytes of a packet that the client sends for a verdict.
 const PACKET_MOST: usize = 65536;
 
-/// A transport's calls.
+/// Calls of the client to the server, over one transport.
 pub trait Client {
     fn name(&mut self) -> Result<String>;
     fn version(&mut self) -> Result<(u32, u32, u32)>;
     fn ping(&mut self) -> Result<()>;
-    /// Calculates with the operation at an index of `OPERATIONS`.
+    /// Makes the server calculate with the operation at an index of `OPERATIONS`, which must be valid. A division by 0
+    /// gives 0. Fails if the call fails.
     fn calculate(&mut self, operation: usize, a: i32, b: i32) -> Result<i32>;
     /// Waits for a tick; returns the time at which the server woke (CLOCK_MONOTONIC, ns).
     fn tick(&mut self) -> Result<u64>;
@@ -51,7 +52,7 @@ pub fn calculate(operation: usize, a: i32, b: i32) -> i32 {
     }
 }
 
-/// Sleeps until the next tick; returns the time after waking (CLOCK_MONOTONIC, ns).
+/// Sleeps until the next tick, a multiple of 10 ms; returns the time after waking (CLOCK_MONOTONIC, ns).
 pub fn tick() -> Result<u64> {
     let next = (now_ns(ClockId::CLOCK_MONOTONIC)? / TICK_NS + 1) * TICK_NS;
     let until = TimeSpec::new((next / NS_PER_SECOND) as i64, (next % NS_PER_SECOND) as i64);
@@ -62,8 +63,8 @@ pub fn tick() -> Result<u64> {
     now_ns(ClockId::CLOCK_MONOTONIC)
 }
 
-/// Judges a packet by its headers: accepts UDP to any port but 23. The mark is always the port. Returns None if the
-/// packet is too short.
+/// Judges a packet by its headers: accepts UDP over IPv4 without options, to any port but 23. The mark is always the
+/// destination port. Returns None if the packet is too short.
 pub fn judge(packet: &[u8]) -> Option<(u32, u32)> {
     if packet.len() < HEADERS_BYTES {
         return None;
@@ -103,7 +104,8 @@ fn verdict(client: &mut impl Client, packet: &mut [u8], port: u16) -> Result<()>
     Ok(())
 }
 
-/// Returns the function of an operation's exchanges.
+/// Returns the function that makes one exchange of an operation.
+/// - bytes: bytes of a packet for `verdict`, 0 for other operations.
 pub fn once(operation: &str, bytes: usize, mut client: impl Client + 'static) -> Result<Once> {
     if operation == "verdict" {
         ensure!(

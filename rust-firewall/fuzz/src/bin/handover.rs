@@ -121,8 +121,8 @@ fn fuzz_states(input: &[u8]) {
     }
 }
 
-/// Parses connections into an empty table, and writes the table. Returns the written bytes; None if the connections are
-/// refused, which leaves the table empty.
+/// Parses the connections of a hand-over into an empty table, and writes the table. Returns the written bytes; None if
+/// the parser refuses `bytes`, which leaves the table empty.
 fn again(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut connections = follow::make(&SETTINGS);
     let parsed = handover::connections::parse(bytes, &mut connections, NOW_NS);

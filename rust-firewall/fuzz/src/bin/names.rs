@@ -14,7 +14,7 @@ use libfuzzer_sys::{fuzz_target, Corpus};
 use names::{ask, is_same_in_segments, ASKS};
 use rust_firewall_fuzz::guarded::Guarded;
 
-/// Maximum number of segments of a stream.
+/// Maximum number of segments that the input's stream is divided into.
 const SEGMENTS: usize = 64;
 
 thread_local! {

@@ -19,7 +19,7 @@ const SHORTEST_PACKET_BYTES: usize = MESSAGE_BYTES + 4 + 7;
 /// Alignment of a message in bytes, because libmnl reads headers in place.
 const MNL_ALIGNMENT: usize = 4;
 
-/// A parser's result for a message, and the packet if the message has one.
+/// Result of `queue::raw::parse` or `queue::mnl::parse` for a message, and the packet if the message has one.
 #[derive(Debug, PartialEq)]
 struct Outcome {
     parsed: QueueParsed,

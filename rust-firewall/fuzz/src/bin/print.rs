@@ -206,7 +206,8 @@ fn take_options<'a>(
     (settings, input, known)
 }
 
-/// Reads a packet's metadata: the kernel's, the names and the number.
+/// Reads a packet's metadata into `explain`, `input` and `known`: the kernel's metadata, the names, and the packet's
+/// number in the capture.
 fn take_packet(
     facts: &mut Facts,
     explain: &mut Explain,
@@ -289,7 +290,7 @@ fn take_outcome(facts: &mut Facts, logs: u32) -> DecideOutcome {
     outcome
 }
 
-/// Returns all output about a packet.
+/// Returns all output about a packet: its lines of events, and the output of `explain` as JSON and as text.
 fn print(
     explain: &Explain,
     input: &DecideInput,
@@ -327,7 +328,7 @@ fn print(
     out + &plain::packet(explain, &explained)
 }
 
-/// Decides the current packet.
+/// Decides the current packet by the policy, and stores the trace of the decision in `explain`.
 fn decide_on(
     explain: &mut Explain,
     settings: &DecideSettings,

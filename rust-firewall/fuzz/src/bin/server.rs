@@ -64,7 +64,7 @@ struct Step {
 // Actions, modulo ACTIONS.
 /// Sends a SYN, as action 0 does, so that connections are opened often. Actions from 7 on send data.
 const ACTION_SYN_TOO: u8 = 1;
-/// Sends a segment without data, whose flags are one of ODD_FLAGS.
+/// Sends a segment without data from the client, whose flags are one of ODD_FLAGS.
 const ACTION_FLAGS: u8 = 2;
 const ACTION_RELOAD: u8 = 3;
 const ACTION_HAND_OVER: u8 = 4;
@@ -75,7 +75,7 @@ const ACTION_OTHERS: u8 = 6;
 const ACTIONS: u8 = 14;
 
 // Fates of a packet: the three highest bits of a step's server. With other values the packet arrives unchanged.
-/// The packet is lost after the firewall; also with FATE_DECOY_TOO.
+/// The packet is lost between the firewall and the server; also with FATE_DECOY_TOO.
 const FATE_DECOY: u8 = 4;
 const FATE_DECOY_TOO: u8 = 5;
 /// The packet's checksum is wrong, and the server does not receive the packet.
@@ -156,8 +156,9 @@ fn add_up(bytes: &[u8], sum: u32) -> u32 {
     sum
 }
 
-/// Returns a packet with a valid TCP checksum.
+/// Returns an IPv4 packet with a valid TCP checksum.
 /// - client: last byte of the client's address, and the client's port.
+/// - is_clients: true if the client is the source, false if the server is.
 fn packet(client: (u8, u16), server_port: u16, is_clients: bool, sent: &Sent) -> Vec<u8> {
     let mut ends = [
         ([10, 0, 0, client.0], client.1),
@@ -186,7 +187,8 @@ fn packet(client: (u8, u16), server_port: u16, is_clients: bool, sent: &Sent) ->
     bytes
 }
 
-/// Returns true if the firewall accepts a packet.
+/// Returns true if the firewall accepts a packet. Appends `+` or `-` (not accepted) to `scene.line`.
+/// - from_client_side: true if the packet arrives from the client's side, false if it arrives from the servers' side.
 fn passes(scene: &mut Scene, bytes: &[u8], from_client_side: bool) -> bool {
     let settings = DecideSettings {
         default_verdict: Verdict::Accept,
@@ -238,6 +240,7 @@ fn passes(scene: &mut Scene, bytes: &[u8], from_client_side: bool) -> bool {
 }
 
 /// Sends a segment between the client and a server through the firewall. Returns true if it is accepted.
+/// - number: number of the server.
 /// - is_clients: true if the client is the source address.
 /// - from_client_side: true if the segment arrives from the client's side.
 /// - is_bad: true if the checksum is wrong.
@@ -255,7 +258,9 @@ fn through(
     passes(scene, &bytes, from_client_side)
 }
 
-/// Sends a client's segment. If the segment reaches the server, the server answers.
+/// Sends a client's segment through the firewall. If the segment reaches the server, the server may answer, and the
+/// program aborts if the server has received a request for the denied name.
+/// - number: number of the server.
 fn send_segment(scene: &mut Scene, step: &Step, number: usize, sent: &Sent) {
     let fate = step.server >> 5;
     let is_bad = fate == FATE_BAD_CHECKSUM;
@@ -276,7 +281,8 @@ fn send_segment(scene: &mut Scene, step: &Step, number: usize, sent: &Sent) {
     }
 }
 
-/// Changes a segment as the step's change says.
+/// Changes a client's segment as the step's change says.
+/// - number: number of the server.
 fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     match step.change % 16 {
         CHANGE_ACKNOWLEDGED => sent.acknowledged = sent.acknowledged.wrapping_add(0x5000),
@@ -300,10 +306,11 @@ fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     }
 }
 
-/// Sends a SYN, or a part of the content as data. The step contains the part's offset and length. If bit 15 of the
-/// offset is set, the part begins at the next byte that the server expects. If bit 15 of the length is set, the part
-/// ends at the content's end. A SYN has data only if bit 15 of the offset is set; the data begins at the content's
-/// start.
+/// Sends a client's SYN, or a part of the client's content as data. The step contains the part's offset and length. If
+/// bit 15 of the offset is set, the part begins at the next byte that the server expects. If bit 15 of the length is
+/// set, the part ends at the content's end. A SYN has data only if bit 15 of the offset is set; the data begins at the
+/// content's start.
+/// - number: number of the server.
 fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
     let server = &scene.servers[number];
     let content = content::make(server.kind, step.server & DENIED != 0, server.properties);
@@ -335,6 +342,7 @@ fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
 
 /// Sends a segment without data, whose flags are one of ODD_FLAGS: from the client, or forged with the server's
 /// address.
+/// - number: number of the server.
 fn send_flags(scene: &mut Scene, step: &Step, number: usize, is_forged: bool) {
     let [high, _] = step.offset.to_be_bytes();
     let is_odd = u32::from(high & 1);

@@ -193,6 +193,7 @@ fn parse_policy(
 }
 
 /// Parses an item of a chain's block.
+/// - with_rules: true if rules, `define` and `include` are allowed, too; false after `add chain`.
 fn parse_item(
     parser: &mut Parser,
     table: usize,
@@ -236,7 +237,7 @@ fn parse_item(
 }
 
 /// Parses the items of a chain's block and the `}`, after the `{`.
-/// - with_rules: true if rules are allowed, too.
+/// - with_rules: true if rules, `define` and `include` are allowed, too; false after `add chain`.
 pub fn block(
     parser: &mut Parser,
     table: usize,

@@ -12,7 +12,7 @@ const SIZE: &str = "bytes, kbytes or mbytes";
 const UNIT: &str = "second, minute, hour, day or week";
 const NANOSECONDS: u64 = 1_000_000_000;
 
-/// Returns the number of bytes that a unit stands for: bytes, kbytes or mbytes.
+/// Returns the number of bytes of a unit: 1 (bytes), 1,024 (kbytes) or 1,048,576 (mbytes); None for other texts.
 fn find_size(text: &str) -> Option<u64> {
     match text {
         "bytes" => Some(1),
@@ -105,7 +105,8 @@ fn parse_rate_unit(parser: &mut Parser) -> Result<(u64, u64), Failure> {
     }
 }
 
-/// Parses the part after `burst`: `N packets`, or N and a unit of bytes.
+/// Parses the part after `burst`: N and a unit of bytes if `of_bytes` is true (the rate counts bytes), otherwise
+/// `N packets`. Returns the number of bytes or packets.
 fn parse_burst(parser: &mut Parser, of_bytes: bool) -> Result<u64, Failure> {
     let (token, burst) = if of_bytes {
         parse_bytes(parser)?

@@ -163,7 +163,7 @@ pub fn target(parser: &mut Parser, word: &Token, verdict: Verdict) -> Result<Tar
     Ok(target)
 }
 
-/// Returns the verdict that a token names.
+/// Returns the verdict that a token names: accept, drop, continue, return, jump or goto. None for other tokens.
 pub fn find_verdict(lexer: &Lexer, token: &Token) -> Option<Verdict> {
     const VERDICTS: [(&str, Verdict); 6] = [
         ("accept", Verdict::Accept),
@@ -222,7 +222,7 @@ fn element(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Resul
     Ok(ranged)
 }
 
-/// Parses a single element without braces.
+/// Parses a single element without braces, and appends it to `elements`.
 pub fn single(parser: &mut Parser, shape: &Shape, elements: &mut Elements) -> Result<(), Failure> {
     elements.fields = shape.fields.len();
     element(parser, shape, elements)?;
@@ -267,7 +267,7 @@ fn closed(parser: &mut Parser, open: &mut Vec<Place>) -> bool {
 }
 
 /// Parses `{` elements `}` and appends them. Line ends are allowed next to the braces and the commas. Returns the place
-/// of the first element that was written with a range, prefix or `*`.
+/// of the first element that was written with a range, prefix or `*`; None if no element was written so.
 pub fn read(
     parser: &mut Parser,
     shape: &Shape,

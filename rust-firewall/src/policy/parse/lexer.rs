@@ -109,6 +109,7 @@ impl Lexer {
 
     /// Adds the name of a file of host names, whose text gives no tokens: messages can then name the file, and reloads
     /// may read it. Returns the file's index.
+    /// - bytes: size of the file, which counts toward the maximum size of a policy (`bytes_left`).
     pub(super) fn add_list(&mut self, name: String, bytes: usize) -> u32 {
         self.names.push(name);
         self.bytes += bytes;
@@ -164,7 +165,7 @@ impl Lexer {
         &self.frames[self.frames.len() - 1]
     }
 
-    /// Returns the number of frames of defines, or of files.
+    /// Returns the number of frames of defines (`of_defines` is true) or of files (false).
     pub(super) fn count_frames(&self, of_defines: bool) -> usize {
         let frames = self.frames.iter();
         frames.filter(|frame| frame.is_define == of_defines).count()
@@ -494,7 +495,7 @@ fn cut_to_characters(text: &mut String) {
     }
 }
 
-/// Returns a failure of a policy's text.
+/// Returns a failure with an error text about the policy, cut to FAILURE_BYTES. The exit code is `LogExit::Usage`.
 fn fail(mut text: String) -> Failure {
     cut_to_characters(&mut text);
     failure_set(LogExit::Usage, text)

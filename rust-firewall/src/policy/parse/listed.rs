@@ -48,7 +48,8 @@ fn is_blank(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t' | b'\r')
 }
 
-/// Returns a line without blanks around it and without its comment.
+/// Returns a line without blanks around it and without its comment: the text from a `#` at the start or after a blank;
+/// or the whole line, if it begins with `!` or `;`.
 fn without_comment(line: &[u8]) -> &[u8] {
     let hash = (0..line.len()).find(|&at| line[at] == b'#' && (at == 0 || is_blank(line[at - 1])));
     let mut line = &line[..hash.unwrap_or(line.len())];
@@ -82,7 +83,8 @@ fn add_id(target: &mut Target, name: &Hostname, wildcard: bool) {
     target.ids.push(id);
 }
 
-/// Adds a name. Returns false if the word is not a host name, or is a wildcard that children_too excludes.
+/// Adds a name. For a wildcard `*.x` in a file that is read `with parents`, adds x, too. Returns false if the word is
+/// not a host name, or is a wildcard that children_too excludes.
 /// - children_too: true if all names below the name are also added, as a wildcard. Then the word must be no wildcard.
 fn add(target: &mut Target, word: &str, children_too: bool) -> bool {
     let Ok(name) = hostname::parse(word) else {
@@ -108,8 +110,9 @@ fn add_host(target: &mut Target, word: &str) -> bool {
     is_local || add(target, word, false)
 }
 
-/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. Returns false if the line has
-/// another form.
+/// Adds the names of dnsmasq's `address=/NAME/…/ADDRESS`, each with all names below it. ADDRESS can be any address, `#`
+/// or empty. Returns false if the line has another form, or at the first invalid NAME; the names before it stay added.
+/// - rest: text after `address=/`.
 fn add_address(target: &mut Target, rest: &str) -> bool {
     let Some((names, address)) = rest.rsplit_once('/') else {
         return false;
@@ -150,7 +153,7 @@ fn add_record(target: &mut Target, name: &str, rest: &[&str]) -> bool {
 }
 
 /// Adds the names of a line that is not empty. Returns false if the line has an unknown form, or if a part of it is no
-/// name.
+/// name. The other names of the line may then be added nevertheless.
 fn add_line(target: &mut Target, line: &[u8]) -> bool {
     let text = std::str::from_utf8(line).ok();
     let Some(text) = text.filter(|text| !text.contains('\0')) else {
@@ -207,7 +210,8 @@ fn as_written(first: &str, name: &str) -> String {
     name.strip_prefix(folder).unwrap_or(name).to_owned()
 }
 
-/// Parses the part after `file`: STRING [`with` `parents`] END, and reads the names in the file.
+/// Parses the part after `file`: STRING [`with` `parents`] END, and reads the names in the file. Fails if the file
+/// can't be read or is too large, or if it has no names but lines of an unknown form.
 pub fn read(parser: &mut Parser, listed: &mut Listed) -> Result<(), Failure> {
     let path = parser.lexer.consume();
     if path.kind != TokenKind::String {

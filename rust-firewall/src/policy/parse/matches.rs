@@ -22,7 +22,7 @@ pub const KEY_BYTES_MAX: usize = 64;
 /// Error text for unsupported uses of tls alpn, of which a client offers several values.
 pub const ALPN_ALONE: &str = "tls alpn takes ==, != and values in place";
 
-/// Returns the field with a group's words and the word after them; None if there is no such field. (A group is the
+/// Returns the field with a group's words and the word after them; None if no field has these words. (A group is the
 /// first word or words of several fields: `ip` in `ip saddr`. Fields of one word, such as iifname, belong to the group
 /// meta.)
 fn find_field(group: &str, word: &str) -> Option<Field> {
@@ -35,12 +35,14 @@ fn find_field(group: &str, word: &str) -> Option<Field> {
     found.map(|facts| facts.field)
 }
 
-/// Returns the group of one word that a token names.
+/// Returns the group of fields (`ip` for `ip saddr` and `ip daddr`) that has this token as its only word; None if there
+/// is none.
 fn find_group(lexer: &Lexer, token: &Token) -> Option<&'static Group> {
     GROUPS.iter().find(|group| lexer.is(token, group.word))
 }
 
-/// Returns the group of two words (`tcp option`) that consists of a group's word and the token after it.
+/// Returns the group of two words (`tcp option` for `tcp option mptcp`) that consists of a group's word and the token
+/// after it; None if there is none.
 fn find_longer(lexer: &Lexer, group: &Group, token: &Token) -> Option<&'static Group> {
     GROUPS.iter().find(|longer| {
         let words = longer.word.split_once(' ');
@@ -53,8 +55,8 @@ pub fn begins(lexer: &Lexer, token: &Token) -> bool {
     find_group(lexer, token).is_some() || ALONE.iter().any(|word| lexer.is(token, word))
 }
 
-/// Returns the boolean field that `exists` or `missing` after a field tests; it has the same text as the field. Returns
-/// None if neither word comes next.
+/// Returns the boolean field with the same text as a field, if `exists` or `missing` comes next; does not consume the
+/// word. Returns None if neither comes next, or if no boolean field has this text.
 fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
     let next = parser.lexer.peek(0);
     let asks = parser.lexer.is(&next, "exists") || parser.lexer.is(&next, "missing");
@@ -64,7 +66,8 @@ fn existence(parser: &mut Parser, field: Field) -> Option<Field> {
     found.map(|facts| facts.field)
 }
 
-/// Parses a field.
+/// Parses a field, such as `tcp dport` or `iifname`. If `exists` or `missing` comes next, the result is the boolean
+/// field with the same text, if there is one (existence).
 fn parse_field(parser: &mut Parser) -> Result<Field, Failure> {
     let first = parser.lexer.consume();
     if !begins(&parser.lexer, &first) {
@@ -92,7 +95,8 @@ fn parse_field(parser: &mut Parser) -> Result<Field, Failure> {
     Ok(existence(parser, field).unwrap_or(field))
 }
 
-/// Parses a key: fields joined by `.`. Counts the fields for the rule, and checks that its earlier matches allow them.
+/// Parses a key: fields joined by `.`. Counts the fields for the rule, and checks that the rule's table and earlier
+/// matches allow them.
 pub fn key(parser: &mut Parser) -> Result<Key, Failure> {
     let first = parser.lexer.peek(0);
     let mut key = Key::default();
@@ -139,7 +143,8 @@ fn find_op(lexer: &Lexer, token: &Token) -> Option<Op> {
     found.map(|(_, _, op)| *op)
 }
 
-/// Parses the elements `{ … }` of a literal set, and merges and checks them (overlap).
+/// Parses the elements `{ … }` of a literal set or map, and merges equal elements. Other elements may overlap in a set,
+/// but not in a map (overlap).
 pub fn literal(parser: &mut Parser, shape: &Shape) -> Result<Right, Failure> {
     let mut elements = Elements::default();
     elements::read(parser, shape, &mut elements)?;
@@ -160,7 +165,8 @@ fn named(parser: &mut Parser) -> Result<Right, Failure> {
     })
 }
 
-/// Parses the map of a lookup, after `map` or `vmap`.
+/// Parses the map of a lookup (`@NAME` or `{ … }`), after `map` or `vmap`.
+/// - maps_to: required values of the map: marks for `map`, verdicts for `vmap`.
 pub fn lookup(parser: &mut Parser, key: Key, maps_to: MapsTo) -> Result<Match, Failure> {
     let token = parser.lexer.peek(0);
     if key.fields == [Field::TlsAlpn] {
@@ -194,7 +200,8 @@ fn more_flags(parser: &mut Parser, kind: Type, bits: u8, first: u128) -> Result<
     Ok(all)
 }
 
-/// Parses flags that are joined by `,` or by `|`. Flags joined by `|` may be in parentheses.
+/// Parses flags that are joined by `,` or by `|`. Flags joined by `|` may be in parentheses. Both ends of the range are
+/// the combined flags.
 fn flag_list(parser: &mut Parser, kind: Type, bits: u8) -> Result<Range, Failure> {
     let joined = parser.lexer.peek(1).kind == TokenKind::Sign(Sign::Or);
     let round = parser.lexer.peek(0).kind == TokenKind::Sign(Sign::RoundOpen);
@@ -258,7 +265,9 @@ fn masked(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     })
 }
 
-/// Parses flags after a field and an optional comparison, and the optional `/ MASK` after TCP flags.
+/// Parses flags after a field and an optional comparison, and the optional `/ MASK` after TCP flags. Without comparison
+/// and mask, the match holds if at least one of the flags is set.
+/// - op: comparison before the flags; None if there was none.
 fn flags(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure> {
     let facts = field_facts(key.fields[0]);
     let range = flag_list(parser, facts.kind, facts.bits)?;
@@ -309,7 +318,7 @@ fn ordered(parser: &mut Parser, key: Key, op: Op, sign: &Token) -> Result<Match,
 }
 
 /// Returns the protocol that a match of one protocol number implies. Returns TESTED_SEVERAL for the number 0, because
-/// the value 0 is TESTED_ANY.
+/// the value 0 (TESTED_ANY) means that no protocol is implied.
 fn told(range: &Range) -> u16 {
     match range.low as u16 {
         0 => TESTED_SEVERAL,
@@ -317,8 +326,9 @@ fn told(range: &Range) -> u16 {
     }
 }
 
-/// Records the protocol that a match of a protocol's number implies, like nft: after a match of several numbers, no
-/// field of a single protocol may be used.
+/// Records the protocol that a match of a protocol's number implies, like nft. Only single numbers after `==` or no
+/// comparison count, not ranges or named sets. After a match of several numbers, no field of a single protocol may be
+/// used.
 fn learn_match(parser: &mut Parser, found: &Match) {
     let known = match found.key.fields[..] {
         [Field::MetaL4proto | Field::IpProtocol | Field::Ip6Nexthdr] => &mut parser.tested.protocol,
@@ -338,7 +348,7 @@ fn learn_match(parser: &mut Parser, found: &Match) {
 }
 
 /// Replaces a set with a single flags value by that value, like nft.
-/// - any: true if the match holds for any of these flags.
+/// - any: true if the match holds for any of these flags; false if it holds for exactly these flags.
 fn unbrace_flags(found: &mut Match, any: bool) {
     let facts = field_facts(found.key.fields[0]);
     if found.op != Op::Eq || found.key.fields.len() > 1 || !value::is_flags(facts.kind) {
@@ -387,7 +397,7 @@ fn equal(parser: &mut Parser, key: Key, op: Option<Op>) -> Result<Match, Failure
     Ok(found)
 }
 
-/// Parses an optional comparison and its operand.
+/// Parses the rest of a match after its key: an optional mask, an optional comparison, and the operand.
 pub fn compared(parser: &mut Parser, key: Key) -> Result<Match, Failure> {
     let single = key.fields.len() == 1;
     let first = parser.lexer.peek(0);

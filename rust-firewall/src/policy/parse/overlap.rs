@@ -16,10 +16,11 @@ use crate::policy::print;
 use crate::policy::token::quote;
 use crate::policy::{Elements, Range};
 
-/// Maximum number of comparisons of elements with several fields whose first fields overlap.
+/// Maximum number of comparisons in the search for overlapping elements of one set or map with several fields. A set
+/// that needs more is refused.
 const COMPARISONS_MAX: u64 = 1 << 27;
 
-/// Result of the search for an overlap.
+/// Result of the search for overlapping elements: a pair, or the search needs too many comparisons.
 enum Found {
     /// Indexes of two overlapping elements.
     Pair(usize, usize),
@@ -36,7 +37,7 @@ fn compare(elements: &Elements, a: u32, b: u32) -> Ordering {
         .then(a.cmp(&b))
 }
 
-/// Returns true if two elements of a map have the same value.
+/// Returns true if two elements of a map have the same value. Always returns true for elements of a set.
 fn same_value(elements: &Elements, a: usize, b: usize) -> bool {
     if !elements.marks.is_empty() {
         return elements.marks[a] == elements.marks[b];
@@ -58,8 +59,9 @@ fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
         .all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Compares elements that are sorted by this field: each with the earlier elements whose range in this field overlaps
-/// its own.
+/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted by this field.
+/// Compares each element with the earlier elements whose range in this field overlaps its own.
+/// - budget: in/out: number of comparisons that are still allowed.
 fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let mut reaching: Vec<u32> = Vec::new();
     for next in run {
@@ -80,6 +82,7 @@ fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Op
 }
 
 /// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted by this field.
+/// - budget: in/out: number of comparisons that are still allowed.
 fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let range = |index: usize| elements.element(sorted[index] as usize)[field];
     let mut first = 0;
@@ -108,7 +111,8 @@ fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> 
     None
 }
 
-/// Returns the failure for two elements, at the place of the later element.
+/// Returns the failure for two conflicting elements, at the place of the element that is later in the text.
+/// - cause: middle of the error text, between the later element and the place of the earlier element.
 fn fail_pair(
     lexer: &Lexer,
     hostnames: &Hostnames,
@@ -130,7 +134,7 @@ fn fail_pair(
     lexer.fail(elements.places[later], text)
 }
 
-/// Removes the marked elements.
+/// Removes the elements for which `removed` is true.
 fn leave_out(elements: &mut Elements, removed: &[bool]) {
     fn keep<T>(items: &mut Vec<T>, removed: &[bool], each: usize) {
         let mut index = 0;

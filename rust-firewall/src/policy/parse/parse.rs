@@ -52,7 +52,7 @@ fn parse_family(parser: &mut Parser) -> Result<Family, Failure> {
     Ok(Family::Ip)
 }
 
-/// Parses the family and name of a table, and declares the table if it is new.
+/// Parses the family and name of a table, and declares the table if it is new. Returns the table's index.
 fn declare_table(parser: &mut Parser) -> Result<usize, Failure> {
     let family = parse_family(parser)?;
     let token = parser.name("the name of a table")?;
@@ -88,7 +88,8 @@ fn find_table(parser: &mut Parser) -> Result<usize, Failure> {
     }
 }
 
-/// Parses an item of a table's block, whose first token was consumed.
+/// Parses an item of a table's block, after the item's first token.
+/// - commented: in/out: true if the block has had a comment.
 fn parse_table_item(
     parser: &mut Parser,
     table: usize,
@@ -147,7 +148,7 @@ fn add_rule(parser: &mut Parser) -> Result<(), Failure> {
     rule::read(parser, table, chain as usize, "a statement")
 }
 
-/// Parses the part after `add chain`, without its end.
+/// Parses the part after `add chain`, except the line end or `;` that ends it.
 fn add_chain(parser: &mut Parser) -> Result<(), Failure> {
     let table = find_table(parser)?;
     let chain = chain::declare(parser, table)?;
@@ -198,7 +199,7 @@ fn parse_file_item(parser: &mut Parser, token: &Token) -> Result<(), Failure> {
     }
 }
 
-/// Parses the complete text.
+/// Parses the complete text of a lexer, and makes the checks that need the complete text.
 fn read_policy(lexer: Lexer) -> Result<Policy, Failure> {
     let mut parser = Parser::new(lexer);
     loop {

@@ -26,7 +26,7 @@ fn find_hint(lexer: &Lexer, at: Where, token: &Token) -> Option<&'static str> {
         .map(|(_, _, hint)| *hint)
 }
 
-/// Fails with the hint for a token, if the token has a hint.
+/// Fails with a hint if nft accepts a token at this place of the grammar, and the language does not.
 pub fn check(lexer: &Lexer, at: Where, token: &Token) -> Result<(), Failure> {
     match find_hint(lexer, at, token) {
         Some(hint) => Err(lexer.refuse(token, hint)),
@@ -34,8 +34,9 @@ pub fn check(lexer: &Lexer, at: Where, token: &Token) -> Result<(), Failure> {
     }
 }
 
-/// Returns the failure for an unexpected token: with the hint for the token, or with the expected tokens if there is no
-/// hint.
+/// Returns the failure for an unexpected token: with a hint if nft accepts the token at this place of the grammar,
+/// otherwise with the expected tokens.
+/// - expected: expected tokens, for the error text.
 pub fn unexpected(lexer: &Lexer, at: Where, token: &Token, expected: &str) -> Failure {
     match find_hint(lexer, at, token) {
         Some(hint) => lexer.refuse(token, hint),

@@ -23,7 +23,8 @@ struct Names<'a> {
     bases: Vec<bool>,
 }
 
-/// Finds the target chain of a verdict, and stores its index.
+/// Finds the target chain of a jump or goto, and stores the chain's index. Fails if the table has no chain of this
+/// name, or if the chain is a base chain. Does nothing for other verdicts.
 fn target(names: &Names, target: &mut Target) -> Result<(), Failure> {
     if !matches!(target.verdict, Verdict::Jump | Verdict::Goto) {
         return Ok(());
@@ -40,7 +41,7 @@ fn target(names: &Names, target: &mut Target) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Finds the target chains of a map's elements.
+/// Finds the target chains of a map's elements, and stores their indexes.
 fn targets(names: &Names, elements: &mut Elements) -> Result<(), Failure> {
     for found in &mut elements.targets {
         target(names, found)?;
@@ -113,7 +114,7 @@ fn resolve_match(
     Ok(())
 }
 
-/// Finds the sets and chains that a statement names.
+/// Finds the sets and chains that a statement names, and stores their indexes.
 fn statement(names: &Names, sets: &[Set], kind: &mut StatementKind) -> Result<(), Failure> {
     match kind {
         StatementKind::Match(found) => resolve_match(names, sets, found, MapsTo::Set),
@@ -127,7 +128,7 @@ fn statement(names: &Names, sets: &[Set], kind: &mut StatementKind) -> Result<()
     }
 }
 
-/// Finds the sets and chains that a chain's rules name.
+/// Finds the sets and chains that a chain's rules name, and stores their indexes.
 fn chain(names: &Names, sets: &[Set], chain: &mut Chain) -> Result<(), Failure> {
     for found in chain.rules.iter_mut().flat_map(|rule| &mut rule.statements) {
         statement(names, sets, &mut found.kind)?;
@@ -135,7 +136,8 @@ fn chain(names: &Names, sets: &[Set], chain: &mut Chain) -> Result<(), Failure> 
     Ok(())
 }
 
-/// Finds the sets and chains that a table's sets and rules name, and checks the elements of its sets.
+/// Finds the sets and chains that a table's sets and rules name, and stores their indexes. Checks the elements of the
+/// table's sets.
 fn table(names: &Names, table: &mut Table) -> Result<(), Failure> {
     for set in &mut table.sets {
         let shape = set::shape(set);
@@ -202,7 +204,7 @@ fn add_chain(ways: &mut Ways, chains: usize, chain: &Chain) {
     }
 }
 
-/// Collects the steps of a table.
+/// Collects the steps of a table: from its chains by jump, goto and vmap, and from the elements of its verdict maps.
 fn collect_ways(table: &Table) -> Ways {
     let mut ways = Ways {
         starts: vec![0],
@@ -344,7 +346,8 @@ fn check_rejects(lexer: &Lexer, table: &Table, ways: &Ways) -> Result<(), Failur
     Ok(())
 }
 
-/// Checks the paths through a table's chains.
+/// Checks the paths through a table's chains: no loops, at most WAY_MAX chains, no reject in a chain that the hook
+/// postrouting reaches.
 fn resolve_ways(lexer: &Lexer, table: &Table) -> Result<(), Failure> {
     let ways = collect_ways(table);
     check_ways(lexer, table, &ways)?;

@@ -17,7 +17,7 @@ use crate::policy::{
     Verdict, ICMPX_PORT_UNREACHABLE, RULES_MAX,
 };
 
-/// Error texts: tokens that may follow the statements.
+/// Error texts: tokens that may follow a verdict or reject (AFTER_TERMINAL), or another statement (AFTER_STATEMENT).
 const AFTER_TERMINAL: &str = "comment, the end of the line or \";\"";
 const AFTER_STATEMENT: &str = "a statement, comment, the end of the line or \";\"";
 
@@ -37,7 +37,8 @@ fn mark_number(parser: &mut Parser) -> Result<Bits, Failure> {
     })
 }
 
-/// Parses an optional operator of a mark expression, a sign or a word. Returns true if there was one.
+/// Parses an optional operator of a mark expression, written as a sign or as a word (`&` or `and`). Returns true if
+/// there was one.
 fn mark_op(parser: &mut Parser, sign: Sign, word: &str) -> bool {
     parser.lexer.consume_sign(sign) || parser.lexer.consume_word(word)
 }
@@ -211,7 +212,8 @@ fn parse_field_statement(parser: &mut Parser) -> Result<StatementKind, Failure> 
     Ok(StatementKind::Match(Box::new(found)))
 }
 
-/// Parses a verdict, after its token.
+/// Parses the part of a verdict after its word: the name of the chain after jump and goto.
+/// - word: the verdict's token, which was already consumed.
 fn parse_verdict(
     parser: &mut Parser,
     word: &Token,
@@ -268,7 +270,8 @@ fn ends(token: &Token) -> bool {
     )
 }
 
-/// Parses the statements and the comment of a rule.
+/// Parses the statements of a rule, which include its matches, and its comment.
+/// - expected: error text if no statement begins here.
 fn parse_statements(parser: &mut Parser, rule: &mut Rule, expected: &str) -> Result<(), Failure> {
     let mut expected = expected;
     loop {

@@ -19,14 +19,14 @@ const TYPE_FIRST: &str = "type or typeof";
 /// Error text for elements of a set that learns.
 const LEARNS: &str = "a set that learns has no elements, flags or auto-merge";
 
-/// Contents of a set's block.
+/// Name and items of the block `{ … }` of a set or map, as parsed so far.
 #[derive(Debug)]
 struct Block {
     is_map: bool,
     name: String,
     place: Place,
     comment: Option<String>,
-    /// Kind of the map's values; None until type or typeof was parsed.
+    /// Set, map to verdicts or map to marks; None until type or typeof was parsed.
     maps_to: Option<MapsTo>,
     key: Option<Key>,
     types: Vec<Type>,
@@ -37,7 +37,7 @@ struct Block {
     elements: Option<Elements>,
     listed: Listed,
     learned: Elements,
-    /// Place of the first element with a range, a prefix or a `*`.
+    /// Place of the first element with a range, a prefix or a `*`; None if there is none.
     ranged: Option<Place>,
 }
 
@@ -309,8 +309,8 @@ fn is_same(set: &Set, block: &Block) -> bool {
         && set.learned.ranges == block.learned.ranges
 }
 
-/// Adds a block's comment, elements and files to the existing set with its name. Fails if the declarations differ, or
-/// if the set is constant and the block has elements or files.
+/// Adds a block's elements and files to the existing set with its name, and replaces the set's comment if the block has
+/// one. Fails if the declarations differ, or if the set is constant and the block has elements or files.
 fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     let same = is_same(set, &block);
     let more = block.elements.unwrap_or_default();
@@ -334,7 +334,7 @@ fn go_on(lexer: &Lexer, set: &mut Set, block: Block) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fails if there are too many sets that learn.
+/// Fails if a block declares a set that learns, and the policy already has LEARNING_MAX sets that learn.
 fn check_learning(parser: &Parser, block: &Block) -> Result<(), Failure> {
     if block.learned.count() == 0 {
         return Ok(());

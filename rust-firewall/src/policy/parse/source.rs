@@ -51,7 +51,8 @@ pub fn check(bytes: Vec<u8>) -> Result<String, (Vec<u8>, usize, String)> {
     }
 }
 
-/// Returns the place of a byte in a text.
+/// Returns the place (file, line, column) of the byte at offset `at` of a file's text.
+/// - file: index in `Policy::files`.
 pub fn place(file: usize, bytes: &[u8], at: usize) -> Place {
     let before = &bytes[..at];
     let line = before.iter().filter(|byte| **byte == b'\n').count();

@@ -25,7 +25,8 @@ pub const TESTED_SEVERAL: u16 = 256;
 
 /// Maximum number of statements of a rule: nf_tables has room for 128 expressions of 4095 bytes together.
 pub const STATEMENTS_MAX: usize = 32;
-/// Maximum number of fields of a rule, for the same reason. A new mark counts as a field.
+/// Maximum number of fields of a rule: nf_tables has room for 128 expressions of 4095 bytes together. A new mark counts
+/// as a field.
 pub const FIELDS_MAX: u32 = 24;
 
 /// Names declared in a table, with the indexes of their chains and sets.
@@ -60,8 +61,8 @@ pub struct Parser {
     pub rules: usize,
     pub elements: usize,
     pub base_chains: u32,
-    /// Place of each @NAME in all rules. Before a match's @NAME is resolved, its index of a set is an index into this
-    /// list instead.
+    /// Place of each @NAME in all rules. Until a match's @NAME is resolved, `set` of its `Right::Named` is an index
+    /// into this list.
     pub set_places: Vec<Place>,
     pub tested: Tested,
 }
@@ -132,7 +133,8 @@ impl Parser {
         }
     }
 
-    /// Counts an element of a set. Fails, at the element's first token, if all sets have too many.
+    /// Counts an element of a set. Fails, at the element's first token, if all sets together have more than
+    /// ELEMENTS_MAX elements.
     pub fn count_element(&mut self, token: &Token) -> Result<(), Failure> {
         if self.elements >= ELEMENTS_MAX {
             let cause = format!("more than {ELEMENTS_MAX} elements in all sets");
@@ -142,10 +144,10 @@ impl Parser {
         Ok(())
     }
 
-    /// Returns the field of the same text that packets of any family have, if the table and the statements so far imply
-    /// a family other than that of the given field, or no family but its protocol. Otherwise, or without such a field,
-    /// returns the given field. nft adds a test of a field's family only if neither a family nor the field's protocol
-    /// is known.
+    /// Chooses between two fields with the same text, such as `icmp type` of IPv4 packets and `icmp type` of packets of
+    /// any family. Returns the field of any family if the table and the statements so far imply another family than the
+    /// given field's, or no family but the field's protocol. Otherwise, or if no other field has this text, returns the
+    /// given field. nft adds a test of a field's family only if neither a family nor the field's protocol is known.
     pub fn family_field(&self, field: Field) -> Field {
         let facts = field_facts(field);
         let has_protocol = facts.protocol != 0
@@ -159,8 +161,9 @@ impl Parser {
         found.map_or(field, |other| other.field)
     }
 
-    /// Counts a field of the rule. Fails at the token if the rule has too many fields, or if its table or its earlier
-    /// matches exclude the field.
+    /// Counts a field of the rule, and records the protocols that the field implies. Fails at the token if the rule has
+    /// too many fields, or if its table or its earlier matches exclude the field. After `typeof`, only counts the
+    /// field.
     pub fn test_field(&mut self, token: &Token, field: Field) -> Result<(), Failure> {
         let facts = field_facts(field);
         if self.tested.fields == FIELDS_MAX {
@@ -226,7 +229,7 @@ fn protocol_name(protocol: u16) -> &'static str {
     }
 }
 
-/// Returns the protocol of layer 3 that a field needs: NFPROTO_* or TESTED_ANY.
+/// Returns the protocol of layer 3 that a field needs: NFPROTO_*, or TESTED_ANY if it needs none.
 fn layer3_of(facts: &FieldFacts) -> u16 {
     match facts.layer3 {
         Layer3::Any => TESTED_ANY,
@@ -250,13 +253,14 @@ pub fn tested(family: Family) -> Tested {
     }
 }
 
-/// Returns true if the known protocol excludes the needed protocol.
+/// Returns true if the known protocol excludes the needed protocol: the two differ, and neither is TESTED_ANY.
 pub fn excludes(known: u16, needed: u16) -> bool {
     known != TESTED_ANY && needed != TESTED_ANY && known != needed
 }
 
-/// Records the protocol that a match implies.
+/// Records the protocol that a match implies. Records TESTED_SEVERAL if another protocol is known.
 /// - known: in/out: protocol that is known so far.
+/// - told: protocol that the match implies; TESTED_ANY = none.
 pub fn learn(known: &mut u16, told: u16) {
     if told != TESTED_ANY {
         *known = if excludes(*known, told) {

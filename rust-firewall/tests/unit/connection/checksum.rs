@@ -22,7 +22,7 @@ fn ipv6(protocol: u8, layer4: &[u8]) -> Vec<u8> {
     [&head[..], &end(1), &end(2), layer4].concat()
 }
 
-/// Returns the place and the value of a packet's checksum.
+/// Returns the place of a packet's checksum and its correct value; None if the packet was cut.
 /// - captured: number of copied bytes.
 fn correct(bytes: &[u8], captured: usize) -> Option<(u32, u16)> {
     let mut parsed = Packet::default();

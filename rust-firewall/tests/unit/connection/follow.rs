@@ -83,7 +83,8 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
-/// Returns the data that a step names: `-` (none), NAME, or NAME[FROM:TO].
+/// Returns the data that a step's word names.
+/// - text: the word: `-` (none), NAME, or NAME[FROM:TO] (offsets of the first byte and after the last byte).
 fn data_of(known: &HashMap<String, Vec<u8>>, text: &str) -> Vec<u8> {
     if text == "-" {
         return Vec::new();
@@ -206,7 +207,7 @@ fn names_text(known: &Names) -> String {
     }
 }
 
-/// Returns the names of a packet, in the words of the scripts.
+/// Returns the result for a packet (none, denied, or its names), in the words of the scripts.
 fn told(connections: &Connections, followed: &Followed) -> String {
     match followed.kind {
         FollowedKind::None => "none".to_owned(),
@@ -348,8 +349,8 @@ impl Play {
     }
 
     /// Replaces the table by another table, to which the connections are handed over as in an upgrade. Copies the state
-    /// that an upgrade does not transfer: counts, the next check for expired connections, and policies' verdicts on
-    /// connections.
+    /// that an upgrade does not transfer: counts, the next check for expired connections, policies' verdicts on
+    /// connections, and caches.
     fn hand_over(&mut self) {
         let Some(mut old) = self.connections.take() else {
             return;
@@ -408,7 +409,8 @@ impl Play {
         listed_text(&page)
     }
 
-    /// Sends a step's packet. Returns its names, in the words of the scripts.
+    /// Sends a step's packet. Returns the results for it, one for each DNS query or HTTP request in it, in the words of
+    /// the scripts.
     fn send(&mut self, step: &Step) -> String {
         let bytes = packet_of(step);
         let captured = bytes.len() - step.option("cut", 0) as usize;

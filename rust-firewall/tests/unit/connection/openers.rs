@@ -35,7 +35,7 @@ fn at(seconds: u64) -> ConnectionInput {
     }
 }
 
-/// Sends a packet of a server to a client.
+/// Passes a packet from port 53 of a server to a client to `openers`.
 fn tell_from(openers: &mut Openers, server: [u8; 4], client: ([u8; 4], u16), how: ConnectionInput) {
     let bytes = bytes_of((server, 53), client);
     openers::note(openers, &parsed(&bytes), &how);
@@ -45,7 +45,8 @@ fn tell(openers: &mut Openers, port: u16, how: ConnectionInput) {
     tell_from(openers, SERVER, (CLIENT, port), how);
 }
 
-/// Sends a packet of a client. Returns true if the client opened the flow.
+/// Passes a packet from a client to port 53 of the server to `openers`. Returns true if `openers` then reports that the
+/// client opened the flow.
 fn ask_of(openers: &mut Openers, client: [u8; 4], port: u16, how: ConnectionInput) -> bool {
     let bytes = bytes_of((client, port), (SERVER, 53));
     openers::note(openers, &parsed(&bytes), &how);

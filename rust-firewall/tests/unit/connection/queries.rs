@@ -95,8 +95,8 @@ fn is_query(connections: &Connections, followed: &Followed, number: usize) -> bo
         && names.host[..usize::from(names.host_length)] == *host.as_bytes()
 }
 
-/// Sends `count` queries in one packet, and checks that at most QUERIES_MAX of them decide it; with more the packet is
-/// unreadable.
+/// Sends `count` queries in one packet. Checks that each of the first QUERIES_MAX queries decides the packet, and that
+/// the packet is then unreadable if there are more.
 fn check_one_packet(count: usize) {
     let read = count.min(QUERIES_MAX as usize);
     let bytes = make_queries(count);

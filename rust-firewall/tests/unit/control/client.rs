@@ -88,7 +88,7 @@ fn tells_an_end_between_lines() {
     assert!(both.client.ended);
 }
 
-/// Sends `bytes` bytes and then the text `end`; the client receives all of them.
+/// Sends `bytes` bytes x and then the text `end` from the other end of the connection. The client receives all of them.
 fn say_long(both: &mut Both, bytes: usize, end: &[u8]) {
     for piece in vec![b'x'; bytes].chunks(1024) {
         say(both, piece);

@@ -16,6 +16,7 @@ fn expected(ranges: &[LookupRange], value: u128) -> Option<u32> {
 }
 
 /// Returns random ranges of few values, so that ranges touch and overlap. The values are multiplied by 2^shift.
+/// - exact: true for ranges that contain a single value.
 fn make_ranges(random: &mut Random, shift: u32, exact: bool) -> Vec<LookupRange> {
     let count = random.below(RANGES_MAX + 1);
     let make = |value| {

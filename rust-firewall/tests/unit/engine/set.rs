@@ -25,6 +25,7 @@ fn widen(field: usize, value: u32) -> u128 {
 }
 
 /// Returns a random range of a field: a single value, a short range, or all values.
+/// - most: the low end of a single value or short range is less than most.
 fn make_range(random: &mut Random, field: usize, most: u32) -> Range {
     let low = random.below(most);
     let (low, high) = match random.below(6) {

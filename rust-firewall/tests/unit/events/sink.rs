@@ -148,7 +148,7 @@ fn a_full_pipe_is_waited_for_and_then_counted() {
     assert_eq!(events::sink::events(&made.sink), PollFlags::empty());
 }
 
-/// Replaces the file of a sink's descriptor by another file.
+/// Makes the descriptor of a sink refer to another file, so that the sink writes to it.
 fn stand_for(made: &Made, file: &str) {
     let other = fs::OpenOptions::new().write(true).open(file).unwrap();
     let own = events::sink::fd(&made.sink).unwrap().as_raw_fd();
@@ -175,7 +175,8 @@ fn a_full_disk_is_tried_again_in_a_second() {
     assert_eq!(made.left(), 0);
 }
 
-/// Checks that a line that the previous listener received in part is written again completely.
+/// Checks that the sink connects again only after a second if the listener has closed, and then writes a line that the
+/// listener received in part again completely.
 #[test]
 fn a_listener_that_went_is_looked_for_each_second() {
     let place = Place::new("sink-listener");

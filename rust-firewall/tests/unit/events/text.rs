@@ -59,7 +59,7 @@ struct With {
     names: Names,
 }
 
-/// Decodes an escaped text into a field of names. Returns its length.
+/// Decodes an escaped text into a field of `Names`. Returns the number of decoded bytes.
 fn keep(to: &mut [u8], text: &str) -> u8 {
     let bytes = lines::unescape(text);
     to[..bytes.len()].copy_from_slice(&bytes);

@@ -53,7 +53,7 @@ fn judge_rules(hex: &str) -> String {
 }
 
 const NOW_NS: u64 = 1_000_000_000_000;
-/// Approximate number of rooms in which connections are written.
+/// Approximate number of limits of bytes (rooms) with which `check_rooms` writes connections.
 const ROOMS: usize = 128;
 
 fn empty_connections() -> Connections {
@@ -65,8 +65,9 @@ fn empty_connections() -> Connections {
     })
 }
 
-/// Writes the connections of a memory again, with rooms that are large enough for forgotten connections. Checks that
-/// they keep to each, and that all of them are written if there is room for all.
+/// Parses the connections in a memory, and writes them again with several limits of bytes, each large enough for the
+/// records of forgotten connections. Checks that no result exceeds its limit, and that a limit of the memory's length
+/// gives the same bytes again.
 fn check_rooms(bytes: &[u8]) {
     let write = |room: usize| {
         let mut connections = empty_connections();

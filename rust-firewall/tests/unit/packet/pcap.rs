@@ -11,7 +11,7 @@ use rust_firewall::packet::pcap_link::{
     find_ip, Found, LINK_ETHERNET, LINK_IPV4, LINK_IPV6, LINK_NULL, LINK_RAW,
 };
 
-/// Path of a file that is removed when the value is dropped.
+/// Path of a temporary capture file, which is removed when the value is dropped.
 struct Capture(PathBuf);
 
 impl Capture {

@@ -141,8 +141,8 @@ fn an_earlier_id_begins_a_run() {
     );
 }
 
-/// The IDs of a gap get their verdict in a run before the next ID's run, because that batch verdict would apply to
-/// them.
+/// The IDs of a gap get their verdict in a run of their own, before the next ID's run: otherwise the batch verdict of
+/// the next ID's run would apply to them.
 #[test]
 fn a_gap_gets_a_verdict_of_its_own() {
     let mut batch = new_batch();
@@ -201,7 +201,8 @@ fn gaps_are_explained_by_messages_and_overruns() {
     assert_eq!((batch.gap_ids, batch.count), (2, 8));
 }
 
-/// Messages without an ID at the end of a batch get a verdict: otherwise they would wait for the next message.
+/// The packets of messages without a readable ID at the end of a batch get a verdict: otherwise these packets would
+/// wait for the next message.
 #[test]
 fn what_has_no_id_is_answered_at_the_end() {
     let mut batch = new_batch();

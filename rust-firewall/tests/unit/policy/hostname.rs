@@ -7,7 +7,7 @@ use rust_firewall::policy::hostname::{self, Hostnames};
 
 /// Number of names for a table that grows often, at last to huge pages.
 const NAMES: u32 = 100_000;
-/// Number of random words.
+/// Number of random words that are parsed as host names.
 const WORDS: u32 = 200_000;
 
 fn read(text: &str) -> Result<String, &'static str> {

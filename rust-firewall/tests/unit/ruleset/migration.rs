@@ -35,7 +35,7 @@ fn chain(rules: &str) -> String {
     format!("table inet t {{\n chain c {{\n{rules} }}\n}}\n")
 }
 
-/// Replaces a policy whose counters and logs have the values 1, 2, 3, … by another policy.
+/// Replaces `old` by `new`, as in a reload. The counters and logs of `old` have the values 1, 2, 3, … at this time.
 fn exchange(old: &Loaded, new: &mut Loaded) -> Migration {
     let began = load::began(old).clone();
     let count = |number| FlowCounter {

@@ -28,7 +28,8 @@ fn plain() -> QueueRules {
     }
 }
 
-/// Returns the effect in a contract's row.
+/// Returns the effect of a situation according to the failure contract (`really`). Checks that the contract's mode for
+/// the situation (open or closed) is that of --fail.
 fn really(
     options: &Options,
     queue_rules: &QueueRules,

@@ -12,7 +12,9 @@ fn routes(names: &[&str]) -> String {
     head + &lines.collect::<String>()
 }
 
-/// Returns the interfaces that are found if `all`, `off` and `loose` have these values, and all others a strict filter.
+/// Returns the result of `find` for a route by each of these interfaces. The reverse path filter of the interface `off`
+/// is off (0), that of `loose` is loose (2), that of `unknown` can't be read, and all others are strict (1).
+/// - all: value of rp_filter for `all`.
 fn found(all: u32, names: &[&str]) -> Vec<String> {
     find(&routes(names), &|name: &str| match name {
         "all" => Some(all),

@@ -5,7 +5,7 @@ use rust_firewall::connection::Connections;
 use rust_firewall::handover::connections::write;
 use rust_firewall::handover::memory;
 
-/// Returns a worker's connections in written form.
+/// Returns a worker's connections in the form in which an upgrade hands them over.
 /// - room: number of bytes that may be written.
 pub fn written(connections: &mut Connections, room: u64, now_ns: u64) -> Vec<u8> {
     let mut made = memory::make().expect("memory");

@@ -69,6 +69,7 @@ pub fn interface_index(name: &str) -> u32 {
 }
 
 /// Compiles a policy's text.
+/// - linear, must_exist: `linear` and `interfaces_must_exist` of `CompileSettings`.
 pub fn compile_text(text: &str, linear: bool, must_exist: bool) -> Result<Engine, Failure> {
     let policy = parse::text("policy.nft", text.as_bytes())?;
     let settings = CompileSettings {
@@ -86,7 +87,8 @@ pub fn compile_text(text: &str, linear: bool, must_exist: bool) -> Result<Engine
     })
 }
 
-/// Compiles a policy's text, which must be valid.
+/// Compiles a policy's text. The test fails if the text is not valid; missing interfaces are allowed.
+/// - linear: `linear` of `CompileSettings`.
 pub fn engine(text: &str, linear: bool) -> Engine {
     match compile_text(text, linear, false) {
         Ok(engine) => engine,
@@ -221,7 +223,7 @@ fn effect(random: &mut Random, text: &mut String) {
     };
 }
 
-/// Writes a verdict.
+/// Writes a rule's last statement: a verdict, a reject, a verdict map, or a mark from a map.
 /// - chain: number of the rule's chain; jumps lead to chains with higher numbers.
 fn verdict(random: &mut Random, chain: u32, kind: Kind, text: &mut String) {
     let to = (chain + 1 + random.below(2)).min(CHAINS - 1);

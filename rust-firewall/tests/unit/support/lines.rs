@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Returns the lines of a file that are no comments.
+/// Returns the lines of a file in tests/corpus/vectors that do not begin with `#`.
 #[allow(dead_code, reason = "not every program that unescapes reads lines")]
 pub fn lines(name: &str) -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors");

@@ -5,7 +5,7 @@ use rust_firewall::queue::{QueuePacket, QueueParsed, UNKNOWN};
 
 use crate::support::vectors::{number, Block};
 
-/// Function type of a backend's parser.
+/// Parser of a queue backend: parses a netlink message into a packet.
 pub type Parse = fn(&[u8], &mut QueuePacket) -> QueueParsed;
 
 /// Returns the received bytes of a vector, which may be fewer than its message has.

@@ -8,7 +8,7 @@ use rust_firewall::names::quic::{QuicFrameKind, QuicHeader, QuicKeys, QuicKind};
 use rust_firewall::names::{client, dns, hello, host, http, quic};
 use rust_firewall::names::{Names, NamesProtocol, NamesState};
 
-/// Kinds of queries (line "ask" of a vector): each selects a parser.
+/// Values of the line "ask" of a vector: each selects a parser.
 pub const ASKS: [&str; 11] = [
     "fold",
     "hello",
@@ -121,7 +121,8 @@ fn frames(plain: &[u8], crypto: &mut Crypto) -> String {
     frames.join(",")
 }
 
-/// Returns the plaintext of an Initial packet. Uses the keys of earlier packets, or else derives keys from this packet.
+/// Returns the plaintext of an Initial packet of QUIC; empty if it can't be decrypted. Uses the keys of earlier
+/// packets, or else derives keys from this packet.
 fn open(datagram: &[u8], header: &QuicHeader, keys: &mut QuicKeys) -> Vec<u8> {
     let opener = quic::make();
     let mut plain = [0; hello::BYTES_MAX];
@@ -195,7 +196,7 @@ fn datagram(bytes: &[u8]) -> String {
     )
 }
 
-/// Maximum number of an answer's addresses in a result.
+/// Maximum number of addresses of a DNS answer that a result lists.
 const SHOWN: usize = 8;
 
 /// Returns the question of a DNS message as JSON, and the addresses that an answer has for the question.
@@ -246,7 +247,7 @@ fn request(bytes: &[u8], progress: &mut NamesProgress) -> String {
     }
 }
 
-/// Returns the parsed head of a body's chunk as JSON.
+/// Returns the parsed head of a chunk of an HTTP body as JSON.
 fn chunk(bytes: &[u8]) -> String {
     let mut chunk = NamesChunk::default();
     let state = state_text(body::chunk(bytes, &mut chunk));

@@ -177,7 +177,7 @@ pub fn idle() -> Snapshot {
     }
 }
 
-/// Returns counts. Each is ten times its index, plus one.
+/// Returns a value for each of the process's counts (`counts::ALL`): ten times its index, plus one.
 pub fn counts() -> Vec<u64> {
     (0..counts::ALL.len() as u64)
         .map(|place| place * 10 + 1)

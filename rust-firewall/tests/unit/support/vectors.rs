@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::support::lines::unescape;
 
-/// One vector.
+/// Vector: its lines, each with a key and a value, in the order of the file.
 pub struct Block {
     lines: Vec<(String, String)>,
 }

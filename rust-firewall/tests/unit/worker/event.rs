@@ -63,7 +63,7 @@ fn outcome(verdict: Verdict) -> DecideOutcome {
     }
 }
 
-/// Stores an event for a packet that its mark identifies.
+/// Stores an event for a packet with a mark, which identifies the event.
 fn note(ring: &mut EventRing, mark: u32) {
     let packet = Packet::default();
     let mut input = engine::input(&packet, PacketStatus::Ok);
@@ -200,7 +200,8 @@ fn a_full_ring_keeps_what_it_has_and_counts() {
     assert_eq!(made.records.pop().unwrap().mark, 1);
 }
 
-/// Events arrive complete and in order, and lost events are counted.
+/// While one thread stores events and another reads them, events arrive complete and in order, and lost events are
+/// counted.
 #[test]
 fn both_ends_at_once() {
     let Made {

@@ -71,7 +71,7 @@ fn a_reset_takes_its_sequence_from_an_acknowledgement() {
     assert!(whole(&RESET, &bytes).is_empty());
 }
 
-/// Returns the RST to the destination of a packet, which expects sequence number 0x0a0b0c0d.
+/// Returns the RST to the destination of a packet, with sequence number 0x0a0b0c0d.
 fn onward(bytes: &[u8]) -> Vec<u8> {
     let mut packet = Packet::default();
     packet::parse(bytes, bytes.len() as u32, &mut packet);
@@ -133,6 +133,8 @@ fn a_reset_to_the_receiver_takes_nothing_from_the_packet_but_its_ends() {
 }
 
 /// Returns the checksum's sum of a message and its pseudo header; 0xffff if the checksum is right.
+/// - bytes: the message; before it the addresses of its pseudo header, if it has one.
+/// - pseudo: sum of protocol and length in the pseudo header; 0 without a pseudo header.
 fn sum(bytes: &[u8], pseudo: usize) -> usize {
     let words = bytes.chunks(2).map(|word| {
         let low = word.get(1).copied().unwrap_or(0);

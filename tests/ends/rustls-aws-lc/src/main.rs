@@ -83,7 +83,9 @@ fn serve(port: &str, certificate: &str, key: &str) -> Fallible<()> {
     Ok(())
 }
 
-/// Connects as requested; returns the answer to print.
+/// Performs a TLS handshake as a line of input requests: TLS version, server's IP address, port, name for SNI,
+/// and seconds. Returns `yes` and the length of the ClientHello in bytes, or `no` if the server sends nothing for these
+/// seconds before the handshake is complete.
 fn ask(question: &str) -> Fallible<String> {
     let words: Vec<&str> = question.split(' ').collect();
     let [way, host, port, name, seconds] = words[..] else {

@@ -24,9 +24,10 @@ fn stand_in_of(shot: &Shot, after: After) -> Shot {
 
 impl Sitting {
     /// Sends a packet after the earlier packets of its connection, with some rules removed from the whole policy.
-    /// Returns the reason if the packet does not have the same result on both sides.
-    /// - shots: the packets; the last one counts.
-    /// - is_rule: returns true for the text of the rules that are left out.
+    /// Returns the reason if the packet does not have the same result on both sides. The split side may add the host's
+    /// own ICMP errors.
+    /// - shots: the earlier packets, followed by the packet whose results are compared.
+    /// - is_rule: returns true for the text of the rules that are removed.
     pub(super) fn without(
         &mut self,
         case: &Case,

@@ -37,7 +37,8 @@ pub struct Differing<'a> {
     pub is_id_reused: bool,
 }
 
-/// Effect of a deviation on the packets after it.
+/// Effect of a deviation on the packets after it. If an effect has a condition that does not hold, the difference
+/// counts as a disagreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum After {
     /// No effect: both sides have the same state.
@@ -47,10 +48,11 @@ pub enum After {
     LeftOut,
     /// As `LeftOut`, if both sides treat the packet alike when it is sent alone.
     LeftOutIfAlike,
-    /// As `LeftOut`, if the packet has the same result once the whole policy has no rules with keys of names, and none
-    /// that set marks by names.
+    /// As `LeftOut`, if the packet has the same result on both sides once the whole policy has no rules with keys of
+    /// names, and none that set marks by names.
     LeftOutIfExcluded,
-    /// As `LeftOut`, if the packet has the same result once the whole policy has no rules that set marks by names.
+    /// As `LeftOut`, if the packet has the same result on both sides once the whole policy has no rules that set marks
+    /// by names.
     LeftOutIfUnmarked,
     /// As `LeftOut`, if both sides treat the packet alike without the bytes after its IP header.
     LeftOutIfAbsent,
@@ -81,8 +83,9 @@ pub struct Deviation {
 }
 
 impl Deviation {
-    /// Returns true if a packet is recognised.
-    /// - is_certain: true for deviations that need no run with the packet alone, false for the others.
+    /// Returns true if the deviation has an effect of the wanted kind, and explains the packet.
+    /// - is_certain: kind of the effect: true for effects without a condition (`Same`, `LeftOut`), false for all
+    ///   others.
     fn is_met(&self, case: &Differing, is_certain: bool) -> bool {
         matches!(self.after, After::Same | After::LeftOut) == is_certain && (self.recognise)(case)
     }
@@ -276,8 +279,8 @@ fn marked_by_a_name(case: &Differing) -> bool {
     marks_by_name(case.policy) && !key_with_a_name(case)
 }
 
-/// Returns the destination port that the kernel's rules read in a packet of TCP or UDP, or with an authentication header,
-/// whose reserved bytes they take for the port.
+/// Returns the destination port that the kernel's rules read in a TCP or UDP packet. In a packet with an authentication
+/// header, they take the reserved bytes of this header for the port. None for other packets.
 fn destination_port(packet: &[u8]) -> Option<u16> {
     let (protocol, header) = deviations::transport(packet, |kind| kind != AH);
     let port = packet.get(header + 2..header + 4)?;
@@ -286,8 +289,8 @@ fn destination_port(packet: &[u8]) -> Option<u16> {
         .then(|| u16::from_be_bytes([port[0], port[1]]))
 }
 
-/// Returns true if an element of a key of ports and names contains a port. An element is `VALUE . "HOST"`, and a host's
-/// name has a dot.
+/// Returns true if a policy has an element `VALUE . "HOST"` whose value contains a port, or is no port. A host's name
+/// has a dot.
 fn fits_an_element(policy: &str, port: u16) -> bool {
     let last = |text: &str| -> Option<(u16, u16)> {
         let word = text.rsplit([' ', '{', '\t', '\n']).next()?;
@@ -429,7 +432,7 @@ fn is_key_rule(rule: &str) -> bool {
     !names_of_keys(rule).is_empty()
 }
 
-/// Returns true if a rule does not apply to packets for which a key with a name has no element.
+/// Returns true if a rule has keys with names, and does not match packets whose key is no element: it has no `!=`.
 fn has_element_key(rule: &str) -> bool {
     let names = names_of_keys(rule);
     let is_equal = |name: &String| name.split(' ').nth(2) != Some("!=");
@@ -440,8 +443,8 @@ fn has_key(policy: &str) -> bool {
     policy.lines().any(is_key_rule)
 }
 
-/// Returns true if the sides may count packets with unknown names differently. Limits and quotas would then decide
-/// packets.
+/// Returns true if the sides may count packets with unknown names differently. Limits and quotas of the policy would
+/// then decide later packets differently.
 pub fn counts_vary(policy: &str) -> bool {
     marks_by_name(policy) || has_key(policy) || sets_and_reads(policy)
 }
@@ -464,6 +467,8 @@ pub fn count(own: &mut [Deviation], name: &str, packets: usize) {
 
 /// Counts the deviation that explains a differing packet, and returns its effect on the packets after it. None: no
 /// deviation explains the packet.
+/// - own: in/out: deviations of split policies from whole policies.
+/// - of_kernel: in/out: deviations of the twins from the kernel.
 pub fn excuse(
     own: &mut [Deviation],
     of_kernel: &mut [deviations::Deviation],

@@ -49,7 +49,7 @@ enum Finding {
     Agreed,
     /// The splitter refuses the policy, or the kernel refuses its depth ([`TOO_DEEP`]). The text is the reason.
     NotSplit(String),
-    /// nft or a twin does not load its part. The text is the reason.
+    /// nft or a twin does not load its part, which counts as a disagreement. The text is the reason.
     Refused(String),
     Wrong(String),
 }
@@ -112,7 +112,8 @@ fn scanned(path: &Path) -> anyhow::Result<Scanned> {
     Ok(scanned)
 }
 
-/// Returns a reason without its places and digits, which differ from policy to policy.
+/// Returns the part of a reason before `: `, without digits, so that equal reasons of different policies are counted
+/// together.
 fn without_numbers(reason: &str) -> String {
     let words = reason.split(": ").next().unwrap_or(reason);
     words.chars().filter(|one| !one.is_ascii_digit()).collect()
@@ -284,7 +285,7 @@ impl Sitting {
         Ok(Ok(split.mask))
     }
 
-    /// Runs all sides in parallel.
+    /// Runs all sides in parallel. The inner error is the refusal of a side, after the side's name.
     fn run(&mut self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Vec<Report>, String>> {
         let reports: Vec<_> = thread::scope(|scope| {
             let start = |side| scope.spawn(move || Side::run(side, case, shots));
@@ -305,7 +306,8 @@ impl Sitting {
         Ok(Ok(all))
     }
 
-    /// Runs a policy repeatedly, each time without the packets that differ as expected, until no such packet remains.
+    /// Compares the whole policy with the split policy. Repeats the runs, each time without the packets that deviations
+    /// remove, until they remove no packet.
     fn judge(&mut self, policy: &Path, scanned: &Scanned, acts: &[Act]) -> anyhow::Result<Finding> {
         let mask = match self.split(policy)? {
             Ok(mask) => mask,
@@ -397,7 +399,8 @@ impl Sitting {
     }
 }
 
-/// Prints the ledgers of the sides if those of a pair of twins have different outcomes.
+/// Prints the ledgers of all sides if the two twins with the whole policy, or the two with the split policy, have
+/// different outcomes.
 fn tell_ledgers(names: &[&str], reports: &[Report]) {
     let differ = |pair: &[Report]| pair[0].outcome != pair[1].outcome;
     if reports.chunks_exact(2).any(differ) {
@@ -423,7 +426,8 @@ fn sequence(random: &mut Random, scanned: &Scanned, options: &Options) -> Vec<Ac
     acts(random, scanned, (singles, singles * CONNECTIONS / 10), 0)
 }
 
-/// Formats a packet, without its bytes.
+/// Formats a packet for a comment in a saved policy, which `parse` reads: number, way, mark, owner and connection. The
+/// packet's bytes are in the pcap file.
 fn text(act: &Act) -> String {
     let connection = act.connection.map_or(0, |number| number + 1);
     format!("{} connection {connection}", act.shot.text())

@@ -80,7 +80,7 @@ pub fn with_names(text: &str, random: &mut Random) -> Option<String> {
     }
 }
 
-/// Sets and maps of names: keyword, name, lines, elements. Their verdicts need no chain.
+/// Sets and maps with names for random policies: keyword, name, lines, elements. Their verdicts jump to no chain.
 const SETS: [(&str, &str, &[&str], &[&str]); 4] = [
     (
         "set",

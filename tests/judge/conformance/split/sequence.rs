@@ -76,7 +76,7 @@ fn hosts(text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the ways (paths through the cell) of a policy's packets.
+/// Returns the ways (paths through the cell) that lead through at least one of a policy's hooks.
 fn ways(scanned: &Scanned) -> Vec<Way> {
     let meets = |way: &Way| {
         let mut hooks = scanned.hooks.iter();
@@ -85,7 +85,7 @@ fn ways(scanned: &Scanned) -> Vec<Way> {
     WAYS.into_iter().filter(meets).collect()
 }
 
-/// Returns a packet's mark and owner, which are not part of its bytes.
+/// Returns a random mark and owner (user and group ID) for a packet. They are not part of its bytes.
 fn outside(random: &mut Random, scanned: &Scanned) -> (u32, u32) {
     let owner = told(random, &scanned.groups, Field::MetaSkuid, &INTERFACES) as u32;
     let mark = match random.percent(60) {

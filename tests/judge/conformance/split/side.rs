@@ -44,7 +44,7 @@ pub struct Case<'a> {
     pub hooks: &'a [Hook],
     /// Folder with the files of the split policy.
     pub parts: &'a Path,
-    /// Bits of marks that the split policy uses.
+    /// Bits of marks that the split policy uses for names (the stage's mask). They are not compared.
     pub mask: u32,
     /// Treatment of unknown names by the whole policy.
     pub unknown: Unknown,
@@ -86,8 +86,8 @@ pub struct Side {
 }
 
 /// Returns the judge's chains before and after the policy's chains. Their table refers to conntrack, and so enables it.
-/// A packet that is delivered locally ends after the last hook of conntrack, which confirms the packet's connection at
-/// the highest priority number.
+/// The last chain drops packets that are delivered locally. It has the highest priority number, so that conntrack has
+/// confirmed the packet's connection before.
 fn late_chains() -> String {
     let passed = HOOKS.map(|hook| {
         let name = hook.text();
@@ -156,7 +156,8 @@ impl Side {
         bind_thread(self.kind as usize + 2 * self.twin as usize)
     }
 
-    /// Loads the policy and sends the packets one after the other. Returns their results. Called by a thread of its own.
+    /// Loads the policy and sends the packets one after the other. Returns their results. Must run in a separate
+    /// thread, which it binds to a CPU.
     pub fn run(&mut self, case: &Case, shots: &[Shot]) -> anyhow::Result<Result<Report, Refused>> {
         self.bind()?;
         let name = self.name();
@@ -173,7 +174,7 @@ impl Side {
         .with_context(at)
     }
 
-    /// Sends a packet without a policy. Returns its results. Called by a thread of its own.
+    /// Sends a packet without a policy. Returns its results. Must run in a separate thread, which it binds to a CPU.
     pub fn run_bare(&mut self, shot: &Shot) -> anyhow::Result<Report> {
         self.bind()?;
         self.cell.nft("flush ruleset\n")?;

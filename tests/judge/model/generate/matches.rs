@@ -394,7 +394,9 @@ impl Generator<'_> {
         }
     }
 
-    /// Returns a named set or map that a rule with a context can look up.
+    /// Returns a named set or map that a rule with a context can look up: its index in `making.sets`, and its key
+    /// fields. None if there is none.
+    /// - maps: kind of the map; [`Maps::None`]: a set.
     pub(super) fn named(
         &mut self,
         making: &Making,

@@ -327,8 +327,8 @@ impl Generator<'_> {
         rules
     }
 
-    /// Returns the match that a rule in a table inet begins with if its context is a version with the other version's ICMP,
-    /// or ICMP without a version: without it, nft adds a test of ICMP's own version.
+    /// Returns the first match of a rule in a table inet, if the rule's context is ICMP or ICMPv6 and does not have its
+    /// IP version: without this match, nft adds a test of the version. Empty for all other rules.
     fn family_first(&mut self, family: Family, context: Context) -> Vec<Statement> {
         let own = match context.protocol {
             ICMP => 4,

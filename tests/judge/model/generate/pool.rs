@@ -4,7 +4,8 @@
 use super::super::field::{interface_value, names, Field, Kind, CT_STATES};
 use super::super::random::Random;
 
-/// Returns a random value of a field from its pool.
+/// Returns a random value of a field from a short list of values.
+/// - interfaces: the list for fields of interfaces.
 pub fn pool_value(random: &mut Random, field: Field, interfaces: &[&'static str]) -> u128 {
     const IPV4: [u32; 16] = [
         0x0a00_0001,

@@ -47,7 +47,7 @@ impl Generator<'_> {
         })
     }
 
-    /// Returns a statement that is no match, and after which the rule usually continues.
+    /// Returns a counter, limit, quota, log, or a statement that sets a mark. The rule usually continues after it.
     pub(super) fn effect(&mut self) -> Statement {
         let kind = self.random.weighted(&[4, 3, 2, 4]);
         plain(match kind {

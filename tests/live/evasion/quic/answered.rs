@@ -126,7 +126,7 @@ fn try_all(scene: &Scene, answered: bool) -> anyhow::Result<Vec<Tried>> {
     Ok(tried)
 }
 
-/// Tries all ways to send the denied name, and checks that the firewall stops each.
+/// Tries all ways to send the denied name, and checks that a firewall with the policy `text` stops each.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?, setting)?;
     let running = by.start(&scene.net, text)?;

@@ -259,7 +259,7 @@ impl Client<'_> {
         Ok(())
     }
 
-    /// Executes all steps. Returns true if the server receives a name before the time limit ends.
+    /// Executes all steps. Returns true if the server receives `host` before the time limit ends.
     fn run(&self, steps: &[Step], host: &str, patience: Duration) -> anyhow::Result<bool> {
         let mut ids = Ids::new(self.ports.0);
         for step in steps {
@@ -276,8 +276,9 @@ impl Client<'_> {
     }
 }
 
-/// Runs every wanted way with every opening (a client's first bytes).
-/// - answered: the server must receive the name, from one of a way's clients.
+/// Runs every wanted way with every opening (a client's first bytes) for `host`.
+/// - other: name in decoys.
+/// - answered: true if the server is expected to receive the name: a way is then tried up to TRIES times.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -308,7 +309,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// Checks that no way to hide a denied name passes the firewall.
+/// Checks that no way to hide a denied name passes a firewall with the policy `text`.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?, setting)?;
     let running = by.start(&scene.net, text)?;

@@ -54,7 +54,8 @@ fn long(first: u8, rest: &[u8], bytes: usize) -> Vec<u8> {
     datagram
 }
 
-/// Returns a length field with which the packet would end within the next datagram.
+/// Returns the length field of a packet that would end within the next datagram.
+/// - bytes: length of each datagram.
 fn too_long(bytes: usize) -> Vec<u8> {
     packet::variable(2 * bytes - 24)
 }
@@ -102,8 +103,9 @@ const WAYS: &[Way] = &[
     },
 ];
 
-/// Runs every wanted way with every opening (a client's first bytes).
-/// - answered: the server must receive the name.
+/// Runs every wanted way with every opening (a client's first bytes) for `host`.
+/// - other: name in decoys.
+/// - answered: true if the server is expected to receive the name: a way is then tried up to TRIES times.
 fn try_all(
     scene: &Scene,
     (host, other): (&str, &str),
@@ -141,7 +143,7 @@ fn try_all(
     Ok(tried)
 }
 
-/// Checks that no way to hide a denied hello passes the firewall.
+/// Checks that no way to hide a denied hello passes a firewall with the policy `text`.
 pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?, setting)?;
     let running = by.start(&scene.net, text)?;

@@ -29,7 +29,7 @@ pub struct Kind {
     pub what: &'static str,
     /// QUIC version of the first bytes.
     pub version: u32,
-    /// Other version that the server also supports.
+    /// Other version whose packets the server also accepts in the same connection; None with quinn.
     pub other_version: Option<u32>,
     pub hello: Hello,
 }

@@ -8,7 +8,7 @@ use super::ways::{
     Way, ROOM,
 };
 
-/// Returns the same datagrams in the other version; None if the server supports only one version.
+/// Returns the same datagrams in the opening's other version; None if the opening has no other version.
 fn in_other(o: &Opening, mut datagrams: Vec<Datagram>) -> Option<Vec<Datagram>> {
     let version = o.other_version?;
     let packets = datagrams.iter_mut().flat_map(|one| &mut one.packets);

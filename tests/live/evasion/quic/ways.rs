@@ -17,7 +17,7 @@ const PING: u8 = 1;
 pub struct Opening {
     pub what: &'static str,
     pub version: u32,
-    /// Other version that the server also supports.
+    /// Other version whose packets the server also accepts in the same connection; None with quinn.
     pub other_version: Option<u32>,
     pub bytes: Vec<u8>,
     /// Offset of the name in `bytes`; its length is `name_bytes`.
@@ -136,7 +136,7 @@ fn pieces(o: &Opening, pieces: &[(usize, usize)]) -> Option<Vec<Step>> {
     steps(spread(o, &o.bytes, 0, pieces))
 }
 
-/// Returns the ranges of this number of equal parts; the last part may be shorter.
+/// Returns the ranges of `count` equal parts of a hello; the last part may be shorter.
 fn parts(o: &Opening, count: usize) -> Vec<(usize, usize)> {
     let (end, of) = (o.bytes.len(), o.bytes.len().div_ceil(count));
     let starts = (0..end).step_by(of);

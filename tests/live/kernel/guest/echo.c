@@ -26,7 +26,8 @@ static int family(int fd) {
     return number;
 }
 
-/// Sends an echo request of `length` bytes and checks the reply. Returns the error in its ACK.
+/// Sends an echo request of `length` bytes. Returns the error of the ACK: 0 or -errno. If it is 0,
+/// checks the reply.
 static int echo(int fd, int number, size_t length, struct reply *reply) {
     struct request request;
 
@@ -294,7 +295,8 @@ static void echo_on_both_processors(void) {
     }
 }
 
-/// Sends bytes that are no message, and messages with wrong lengths.
+/// Sends messages with random bytes in their headers and attributes; the length and the type of the
+/// message stay valid. Checks that a dump still succeeds.
 static void echo_of_garbage(void) {
     int fd = netlink_open(), number = family(fd);
     struct request request;

@@ -30,7 +30,8 @@ int fuzz(char **arguments);
 void fuzz_echo(uint64_t seed, uint64_t steps);
 /// Fuzzes the module `message` with processes that use its device and are killed.
 void fuzz_message(uint64_t seed, uint64_t steps);
-/// Runs one process (actor) of `fuzz_message` for a limited number of steps.
+/// Runs one process (actor) of `fuzz_message`: a random, limited number of actions. One actor is
+/// one step of the fuzzer.
 /// - shared: socket through which actors pass descriptors.
 void fuzz_message_actor(struct random random, int shared);
 /// Reports the current step. If no step is reported for a long time, the fuzzer counts as stuck.

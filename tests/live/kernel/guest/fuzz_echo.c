@@ -128,7 +128,9 @@ static const struct nlattr *last_data(const struct nlmsghdr *message) {
     return found;
 }
 
-/// Checks a reply against the request whose sequence number it has.
+/// Checks an echo against the request of the current batch with the same sequence number, and the
+/// error number of an NLMSG_ERROR. Accepts any other reply to a corrupted or earlier request, and
+/// any part of a dump.
 /// - count: number of messages in the batch.
 static void check_answer(const struct nlmsghdr *answer, size_t count, int family) {
     const struct sent *sent = NULL;

@@ -23,7 +23,7 @@
 #define ACTIONS_MOST 150
 #define AREA_BYTES (2 << 20)
 #define TOKENS 8
-/// Time in seconds by which a call may return after its deadline, on a busy machine.
+/// Maximum time in seconds from the deadline of a call to its return, on a busy machine.
 #define LATE_SECONDS 30
 
 struct owed {
@@ -59,7 +59,9 @@ static void *map(int protection) {
     return address;
 }
 
-/// Unmaps or changes memory while calls use it, without end.
+/// Thread that unmaps parts of `moving`, changes their rights or maps them again while calls use
+/// them, without end.
+/// - argument: the thread's random numbers (struct random).
 static void *move(void *argument) {
     struct random *random = argument;
 
@@ -89,7 +91,8 @@ static void *move(void *argument) {
     return NULL;
 }
 
-/// Returns memory of a random kind for a message.
+/// Returns a random address for a message: in `area`, `constant` or `moving`, or an invalid
+/// address.
 /// - sure: out: true if all of the memory can be read and written.
 static uint8_t *any_memory(struct random *random, bool *sure) {
     size_t offset = random_below(random, AREA_BYTES / 2 - 1);

@@ -148,7 +148,8 @@ static bool run_test(const struct guest_test *test) {
 }
 
 /// Runs the tests whose names begin with one of the arguments: `guest PREFIX...`. With a first
-/// argument --loads, --fuzz or --hold, runs that mode instead.
+/// argument --loads, --fuzz or --hold, runs that mode instead. Returns 1 if a test failed or no
+/// test has such a name, otherwise 0.
 int main(int count, char **arguments) {
     const struct guest_test *const suites[] = {echo_tests,        message_tests,
                                                message_end_tests, message_memory_tests,

@@ -9,7 +9,7 @@
 
 #include "twinwall_message.h"
 
-/// Port that a test uses; only one test runs at a time.
+/// Port of /dev/twinwall-message (no network port) that a test uses; only one test runs at a time.
 #define PORT 7
 
 /// Opens the device. Returns the descriptor; fails the test on an error.
@@ -17,8 +17,8 @@
 int device_open(int flags);
 int message_bind(int fd, uint32_t port, uint32_t queue, uint32_t flags);
 int message_connect(int fd, uint32_t port);
-/// Opens a server or a client of PORT, for the test's own user. Returns the descriptor; fails the
-/// test on an error.
+/// Opens the device as a server or a client of PORT; only the test's own user or root can connect
+/// to the server. Returns the descriptor; fails the test on an error.
 /// - queue: maximum number of waiting requests.
 int server_open(uint32_t queue);
 int client_open(void);
@@ -34,7 +34,7 @@ long message_send(int fd, const void *request, size_t length);
 int message_take(int fd, void *room, size_t room_length, double seconds,
                  struct twinwall_receive *taken);
 int message_answer(int fd, uint64_t token, const void *answer, size_t length);
-/// Replies to each request with its own bytes, without end.
+/// Replies to each request with the request's bytes, without end.
 void serve_echo(int fd);
 /// Returns the deadline in `seconds` from now (CLOCK_MONOTONIC, ns); 0 = none, if `seconds` is 0.
 uint64_t deadline_in(double seconds);

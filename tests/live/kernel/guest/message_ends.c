@@ -192,7 +192,8 @@ static void message_to_a_server_gone(void) {
     }
 }
 
-/// Checks that a file's resources are released with its last descriptor, and not before.
+/// Checks that the resources of an opened device file are released when its last descriptor is
+/// closed, and not before.
 static void message_dup_and_close(void) {
     int server = server_open(4), copy = dup(server), fd = client_open(), client = dup(fd);
     struct twinwall_receive taken;
@@ -260,8 +261,8 @@ static int receive_descriptor(int channel) {
 
 static void serve_from_channel(void *channel) { serve_echo(receive_descriptor(*(int *)channel)); }
 
-/// Checks that a server's and a client's descriptor can be passed to another process, while the
-/// process that opened it closes it.
+/// Checks that a server's and a client's descriptor can be passed by a socket, and that they still
+/// work after the sender has closed its own copy.
 static void message_descriptors_passed(void) {
     int pair[2], fd, server = server_open(4);
 

@@ -101,8 +101,8 @@ static void *call_from_memory(void *argument) {
     return NULL;
 }
 
-/// Checks calls whose memory another thread of the caller unmaps, before or after the server
-/// receives the request.
+/// Checks that a call succeeds if another thread of the caller unmaps its memory, before or after
+/// the server receives the request.
 static void message_unmapped_meanwhile(void) {
     int server = server_open(4);
     struct twinwall_receive taken;

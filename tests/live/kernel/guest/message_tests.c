@@ -403,7 +403,8 @@ static void call_many(void *unused) {
     }
 }
 
-/// Runs two servers that share a port's file, and four callers of this port.
+/// Runs two server processes that share an opened file, and four callers of its port. Checks that
+/// each reply has the bytes of its request.
 static void message_on_both_processors(void) {
     int fd = server_open(3);
     pid_t servers[2], callers[4];

@@ -36,14 +36,14 @@ pub struct Client {
     pub port: u16,
     /// The client's own stream, and a stream with other bytes.
     streams: [Vec<u8>; 2],
-    /// Percentage of segments with bytes of the other stream.
+    /// Percentage of segments with data whose bytes are from the other stream (`streams[1]`).
     mixes: u32,
     /// Percentage of segments that the server does not receive, ignores or refuses.
     spoils: u32,
     /// Sequence number of the SYN.
     first: u32,
     before: u32,
-    /// Number of bytes that were sent without a gap.
+    /// Number of the stream's bytes that the client has sent without a gap, from the start.
     end: usize,
 }
 
@@ -112,7 +112,8 @@ impl Client {
         Segment::data(1 + start, &bytes[start..end])
     }
 
-    /// Returns a segment without data, or with a byte that is old.
+    /// Returns a segment without data, or an ACK with one zero byte; its offset is random, near the end of the sent
+    /// bytes.
     fn signal(&mut self, random: &mut Random) -> Segment {
         let flags = *random.pick(&[
             ACK,
@@ -154,7 +155,7 @@ impl Client {
         }
     }
 
-    /// Returns the segments of a round.
+    /// Returns the client's segments of a round, possibly none.
     /// - is_listening: true if the server has no connection, so that the client may begin a connection.
     pub fn speak(&mut self, random: &mut Random, is_listening: bool) -> Vec<Segment> {
         if is_listening && random.percent(70) {
@@ -192,8 +193,8 @@ impl Client {
         segments
     }
 
-    /// Returns the packet of a segment.
-    /// - ack: number of the server's next byte.
+    /// Returns the IPv4 packet of a segment: from the client, or for a forged segment in the server's name.
+    /// - ack: sequence number of the server's next byte.
     pub fn packet(&self, segment: &Segment, ack: u32) -> Vec<u8> {
         let seq = self.first.wrapping_add(segment.offset as u32);
         let ack = ack.wrapping_add(segment.ack_off);

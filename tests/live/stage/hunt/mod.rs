@@ -37,15 +37,15 @@ pub const LONG: &[Row] = &[("hunt-for-settled-too-early", |twin| {
 
 const SECONDS: u64 = 4;
 const LONG_SECONDS: u64 = 180;
-/// Number of simultaneous connections.
+/// Number of simultaneous connections, all of one batch.
 const CONNECTIONS: u16 = 64;
-/// Number of rounds of a batch of connections.
+/// Number of rounds of a batch. In each round first the clients may send segments, then the servers.
 const ROUNDS: usize = 24;
 const BATCHES: u64 = 16;
-/// First port of the clients.
+/// Lowest client port of the batches; each connection of a batch has its own port.
 const FIRST_PORT: u16 = 10_000;
 
-/// Policy of the hunt; `VERDICT` stands for the verdict for the second name.
+/// Policy of the hunt. `VERDICT` is replaced by `drop`, or by nothing, so that the second name is only counted.
 const POLICY: &str = r#"
 table inet filter {
 	chain forward {
@@ -61,18 +61,19 @@ struct Pair {
     client: Client,
     server: Server,
     trace: Vec<String>,
-    /// Bits of the class in the connection's mark, after the last step of the hunt.
+    /// Bits of the stage's mask (class, generation, final) in the connection's mark, after the last step of the hunt.
     mark: u32,
 }
 
-/// Class bits of a settled connection's mark: for each of NAMES, and for a client without a name.
+/// Mark of a settled connection within the stage's mask (class, generation, final): for each of NAMES, and for a client
+/// without a name.
 type Marks = [u32; 4];
 
 struct Scene<'a> {
     net: &'a Net,
     client: Link,
     server: Link,
-    /// Hardware address of the router before the server.
+    /// Hardware address of the last router's interface to the server.
     router: [u8; 6],
     mask: u32,
     number: u32,
@@ -81,9 +82,9 @@ struct Scene<'a> {
 /// Content of a stream at the place of a hello.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Shown {
-    /// Less than a hello.
+    /// No byte, or only the start of a hello.
     Nothing,
-    /// Bytes that begin like a hello, but are none.
+    /// Bytes that begin like a hello, but differ from it outside the name.
     Garbage,
     /// Index in NAMES, the last one for any unlisted name; NAMES.len() for bytes that begin no hello.
     Name(usize),
@@ -166,7 +167,8 @@ impl Scene<'_> {
         }
     }
 
-    /// Returns the class bits in the mark of each connection, by the client's port.
+    /// Returns the bits of the stage's mask (class, generation, final) in the mark of each connection, by the client's
+    /// port.
     fn marks(&self) -> anyhow::Result<BTreeMap<u16, u32>> {
         let listed = self
             .net
@@ -232,7 +234,8 @@ impl Scene<'_> {
         self.arrived(To::Client).map(drop)
     }
 
-    /// Returns the marks of settled classes, from plain connections.
+    /// Opens a plain connection for each of NAMES, and one without a name. Returns their marks, which must be settled.
+    /// - first_port: client's port of the first connection.
     fn calibrate(&mut self, first_port: u16, random: &mut Random) -> anyhow::Result<Marks> {
         let mut pairs = BTreeMap::new();
         for index in 0..=NAMES.len() {
@@ -281,7 +284,9 @@ impl Scene<'_> {
         Ok(found)
     }
 
-    /// Checks the marks of a round. Returns the number of settled connections.
+    /// Checks that the mark of each settled open connection is that of the names in the bytes that the server has
+    /// acknowledged. Returns the number of settled connections.
+    /// - marks: marks of the settled classes.
     fn check(&self, pairs: &mut BTreeMap<u16, Pair>, marks: &Marks) -> anyhow::Result<usize> {
         let listed = self.marks()?;
         let mut settled = 0;

@@ -5,9 +5,9 @@ use crate::evasion::client::{tcp_segment, Segment};
 use crate::evasion::net::{CLIENT, SERVER};
 use crate::evasion::wire::{self, Outside, Version, TCP, UDP};
 
-/// Port of the server, on which no program of its kernel listens.
+/// TCP port of the model server, on which no real program listens.
 pub const PORT: u16 = 7443;
-/// Ports of the markers in each direction.
+/// UDP ports of the markers: to the server, and to the client.
 const MARKERS: [u16; 2] = [7001, 7002];
 
 const IPV4_BYTES: usize = 20;
@@ -23,7 +23,7 @@ pub struct Tcp {
     pub has_md5: bool,
 }
 
-/// Direction of a packet.
+/// End to which a packet goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum To {
     Client,
@@ -41,7 +41,7 @@ impl Tcp {
         }
     }
 
-    /// Returns the server's packet to a port of the client.
+    /// Returns the IPv4 packet that carries the segment from the server to a port of the client.
     pub fn packet(&self, port: u16) -> Vec<u8> {
         let segment = Segment {
             flags: self.flags,
@@ -74,7 +74,8 @@ fn of_client(packet: &[u8], protocol: u8) -> Option<&[u8]> {
     packet.get(IPV4_BYTES..end).filter(|_| is_ours)
 }
 
-/// Returns the client's port and its segment, if a packet that arrived at the server has a correct checksum.
+/// Returns the client's port and its segment from a packet that arrived at the server. None if it is no TCP packet from
+/// the client to PORT, or has a wrong checksum.
 pub fn segment_of(packet: &[u8]) -> Option<(u16, Tcp)> {
     let tcp = of_client(packet, TCP)?;
     let is_correct = wire::checksum_of(Version::V4, TCP, tcp) == [0, 0];

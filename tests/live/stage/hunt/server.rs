@@ -9,7 +9,7 @@ use crate::evasion::client::{ACK, FIN, RST, SYN};
 
 /// Maximum number of the client's bytes that the server stores.
 const WINDOW: usize = 4_096;
-/// Data of servers that have no hello to answer: text, and an alert.
+/// Data that a server may send without a hello to answer: text, a TLS alert, text.
 const SAID: [&[u8]; 3] = [b"SSH-2.0-server\r\n", &[0x15, 3, 3, 0, 2, 2, 40], b"220 "];
 /// Random bytes of a ServerHello that requests another hello (RFC 8446, section 4.1.3).
 const RETRY: [u8; 32] = [
@@ -40,18 +40,18 @@ pub enum State {
     Open,
 }
 
-/// Habits of a server.
+/// Habits of a model server: chosen at random, or those of `Server::plain`.
 #[derive(Clone, Debug)]
 struct Habits {
     /// Percentage of rounds in which an acknowledgement that is due is sent.
     acknowledges: u32,
-    /// Percentage of acknowledgements that carry data.
+    /// Percentage of acknowledgements, while no hello waits for an answer, to which the server adds other data.
     speaks: u32,
-    /// True if data on a SYN is kept.
+    /// True if the server stores the data of a SYN; otherwise it ignores the data.
     keeps_syn_data: bool,
     /// True if the server requests another hello.
     retries: bool,
-    /// True if the server's data is sent in pieces.
+    /// True if the server's data is sent in several segments.
     splits: bool,
     /// True if a byte that arrives again replaces the stored one, as long as an earlier byte is missing.
     last_wins: bool,
@@ -71,7 +71,7 @@ pub struct Server {
     shown: u32,
     /// Bytes of the client by position; None if a byte has not arrived.
     bytes: Vec<Option<u8>>,
-    /// Number of bytes without a gap.
+    /// Number of the client's bytes that have arrived without a gap, from the first.
     got: usize,
     /// Number of bytes that the server has acknowledged in the current connection.
     pub acknowledged: usize,
@@ -298,7 +298,7 @@ impl Server {
         }
     }
 
-    /// Returns the server's segment of this round, if it sends one.
+    /// Returns the server's segment of this round; None if it sends none.
     pub fn speak(&mut self, random: &mut Random) -> Option<Tcp> {
         let again = self.state != State::Listen && random.percent(5);
         if !(self.is_due && random.percent(self.habits.acknowledges) || again) {

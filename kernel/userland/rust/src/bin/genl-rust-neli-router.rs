@@ -49,7 +49,7 @@ impl Router {
     }
 }
 
-/// Returns the number of parts up to the end.
+/// Reads a dump to its end; returns the number of parts that were read.
 fn count_parts(parts: NlRouterReceiverHandle<u16, Message>) -> Result<usize> {
     let mut count = 0;
     for part in parts {
@@ -87,7 +87,8 @@ impl Genl for Router {
         count_parts(self.ask_parts(family, parts)?)
     }
 
-    /// The router's thread keeps receiving, even if the parts are not read.
+    /// Requests a dump and reads its first part. The router's thread receives the other parts even if they are not
+    /// read.
     fn dump_begin(&mut self, family: u16, parts: u32) -> Result<()> {
         let mut parts = self.ask_parts(family, parts)?;
         let first = parts.next().context("a part")?;
@@ -101,7 +102,8 @@ impl Genl for Router {
         count_parts(self.dump.take().context("a dump")?).map(drop)
     }
 
-    /// The router returns the error, and an extended ACK without the missing attribute.
+    /// Sends an echo without its attribute. Returns None, since the router's extended ACK lacks the missing attribute's
+    /// type.
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {
         if !self.explains {
             let told = self.router.enable_ext_ack(true);

@@ -51,7 +51,9 @@ impl Neli {
         self.transmit(family, NlmF::DUMP, request)
     }
 
-    /// Receives once and adds the number of parts to the count. Returns true if more parts follow.
+    /// Receives once and adds the number of received dump parts to `count`. Returns false if the dump's end was
+    /// received.
+    /// - count: in/out: number of parts.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         let (messages, _) = self.socket.recv::<u16, Message>()?;
         for part in messages {

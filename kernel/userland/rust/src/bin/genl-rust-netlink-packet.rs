@@ -18,7 +18,7 @@ use netlink_sys::{protocols::NETLINK_GENERIC, Socket, SocketAddr};
 
 const BUFFER_BYTES: usize = 65536;
 
-/// A message of the lab's family.
+/// A message of the lab's generic netlink family.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Lab {
     command: u8,
@@ -131,7 +131,9 @@ impl Packet {
         self.ask_lab(family, NLM_F_DUMP, lab::COUNT, vec![attribute])
     }
 
-    /// Receives once and adds the number of parts to the count. Returns true if more parts follow.
+    /// Receives once and adds the number of received dump parts to `count`. Returns false if the dump's end was
+    /// received.
+    /// - count: in/out: number of parts.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         self.receive()?;
         let mut at = 0;
@@ -213,7 +215,8 @@ impl Genl for Packet {
         Ok(())
     }
 
-    /// The library returns the data after the error as bytes.
+    /// Sends an echo without its attribute; returns the missing attribute's type. The library leaves the data after the
+    /// error code unparsed, so this function parses them.
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {
         if !self.explains {
             self.socket.set_ext_ack(true)?;

@@ -85,7 +85,8 @@ fn message(bytes: &[u8]) -> Result<&[u8]> {
 }
 
 impl Raw {
-    /// Begins a request; returns its length.
+    /// Writes the headers of a request to `out`; returns their length.
+    /// - kind: number of the generic netlink family.
     fn begin(&mut self, kind: u16, flags: u16, command: u8, version: u8) -> usize {
         self.sequence = self.sequence.wrapping_add(1);
         self.out[4..6].copy_from_slice(&kind.to_ne_bytes());
@@ -96,7 +97,7 @@ impl Raw {
         HEADER + GENERIC_HEADER
     }
 
-    /// Appends an attribute; returns the new length.
+    /// Appends an attribute to the request in `out`, which has `length` bytes; returns the new length.
     fn put(&mut self, length: usize, kind: u16, value: &[u8]) -> usize {
         let end = length + ATTRIBUTE_HEADER + value.len();
         let size = (ATTRIBUTE_HEADER + value.len()) as u16;
@@ -146,7 +147,9 @@ impl Raw {
         self.transmit(length)
     }
 
-    /// Receives once and adds the number of parts to the count. Returns true if more parts follow.
+    /// Receives once and adds the number of received dump parts to `count`. Returns false if the dump's end was
+    /// received.
+    /// - count: in/out: number of parts.
     fn read_parts(&mut self, count: &mut usize) -> Result<bool> {
         let length = self.receive()?;
         let mut rest = &self.input[..length];

@@ -15,7 +15,7 @@ use zbus::fdo::Error;
 use zbus::message::Message;
 use zbus::zvariant::DynamicType;
 
-/// The server's object.
+/// The D-Bus object that the server offers.
 struct Lab;
 
 #[zbus::interface(name = "org.twinwall.Lab")]
@@ -55,7 +55,7 @@ impl Lab {
     }
 }
 
-/// A client of the lab's object.
+/// The client, which calls the server's object over a bus.
 struct Zbus {
     connection: Connection,
     // Dropped last, after the connection.

@@ -31,6 +31,7 @@ fn kind_name(kind: TokenKind) -> &'static str {
 }
 
 /// Returns the tokens of a text, in the format of the vectors.
+/// - braces: true if line ends between `{` and `}` are blanks, as in a set.
 fn read_lines(text: &[u8], braces: bool) -> Vec<String> {
     let mut told = Vec::new();
     if let Err(failure) = read_into(text, braces, &mut told) {

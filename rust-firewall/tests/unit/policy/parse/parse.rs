@@ -19,7 +19,8 @@ fn vectors() -> Vec<(String, String)> {
     vectors
 }
 
-/// Returns the policy text of a vector: the text itself, or a table around its rules.
+/// Returns the policy text of a vector: the text itself (line `file TEXT`), or a table around the vector's rules (line
+/// `FAMILY TEXT`).
 fn text_of(line: &str) -> Vec<u8> {
     let (kind, rest) = line.split_once(' ').expect("a kind and a text");
     let text = unescape(rest);
@@ -33,6 +34,7 @@ fn text_of(line: &str) -> Vec<u8> {
 }
 
 /// Returns the print of a policy, or of the rules of its second chain, in the format of the vectors.
+/// - is_file: true for the complete policy, false for the rules.
 fn print_of(policy: &Policy, is_file: bool) -> String {
     if is_file {
         return print::policy(policy);
