@@ -51,13 +51,19 @@ void connection_free(struct connections *connections) {
 /// Returns true if a packet is TCP or UDP, or if its protocol is unknown.
 static bool has_names(const struct packet *packet) {
     const uint8_t protocol = packet->protocol;
-    // In a later fragment the protocols after these headers are unknown.
-    const bool is_hidden = packet->version == 6 && packet->later_fragment &&
-                           (protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
-                            protocol == IPPROTO_FRAGMENT || protocol == IPPROTO_DSTOPTS);
 
     return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || packet->headers_beyond ||
-           is_hidden;
+           (packet->version == 6 && packet_is_extension(protocol));
+}
+
+/// Returns true if the kernel writes the packet's checksum later and can't get the packet back with
+/// it, since it was not copied whole. False for packets of this host: where the MTU is large, as
+/// that of the loopback device, its TCP sends such packets all the time.
+static bool is_changing(const struct packet *packet, const struct connection_input *input) {
+    return packet->captured < packet->original && !input->segmented &&
+           input->checksum == CONNECTION_CHECKSUM_NOT_READY &&
+           input->source_interface != CONNECTION_INTERFACE_HOST &&
+           input->source_interface != CONNECTION_INTERFACE_UNKNOWN;
 }
 
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
@@ -75,7 +81,11 @@ struct followed connection_follow(struct connections *connections, const struct 
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     followed = packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
                                                : connection_udp_follow(connections, packet, input);
-    return bound_pass(connections, packet, followed);
+    followed = bound_pass(connections, packet, followed);
+    if (!is_changing(packet, input) || !connection_decides(connections, &followed, packet))
+        return followed;
+    connections->queries.slot = CONNECTION_SLOT_NONE;
+    return lifetime_packet_unreadable(connections, CONNECTION_CUT);
 }
 
 bool connection_next(struct connections *connections) {
@@ -179,7 +189,9 @@ bool connection_decides(const struct connections *connections, const struct foll
         return false;
     if (packet->protocol == IPPROTO_UDP)
         return connection_udp_decides(packet);
-    return connection && connection->names.state != NAMES_UNREADABLE &&
+    if (!connection)
+        return connections->alone.state == NAMES_UNDECIDED;
+    return connection->names.state != NAMES_UNREADABLE &&
            connections->is_low == connection->client_low &&
            !connection_is_settled(connections, followed);
 }

@@ -95,9 +95,10 @@ bool connection_is_settled(const struct connections *connections, const struct f
 bool connection_is_answer(const struct connections *connections, const struct followed *followed);
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP
-/// client whose names are not settled (see connection_is_settled), or goes to UDP port 53, or is a
+/// client whose names are not settled (see connection_is_settled), or is a TCP packet that passes
+/// undecided alone (a further SYN, a RST of a denied connection), or goes to UDP port 53, or is a
 /// UDP packet whose data begins like a long header of QUIC. Always false for fragments, for TCP
-/// packets of unreadable connections, and for denied connections.
+/// packets of unreadable connections, and for denied packets.
 bool connection_decides(const struct connections *connections, const struct followed *followed,
                         const struct packet *packet);
 

@@ -100,9 +100,18 @@ void connection_ids_remove(struct connection_table *table, uint32_t slot) {
     at(table, before)->id_chained = connection->id_chained;
 }
 
-void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns) {
+bool connection_ids_hash(struct connection_table *table, uint32_t slot, uint64_t *hash) {
     const struct connection *connection = at(table, slot);
 
-    if (connection->has_id)
-        connection_table_bury(table, hash_of(table, connection->id, connection->id_bytes), now_ns);
+    if (!connection->has_id)
+        return false;
+    *hash = hash_of(table, connection->id, connection->id_bytes);
+    return true;
+}
+
+void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns) {
+    uint64_t hash = 0;
+
+    if (connection_ids_hash(table, slot, &hash))
+        connection_table_bury(table, hash, now_ns);
 }

@@ -32,6 +32,10 @@ void connection_ids_add(struct connection_table *table, uint32_t slot, const uin
 /// Unlinks a connection's id, if it has one. The bytes of the id remain stored.
 void connection_ids_remove(struct connection_table *table, uint32_t slot);
 
+/// Calculates the hash of a connection's id. Returns false if the connection has no id.
+/// - hash: out: the hash; untouched on false.
+bool connection_ids_hash(struct connection_table *table, uint32_t slot, uint64_t *hash);
+
 /// Records the id of a connection as recently given up, if the connection has one: its server may
 /// still use the id.
 void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns);

@@ -69,19 +69,24 @@ static void forget(struct connections *connections, uint32_t slot) {
     connection_table_remove(&connections->table, slot);
 }
 
-void lifetime_record_removal(struct connections *connections, uint32_t slot, uint64_t now_ns) {
-    const struct connection *connection = connection_table_at(&connections->table, slot);
+uint32_t lifetime_removal_hashes(struct connections *connections, uint32_t slot,
+                                 uint64_t hashes[static 2]) {
+    struct connection_table *table = &connections->table;
+    const struct connection *connection = connection_table_at(table, slot);
 
-    if (connection->is_udp || connection->syn_data) {
-        connection_table_bury(&connections->table,
-                              connection_table_hash(&connections->table, &connection->key), now_ns);
-        connection_ids_bury(&connections->table, slot, now_ns);
-    }
+    if (!connection->is_udp && !connection->syn_data)
+        return 0;
+    hashes[0] = connection_table_hash(table, &connection->key);
+    return connection_ids_hash(table, slot, &hashes[1]) ? 2 : 1;
 }
 
 /// Removes a connection from the table, and records it if its server may continue it.
 static void abandon(struct connections *connections, uint32_t slot, uint64_t now_ns) {
-    lifetime_record_removal(connections, slot, now_ns);
+    uint64_t hashes[2] = {0};
+    const uint32_t count = lifetime_removal_hashes(connections, slot, hashes);
+
+    for (uint32_t i = 0; i < count; i++)
+        connection_table_bury(&connections->table, hashes[i], now_ns);
     forget(connections, slot);
 }
 
@@ -250,6 +255,13 @@ void lifetime_forget_all(struct connections *connections) {
     }
 }
 
+void lifetime_abandon_all(struct connections *connections, uint64_t now_ns) {
+    for (uint32_t i = 0; i < CONNECTION_LIST_COUNT; i++) {
+        while (count_of(connections, lists[i]) > 0)
+            abandon(connections, oldest(connections, lists[i]), now_ns);
+    }
+}
+
 void lifetime_touch(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     const struct connection *connection = connection_table_at(&connections->table, slot);
     const enum connection_list list = connection->list;
@@ -406,6 +418,15 @@ enum stream_put lifetime_store(struct connections *connections, uint32_t slot, u
     return STREAM_POOL;
 }
 
+enum stream_put lifetime_receive(struct connections *connections, uint32_t slot, uint32_t offset,
+                                 const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
+    const struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
+
+    return stream_is_late(stream, offset, length)
+               ? STREAM_LATE
+               : lifetime_store(connections, slot, offset, bytes, length, now_ns);
+}
+
 struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,
                                 uint64_t now_ns) {
     switch (put) {
@@ -413,6 +434,8 @@ struct followed lifetime_refuse(struct connections *connections, uint32_t slot, 
         return lifetime_deny_evasion(connections, slot, now_ns);
     case STREAM_GAPS:
         return lifetime_make_unreadable(connections, slot, CONNECTION_GAPS, now_ns);
+    case STREAM_LATE:
+        return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, now_ns);
     default:
         return lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
     }

@@ -13,10 +13,14 @@
 /// closed, otherwise to Datagrams (UDP) or Known (TCP).
 void lifetime_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
-/// Records a connection before its removal, if its server may continue it later. That is true for
-/// UDP, and for TCP with data on the SYN: a repeated SYN can continue it. Other TCP needs a new
-/// SYN, which a server does not answer while it still has the connection.
-void lifetime_record_removal(struct connections *connections, uint32_t slot, uint64_t now_ns);
+/// Calculates the hashes by which a removed connection is recorded, if its server may continue it
+/// later: those of its key and of its QUIC connection id. That is true for UDP, and for TCP with
+/// data on the SYN: a repeated SYN can continue it. Other TCP needs a new SYN, which a server does
+/// not answer while it still has the connection.
+/// - hashes: out: the hashes.
+/// - Returns their number.
+uint32_t lifetime_removal_hashes(struct connections *connections, uint32_t slot,
+                                 uint64_t hashes[static 2]);
 
 /// Handles the timeouts of expired connections, at most EXPIRE_MAX of each list.
 void lifetime_expire(struct connections *connections, uint64_t now_ns);
@@ -37,6 +41,10 @@ uint32_t lifetime_open(struct connections *connections, const struct connection_
 
 /// Removes all connections from the table.
 void lifetime_forget_all(struct connections *connections);
+
+/// Removes all connections from the table, and records those that their servers may continue
+/// (lifetime_removal_hashes).
+void lifetime_abandon_all(struct connections *connections, uint64_t now_ns);
 
 /// Records the use of a connection. In the lists Opening, Showing and Settling this does not extend
 /// the time limit.
@@ -91,6 +99,11 @@ void lifetime_start_showing(struct connections *connections, uint32_t slot, uint
 /// or settled to free memory. Returns STREAM_POOL only if that does not free enough.
 enum stream_put lifetime_store(struct connections *connections, uint32_t slot, uint32_t offset,
                                const uint8_t *bytes, uint32_t length, uint64_t now_ns);
+
+/// Stores a piece of a TCP client's bytes like lifetime_store, or returns STREAM_LATE (see
+/// stream_is_late).
+enum stream_put lifetime_receive(struct connections *connections, uint32_t slot, uint32_t offset,
+                                 const uint8_t *bytes, uint32_t length, uint64_t now_ns);
 
 /// Handles bytes of a client that were not stored. If different bytes are stored for their position
 /// (STREAM_CONFLICT), the connection is denied for good; otherwise its names become unreadable.

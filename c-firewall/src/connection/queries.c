@@ -177,7 +177,7 @@ struct followed queries_follow(struct connections *connections, uint32_t slot, u
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     if (offset > STREAM_BYTES_MAX || length > STREAM_BYTES_MAX - offset)
         return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
-    put = lifetime_store(connections, slot, offset, data, length, now_ns);
+    put = lifetime_receive(connections, slot, offset, data, length, now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, now_ns);
     if (offset > before)

@@ -263,7 +263,7 @@ struct followed requests_follow(struct connections *connections, uint32_t slot, 
         return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
     if (captured < needed)
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
-    put = lifetime_store(connections, slot, offset, data, needed, now_ns);
+    put = lifetime_receive(connections, slot, offset, data, needed, now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, now_ns);
     if (offset < connection->stream.decided) {

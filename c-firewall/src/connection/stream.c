@@ -139,6 +139,11 @@ uint32_t stream_prefix(const struct stream *stream) {
     return stream->span_count > 0 && stream->spans[0].start == 0 ? stream->spans[0].end : 0;
 }
 
+bool stream_is_late(const struct stream *stream, uint32_t offset, uint32_t length) {
+    return offset < stream->acked &&
+           max(offset, stream_prefix(stream)) < min(stream->acked, offset + length);
+}
+
 bool stream_has_more(const struct stream *stream) {
     for (uint32_t i = 0; i < stream->span_count; i++) {
         if (stream->spans[i].end > stream->decided)

@@ -114,6 +114,8 @@ uint32_t connection_table_bucket(const struct connection_table *table, uint64_t 
     return (uint32_t)hash & table->mask;
 }
 
+uint32_t connection_table_tag(uint64_t hash) { return (uint32_t)(hash >> 32); }
+
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot) {
     return slot < table->used ? &table->slots[slot] : &table->spare;
 }
@@ -244,7 +246,7 @@ static void dig(struct connection_table *table, uint32_t place, uint32_t tag, ui
 }
 
 void connection_table_bury(struct connection_table *table, uint64_t hash, uint64_t now_ns) {
-    dig(table, connection_table_bucket(table, hash), (uint32_t)(hash >> 32), second_of(now_ns));
+    dig(table, connection_table_bucket(table, hash), connection_table_tag(hash), second_of(now_ns));
 }
 
 bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
@@ -272,5 +274,5 @@ bool connection_table_is_buried(const struct connection_table *table, uint64_t h
     const struct connection_grave *grave = &table->graves[connection_table_bucket(table, hash)];
 
     return is_fresh(grave, second_of(now_ns)) &&
-           (grave->tag == 0 || grave->tag == (uint32_t)(hash >> 32));
+           (grave->tag == 0 || grave->tag == connection_table_tag(hash));
 }

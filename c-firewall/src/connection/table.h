@@ -36,6 +36,9 @@ uint64_t connection_table_hash(const struct connection_table *table,
 /// Returns the index of the bucket for a key's hash.
 uint32_t connection_table_bucket(const struct connection_table *table, uint64_t hash);
 
+/// Returns the tag in `graves` for a key's hash.
+uint32_t connection_table_tag(uint64_t hash);
+
 /// Returns the connection in a slot; for CONNECTION_SLOT_NONE, the unused connection `spare`.
 struct connection *connection_table_at(struct connection_table *table, uint32_t slot);
 

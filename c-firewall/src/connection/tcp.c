@@ -21,6 +21,25 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
     return connection_table_at(&connections->table, slot);
 }
 
+/// Returns the result for a packet of a connection with known names. The bytes from offset
+/// STREAM_BYTES_MAX on are not stored: if they may show another name, the packet is unreadable.
+/// - end: offset in the stream after the packet's last byte.
+/// - followed: result according to the stored bytes.
+static struct followed check_end(struct connections *connections, uint32_t slot, uint32_t end,
+                                 struct followed followed) {
+    const struct connection *connection;
+    bool is_body;
+
+    if (end <= STREAM_BYTES_MAX || followed.kind == FOLLOWED_DENIED)
+        return followed;
+    connection = at(connections, slot);
+    is_body = end <= connection->requests.next;
+    if (!connection->may_retry && (!requests_go_on(connection) || is_body))
+        return followed;
+    connections->queries.slot = CONNECTION_SLOT_NONE;
+    return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
+}
+
 /// Compares repeated and late bytes with the bytes that the names were read from; different bytes
 /// are an evasion. If a server may request another ClientHello, the bytes after the first
 /// ClientHello are read as well.
@@ -42,15 +61,13 @@ static struct followed follow_known(struct connections *connections, uint32_t sl
         return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     if (captured < needed)
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
-    put = lifetime_store(connections, slot, offset, data, needed, segment->now_ns);
+    put = lifetime_receive(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
     followed = may_retry && stream_prefix(stream) > before
                    ? retry_parse(connections, slot, segment->now_ns)
                    : lifetime_packet_names(connections, slot);
-    return connection->may_retry && needed < length
-               ? lifetime_packet_unreadable(connections, CONNECTION_GAPS)
-               : followed;
+    return check_end(connections, slot, offset + length, followed);
 }
 
 /// Parses a client's names from the bytes of its stream before the first gap.
@@ -117,16 +134,18 @@ static struct followed follow_undecided(struct connections *connections, uint32_
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     before = stream_prefix(&connection->stream);
     lifetime_start_showing(connections, slot, segment->now_ns);
-    put = lifetime_store(connections, slot, offset, data, needed, segment->now_ns);
+    put = lifetime_receive(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
     after = stream_prefix(&connection->stream);
     if (after > before && !waits(connections, slot, before, offset, data, needed))
         state = parse(connections, slot, offset, data, needed);
-    if (state == NAMES_KNOWN && connection->names.protocol == NAMES_HTTP)
-        return requests_begin(connections, slot, segment);
-    if (state == NAMES_KNOWN)
-        return decide(connections, slot, after, segment->now_ns);
+    if (state == NAMES_KNOWN) {
+        const struct followed followed = connection->names.protocol == NAMES_HTTP
+                                             ? requests_begin(connections, slot, segment)
+                                             : decide(connections, slot, after, segment->now_ns);
+        return check_end(connections, slot, offset + length, followed);
+    }
     if (state != NAMES_UNDECIDED) {
         connection->names.state = NAMES_UNDECIDED;
         return lifetime_make_unreadable(connections, slot, CONNECTION_PARSE, segment->now_ns);

@@ -5,9 +5,9 @@
 // bytes that never arrive, a false FIN or RST. So a client's packets alone never change the start
 // of its stream: the server's SYN-ACK shows which SYN it accepted, and before that only the bytes
 // on the SYN are read. Stored bytes are compared with all later bytes for the same position until
-// the server has acknowledged them; after that the server accepts no other bytes. A packet that
-// would complete a name and can't be read is itself unreadable, and its bytes are not recorded as
-// seen.
+// the server has acknowledged them; after that the server accepts no other bytes. So bytes that the
+// server has acknowledged before the firewall has seen them stay unknown. A packet that would
+// complete a name and can't be read is itself unreadable, and its bytes are not recorded as seen.
 #ifndef CONNECTION_TCP_H
 #define CONNECTION_TCP_H
 

@@ -172,26 +172,16 @@ static uint32_t open_first(struct connections *connections, const struct datagra
 static bool store_crypto(struct connections *connections, uint32_t slot, uint64_t offset,
                          const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
     const struct connection *connection = at(connections, slot);
-    enum connection_cause cause = CONNECTION_GAPS;
+    enum stream_put put = STREAM_GAPS;
 
     if (connection->evasion || connection->names.state == NAMES_UNREADABLE)
         return true;
     if (connection->stream.let_go)
         return false;
-    if (offset + length <= STREAM_BYTES_MAX) {
-        switch (lifetime_store(connections, slot, (uint32_t)offset, bytes, length, now_ns)) {
-        case STREAM_KEPT:
-            return true;
-        case STREAM_CONFLICT:
-            lifetime_deny_evasion(connections, slot, now_ns);
-            return true;
-        case STREAM_GAPS:
-            break;
-        case STREAM_POOL:
-            cause = CONNECTION_POOL;
-        }
-    }
-    lifetime_make_unreadable(connections, slot, cause, now_ns);
+    if (offset + length <= STREAM_BYTES_MAX)
+        put = lifetime_store(connections, slot, (uint32_t)offset, bytes, length, now_ns);
+    if (put != STREAM_KEPT)
+        lifetime_refuse(connections, slot, put, now_ns);
     return true;
 }
 

@@ -57,8 +57,12 @@ bool names_body_field(struct names_cursor name, struct names_cursor value,
         return is_first && is_word(value, "chunked");
     }
     // Only WebSocket counts: with other protocols (h2c, TLS), requests for other hosts may follow.
-    if (is_word(name, "upgrade") && is_word(value, "websocket"))
-        body->switches = true;
+    if (is_word(name, "upgrade")) {
+        const bool is_websocket = is_word(value, "websocket");
+
+        body->switches = body->switches || is_websocket;
+        body->offers_others = body->offers_others || !is_websocket;
+    }
     return true;
 }
 
@@ -71,6 +75,7 @@ bool names_body_finish(struct names_cursor method, uint8_t minor, struct names_b
     }
     if (is_word(method, "connect"))
         body->switches = true;
+    body->switches = body->switches && !body->offers_others;
     return !body->is_chunked || (!body->has_length && minor != '0');
 }
 

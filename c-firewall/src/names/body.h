@@ -22,9 +22,10 @@ struct names_body {
     bool has_length;
     bool is_chunked;
     // True if the request asks for a tunnel by the method CONNECT, or for WebSocket by the field
-    // Upgrade.
+    // Upgrade, and offers no other protocol.
     bool switches;
-    uint64_t length; // length of the body in bytes, if has_length
+    bool offers_others; // true if a field Upgrade offers another protocol than WebSocket
+    uint64_t length;    // length of the body in bytes, if has_length
 };
 
 /// Chunk of a body (RFC 9112, section 7.1).
@@ -35,12 +36,13 @@ struct names_chunk {
 };
 
 /// Parses a header field: stores Content-Length, and notes Transfer-Encoding (chunked) and Upgrade
-/// (websocket). Other fields are ignored. Returns false if servers may interpret the field
-/// differently.
+/// (to websocket or to another protocol). Other fields are ignored. Returns false if servers may
+/// interpret the field differently.
 bool names_body_field(struct names_cursor name, struct names_cursor value, struct names_body *body);
 
-/// Checks the kind of body at the end of the header, and sets body->switches for CONNECT. Returns
-/// false if servers may find different ends of the body.
+/// Checks the kind of body at the end of the header, and completes body->switches: it sets it for
+/// CONNECT, and clears it if the server may choose another protocol. Returns false if servers may
+/// find different ends of the body.
 /// - minor: minor version of HTTP, an ASCII digit.
 bool names_body_finish(struct names_cursor method, uint8_t minor, struct names_body *body);
 

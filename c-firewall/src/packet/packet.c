@@ -191,7 +191,7 @@ static enum packet_status parse_ipv4(struct packet *packet) {
     return parse_l4(packet, header_bytes);
 }
 
-static bool is_extension(uint8_t next_header) {
+bool packet_is_extension(uint8_t next_header) {
     return next_header == IPPROTO_HOPOPTS || next_header == IPPROTO_ROUTING ||
            next_header == IPPROTO_FRAGMENT || next_header == IPPROTO_AH ||
            next_header == IPPROTO_DSTOPTS;
@@ -249,7 +249,7 @@ static enum packet_status parse_ipv6_fragment(struct packet *packet, uint32_t of
 /// fragment.
 /// - offset: in: offset of the first extension header; out: offset at which the loop ended.
 static enum packet_status walk_extensions(struct packet *packet, uint32_t *offset) {
-    for (int extensions = 0; is_extension(packet->protocol); extensions++) {
+    for (int extensions = 0; packet_is_extension(packet->protocol); extensions++) {
         const uint8_t *extension = header_at(packet, *offset, PACKET_IPV6_EXTENSION_BYTES);
         uint32_t bytes;
 
@@ -288,7 +288,7 @@ static uint32_t extension_read_bytes(uint8_t type) {
 static void find_transport(struct packet *packet, uint8_t next_header) {
     uint32_t offset = PACKET_IPV6_HEADER_BYTES;
 
-    while (is_extension(next_header)) {
+    while (packet_is_extension(next_header)) {
         const uint32_t bytes = extension_read_bytes(next_header);
         const uint8_t *extension = header_at(packet, offset, bytes);
 
@@ -303,7 +303,7 @@ static void find_transport(struct packet *packet, uint8_t next_header) {
             set_transport(packet, IPPROTO_AH, offset);
         if (next_header == IPPROTO_FRAGMENT &&
             (be16(extension + EXTENSION_FRAGMENT_OFFSET) & IPV6_OFFSET_MASK)) {
-            if (!is_extension(extension[EXTENSION_NEXT_HEADER_OFFSET]))
+            if (!packet_is_extension(extension[EXTENSION_NEXT_HEADER_OFFSET]))
                 set_transport(packet, extension[EXTENSION_NEXT_HEADER_OFFSET], 0);
             return;
         }

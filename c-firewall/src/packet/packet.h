@@ -92,6 +92,10 @@ struct packet {
 enum packet_status packet_parse(const uint8_t *bytes, uint32_t captured, uint32_t original,
                                 struct packet *packet);
 
+/// Returns true if an IPv6 header of this type is an extension header that the parser reads. If
+/// packet.protocol is such a type, the parser has ended there: the protocols after it are unknown.
+bool packet_is_extension(uint8_t next_header);
+
 /// Returns the length of an IP address in bytes: 4 or 16, by the packet's IP version.
 uint32_t packet_address_bytes(const struct packet *packet);
 

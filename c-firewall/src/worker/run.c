@@ -12,11 +12,19 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "connection/lifetime.h"
 #include "packet/packet.h"
 #include "worker/reading.h"
 
 static bool is_stopped(const struct worker *worker) {
     return __atomic_load_n(&worker->stop, __ATOMIC_ACQUIRE);
+}
+
+/// Forgets all connections if the policy reads no names: it follows no packet, so that another
+/// connection may use the same ports before a later policy reads names.
+static void forget_unfollowed(struct evaluation *evaluation) {
+    if (evaluation->connections && !evaluation->source->requirement.names)
+        lifetime_abandon_all(evaluation->connections, wait_clock());
 }
 
 /// Switches to the new policy, if a swap was requested. Called between two batches, so that a
@@ -25,6 +33,7 @@ static void look_for_swap(struct worker *worker) {
     if (!__atomic_load_n(&worker->swap, __ATOMIC_ACQUIRE))
         return;
     worker->evaluation.source = worker->next;
+    forget_unfollowed(&worker->evaluation);
     __atomic_store_n(&worker->swap, false, __ATOMIC_RELEASE);
 }
 

@@ -2,6 +2,7 @@
 // Plays the scripts of packets that both twins share (tests/corpus/vectors/connection.txt), and
 // compares the results.
 #include "connection/follow.h"
+#include "connection/lifetime.h"
 #include "connection/listing.h"
 
 #include <arpa/inet.h>
@@ -125,6 +126,19 @@ static void take_data(struct play *play, const char *text, bool is_hex) {
     }
 }
 
+/// Appends a byte several times to the data with a name.
+/// - text: NAME BYTE COUNT. BYTE has two hex digits.
+static void repeat_data(struct play *play, const char *text) {
+    const char *at = strchr(text, ' ');
+    struct data *data = data_of(play, text, (size_t)(at - text));
+    unsigned int byte;
+    size_t count;
+
+    assert_int_equal(sscanf(at, " %2x %zu", &byte, &count), 2);
+    for (size_t i = 0; i < count; i++)
+        append(data, byte);
+}
+
 /// Stores a pointer to the data that a step's word names in the step.
 /// - text: the word: `-` (none), NAME, or NAME[FROM:TO] (offsets of the first byte and after the
 ///   last byte).
@@ -226,6 +240,14 @@ static size_t put_packet(const struct step *step, uint8_t *packet) {
         total = 0;
     put16(packet + header + (is_udp ? 6 : 16), total);
     return header + body;
+}
+
+/// Writes the packet of a step: its data if they are the whole packet. Returns its length in bytes.
+static size_t put_step(const struct step *step, uint8_t *packet) {
+    if (strcmp(step->flags, "packet") != 0)
+        return put_packet(step, packet);
+    memcpy(packet, step->data, step->length);
+    return step->length;
 }
 
 static void names_text(const struct names *names, char text[static TEXT_BYTES]) {
@@ -412,7 +434,7 @@ static void send_step(struct play *play, bool from_client, char *words,
     name_data(play, strtok_r(NULL, " ", &rest), &step);
     while ((word = strtok_r(NULL, " ", &rest)) && step.option_count < OPTIONS_MAX)
         step.options[step.option_count++] = word;
-    length = put_packet(&step, room);
+    length = put_step(&step, room);
     cut = option(&step, "cut", 0);
     // The packet is in a block of exactly its size, so that a sanitizer detects a read after its
     // end.
@@ -424,6 +446,8 @@ static void send_step(struct play *play, bool from_client, char *words,
     input.sink_interface = interface(&step, "out");
     if (option(&step, "verified", 0))
         input.checksum = CONNECTION_CHECKSUM_VERIFIED;
+    if (option(&step, "pending", 0))
+        input.checksum = CONNECTION_CHECKSUM_NOT_READY;
     if (play->is_upgraded)
         hand_over(play);
     play->last = connection_follow(made(play), &packet, &input);
@@ -460,11 +484,15 @@ static bool play_line(struct play *play, char *line, char text[static TEXT_BYTES
         begin(play);
     } else if (strcmp(line, "data") == 0 || strcmp(line, "hex") == 0) {
         take_data(play, rest, line[0] == 'h');
+    } else if (strcmp(line, "hexrepeat") == 0) {
+        repeat_data(play, rest);
     } else if (strcmp(line, "set") == 0) {
         set(play, rest);
     } else if (strcmp(line, "deny") == 0) {
         connection_deny(made(play), &play->last, strtoul(rest, NULL, 10),
                         strstr(rest, " reset") != NULL);
+    } else if (strcmp(line, "abandon") == 0) {
+        lifetime_abandon_all(made(play), play->input.now_ns);
     } else if (strcmp(line, "reset") == 0) {
         snprintf(text, TEXT_BYTES, "none");
         if (play->is_expected && connection_is_reset(made(play), &play->last))

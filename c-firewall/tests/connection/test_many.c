@@ -62,7 +62,8 @@ static enum names_state send_packet(struct connections *connections, uint32_t cl
 static size_t memory_bytes(const struct connections *connections) {
     const struct connection_table *table = &connections->table;
     const struct connection_pool *pool = &connections->pool;
-    const size_t a_bucket = sizeof *table->buckets + sizeof *table->graves;
+    const size_t a_bucket = sizeof *table->buckets + sizeof *table->id_buckets +
+                            sizeof *table->graves + sizeof *table->shares;
 
     return table->limit * sizeof *table->slots + (table->mask + 1ULL) * a_bucket +
            pool->count * (CONNECTION_BLOCK_BYTES + sizeof *pool->links);

@@ -20,21 +20,18 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
-    ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionQueries,
-    ConnectionSettings, Connections, Followed, FollowedKind, SLOT_NONE,
+    ConnectionCache, ConnectionCause, ConnectionChecksum, ConnectionCounts, ConnectionInput,
+    ConnectionQueries, ConnectionSettings, Connections, Followed, FollowedKind, INTERFACE_HOST,
+    INTERFACE_UNKNOWN, SLOT_NONE,
 };
 use crate::connection::{
     bound, lifetime, opening, pool, queries, requests, segment, table, tcp, udp,
 };
 use crate::names::{hello, quic, Names, NamesProtocol, NamesState};
-use crate::packet::Packet;
+use crate::packet::{self, Packet};
 
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
-const HOPOPTS: u8 = libc::IPPROTO_HOPOPTS as u8;
-const ROUTING: u8 = libc::IPPROTO_ROUTING as u8;
-const FRAGMENT: u8 = libc::IPPROTO_FRAGMENT as u8;
-const DSTOPTS: u8 = libc::IPPROTO_DSTOPTS as u8;
 
 /// Allocates all memory for connections; nothing allocates afterwards.
 pub fn make(settings: &ConnectionSettings) -> Connections {
@@ -57,11 +54,19 @@ pub fn make(settings: &ConnectionSettings) -> Connections {
 
 /// Returns true if a packet is TCP or UDP, or if its protocol is unknown.
 fn has_names(packet: &Packet) -> bool {
-    // In a later fragment the protocols after these headers are unknown.
-    let is_hidden = packet.version == 6
-        && packet.later_fragment
-        && matches!(packet.protocol, HOPOPTS | ROUTING | FRAGMENT | DSTOPTS);
-    matches!(packet.protocol, TCP | UDP) || packet.headers_beyond || is_hidden
+    matches!(packet.protocol, TCP | UDP)
+        || packet.headers_beyond
+        || (packet.version == 6 && packet::is_extension(packet.protocol))
+}
+
+/// Returns true if the kernel writes the packet's checksum later and can't get the packet back with it, since it was
+/// not copied whole. False for packets of this host: where the MTU is large, as that of the loopback device, its TCP
+/// sends such packets all the time.
+fn is_changing(packet: &Packet, input: &ConnectionInput) -> bool {
+    (packet.bytes.len() as u32) < packet.original
+        && !input.segmented
+        && input.checksum == ConnectionChecksum::NotReady
+        && ![INTERFACE_HOST, INTERFACE_UNKNOWN].contains(&input.source_interface)
 }
 
 /// Updates the connection of a packet. Returns the connection's slot, and the packet's kind: None (neither TCP nor
@@ -87,7 +92,12 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         TCP => tcp::follow(connections, packet, input),
         _ => udp::follow(connections, packet, input),
     };
-    bound::pass(connections, packet, followed)
+    let followed = bound::pass(connections, packet, followed);
+    if !is_changing(packet, input) || !decides(connections, &followed, packet) {
+        return followed;
+    }
+    connections.queries.slot = SLOT_NONE;
+    lifetime::packet_unreadable(connections, ConnectionCause::Cut)
 }
 
 /// Moves to the next DNS query over TCP or HTTP request that decides the packet followed last. Must be called after the
@@ -202,8 +212,9 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
 }
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names
-/// are not settled (see `is_settled`), or goes to UDP port 53, or is a UDP packet whose data begins like a long header
-/// of QUIC. Always false for fragments, for TCP packets of unreadable connections, and for denied connections.
+/// are not settled (see `is_settled`), or is a TCP packet that passes undecided alone (a further SYN, a RST of a denied
+/// connection), or goes to UDP port 53, or is a UDP packet whose data begins like a long header of QUIC. Always false
+/// for fragments, for TCP packets of unreadable connections, and for denied packets.
 pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) -> bool {
     if followed.kind != FollowedKind::Names || packet.fragment {
         return false;
@@ -211,12 +222,12 @@ pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) 
     if packet.protocol == UDP {
         return udp::decides(packet);
     }
-    let connection = connections.table.slots.get(followed.slot as usize);
-    connection.is_some_and(|connection| {
-        connection.names.state != NamesState::Unreadable
-            && connections.is_low == connection.client_low
-            && !is_settled(connections, followed)
-    })
+    let Some(connection) = connections.table.slots.get(followed.slot as usize) else {
+        return connections.alone.state == NamesState::Undecided;
+    };
+    connection.names.state != NamesState::Unreadable
+        && connections.is_low == connection.client_low
+        && !is_settled(connections, followed)
 }
 
 /// Returns the number of connections that are followed.

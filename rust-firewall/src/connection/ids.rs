@@ -111,12 +111,19 @@ pub fn remove(table: &mut Table, slot: u32) {
     table::at(table, before).id_chained = chained;
 }
 
+/// Returns the hash of a connection's id; None if the connection has no id.
+pub fn hash(table: &mut Table, slot: u32) -> Option<u64> {
+    let connection = table::at(table, slot);
+    if !connection.has_id {
+        return None;
+    }
+    let (id, bytes) = (connection.id, connection.id_bytes);
+    Some(hash_of(table, id.get(..bytes.into()).unwrap_or_default()))
+}
+
 /// Records the id of a connection as recently given up, if the connection has one: its server may still use the id.
 pub fn bury(table: &mut Table, slot: u32, now_ns: u64) {
-    let connection = table::at(table, slot);
-    if connection.has_id {
-        let (id, bytes) = (connection.id, connection.id_bytes);
-        let hash = hash_of(table, id.get(..bytes.into()).unwrap_or_default());
+    if let Some(hash) = hash(table, slot) {
         table::bury(table, hash, now_ns);
     }
 }

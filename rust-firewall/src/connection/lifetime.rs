@@ -75,22 +75,24 @@ fn forget(connections: &mut Connections, slot: u32) {
     table::remove(&mut connections.table, slot);
 }
 
-/// Records a connection before its removal, if its server may continue it later. That is true for UDP, and for TCP with
-/// data on the SYN: a repeated SYN can continue it. Other TCP needs a new SYN, which a server does not answer while it
-/// still has the connection.
-pub fn record_removal(connections: &mut Connections, slot: u32, now_ns: u64) {
+/// Returns the hashes by which a removed connection is recorded, if its server may continue it later: those of its key
+/// and of its QUIC connection id. That is true for UDP, and for TCP with data on the SYN: a repeated SYN can continue
+/// it. Other TCP needs a new SYN, which a server does not answer while it still has the connection.
+pub fn removal_hashes(connections: &mut Connections, slot: u32) -> [Option<u64>; 2] {
     let connection = table::at(&mut connections.table, slot);
     let key = connection.key;
-    if connection.is_udp || connection.syn_data {
-        let hash = table::hash(&connections.table, &key);
-        table::bury(&mut connections.table, hash, now_ns);
-        ids::bury(&mut connections.table, slot, now_ns);
+    if !connection.is_udp && !connection.syn_data {
+        return [None; 2];
     }
+    let hash = table::hash(&connections.table, &key);
+    [Some(hash), ids::hash(&mut connections.table, slot)]
 }
 
 /// Removes a connection from the table, and records it if its server may continue it.
 fn abandon(connections: &mut Connections, slot: u32, now_ns: u64) {
-    record_removal(connections, slot, now_ns);
+    for hash in removal_hashes(connections, slot).into_iter().flatten() {
+        table::bury(&mut connections.table, hash, now_ns);
+    }
     forget(connections, slot);
 }
 
@@ -278,6 +280,16 @@ pub fn forget_all(connections: &mut Connections) {
         while count_of(connections, list) > 0 {
             let slot = oldest(connections, list);
             forget(connections, slot);
+        }
+    }
+}
+
+/// Removes all connections from the table, and records those that their servers may continue (`removal_hashes`).
+pub fn abandon_all(connections: &mut Connections, now_ns: u64) {
+    for list in LISTS {
+        while count_of(connections, list) > 0 {
+            let slot = oldest(connections, list);
+            abandon(connections, slot, now_ns);
         }
     }
 }
@@ -487,6 +499,21 @@ pub fn store(
     StreamPut::Pool
 }
 
+/// Stores a piece of a TCP client's bytes like `store`, or returns `Late` (see `stream::is_late`).
+pub fn receive(
+    connections: &mut Connections,
+    slot: u32,
+    offset: u32,
+    bytes: &[u8],
+    now_ns: u64,
+) -> StreamPut {
+    let stream = &table::at(&mut connections.table, slot).stream;
+    match stream::is_late(stream, offset, bytes.len() as u32) {
+        true => StreamPut::Late,
+        false => store(connections, slot, offset, bytes, now_ns),
+    }
+}
+
 /// Handles bytes of a client that were not stored. If different bytes are stored for their position (`Conflict`), the
 /// connection is denied for good; otherwise its names become unreadable.
 /// - put: result of the attempt to store the bytes; not `Kept`.
@@ -494,6 +521,7 @@ pub fn refuse(connections: &mut Connections, slot: u32, put: StreamPut, now_ns: 
     match put {
         StreamPut::Conflict => deny_evasion(connections, slot, now_ns),
         StreamPut::Gaps => make_unreadable(connections, slot, ConnectionCause::Gaps, now_ns),
+        StreamPut::Late => make_unreadable(connections, slot, ConnectionCause::Ambiguous, now_ns),
         _ => make_unreadable(connections, slot, ConnectionCause::Pool, now_ns),
     }
 }

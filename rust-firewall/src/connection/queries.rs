@@ -204,7 +204,7 @@ pub fn follow(
     if offset.saturating_add(length) > BYTES_MAX {
         return lifetime::packet_unreadable(connections, ConnectionCause::Gaps);
     }
-    let put = lifetime::store(connections, slot, offset, data, now_ns);
+    let put = lifetime::receive(connections, slot, offset, data, now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, now_ns);
     }

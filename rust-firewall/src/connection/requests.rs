@@ -328,7 +328,7 @@ pub fn follow(
     let Some(data) = data.get(..needed as usize) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
-    let put = lifetime::store(connections, slot, offset, data, now_ns);
+    let put = lifetime::receive(connections, slot, offset, data, now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, now_ns);
     }

@@ -22,6 +22,8 @@ pub enum StreamPut {
     Gaps,
     /// The pool has no free block; the caller may free memory and try again.
     Pool,
+    /// The server has acknowledged bytes of the piece that were not stored before.
+    Late,
 }
 
 /// A part of a stream within one block.
@@ -181,6 +183,12 @@ pub fn prefix(stream: &Stream) -> u32 {
         Some(span) if stream.span_count > 0 && span.start == 0 => span.end.into(),
         _ => 0,
     }
+}
+
+/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on: the bytes there passed
+/// unseen, and may differ from the piece.
+pub fn is_late(stream: &Stream, offset: u32, length: u32) -> bool {
+    offset < stream.acked && offset.max(prefix(stream)) < stream.acked.min(offset + length)
 }
 
 /// Returns true if bytes are stored after those that the names were read from.

@@ -102,6 +102,11 @@ pub fn bucket(table: &Table, hash: u64) -> u32 {
     hash as u32 & table.mask
 }
 
+/// Returns the tag in `graves` for a key's hash.
+pub fn tag(hash: u64) -> u32 {
+    (hash >> 32) as u32
+}
+
 /// Returns the connection in a slot; for SLOT_NONE, the unused connection `spare`.
 pub fn at(table: &mut Table, slot: u32) -> &mut Connection {
     match table.slots.get_mut(slot as usize) {
@@ -267,7 +272,7 @@ fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
 /// Records that the bytes of the connection with this hash are forgotten. Its server may still have them.
 pub fn bury(table: &mut Table, hash: u64, now_ns: u64) {
     let place = bucket(table, hash);
-    dig(table, place, (hash >> 32) as u32, second_of(now_ns));
+    dig(table, place, tag(hash), second_of(now_ns));
 }
 
 /// Returns the age in seconds of the record at an index of `graves`; None if there is no record, or it has expired.
@@ -306,6 +311,6 @@ pub fn bury_told(
 pub fn is_buried(table: &Table, hash: u64, now_ns: u64) -> bool {
     let grave = table.graves.get(bucket(table, hash) as usize);
     grave.is_some_and(|grave| {
-        is_fresh(grave, second_of(now_ns)) && [0, (hash >> 32) as u32].contains(&grave.tag)
+        is_fresh(grave, second_of(now_ns)) && [0, tag(hash)].contains(&grave.tag)
     })
 }

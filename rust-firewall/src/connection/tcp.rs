@@ -5,8 +5,8 @@
 //! arrive, a false FIN or RST. So a client's packets alone never change the start of its stream: the server's SYN-ACK
 //! shows which SYN it accepted, and before that only the bytes on the SYN are read. Stored bytes are compared with all
 //! later bytes for the same position until the server has acknowledged them; after that the server accepts no other
-//! bytes. A packet that would complete a name and can't be read is itself unreadable, and its bytes are not recorded as
-//! seen.
+//! bytes. So bytes that the server has acknowledged before the firewall has seen them stay unknown. A packet that would
+//! complete a name and can't be read is itself unreadable, and its bytes are not recorded as seen.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::segment::{self, Segment, ACK, FIN, RST, SYN, URG};
@@ -21,6 +21,23 @@ use crate::connection::{
 use crate::names::progress::NamesProgress;
 use crate::names::{client, NamesProtocol, NamesState};
 use crate::packet::Packet;
+
+/// Returns the result for a packet of a connection with known names. The bytes from offset BYTES_MAX on are not stored:
+/// if they may show another name, the packet is unreadable.
+/// - end: offset in the stream after the packet's last byte.
+/// - followed: result according to the stored bytes.
+fn check_end(connections: &mut Connections, slot: u32, end: u32, followed: Followed) -> Followed {
+    if end <= BYTES_MAX || followed.kind == FollowedKind::Denied {
+        return followed;
+    }
+    let connection = table::at(&mut connections.table, slot);
+    let is_body = u64::from(end) <= connection.requests.next;
+    if !connection.may_retry && (!requests::go_on(connection) || is_body) {
+        return followed;
+    }
+    connections.queries.slot = SLOT_NONE;
+    lifetime::packet_unreadable(connections, ConnectionCause::Gaps)
+}
 
 /// Compares repeated and late bytes with the bytes that the names were read from; different bytes are an evasion. If a
 /// server may request another ClientHello, the bytes after the first ClientHello are read as well.
@@ -46,7 +63,7 @@ fn follow_known(
     let Some(data) = data.get(..needed as usize) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
-    let put = lifetime::store(connections, slot, offset, data, segment.now_ns);
+    let put = lifetime::receive(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, segment.now_ns);
     }
@@ -55,11 +72,7 @@ fn follow_known(
         true => retry::parse(connections, slot, segment.now_ns),
         false => lifetime::packet_names(connections, slot),
     };
-    let connection = table::at(&mut connections.table, slot);
-    match connection.may_retry && needed < length {
-        true => lifetime::packet_unreadable(connections, ConnectionCause::Gaps),
-        false => followed,
-    }
+    check_end(connections, slot, offset + length, followed)
 }
 
 /// Parses a client's names from the bytes of its stream before the first gap.
@@ -137,7 +150,7 @@ fn follow_undecided(
     let connection = table::at(&mut connections.table, slot);
     let before = stream::prefix(&connection.stream);
     lifetime::start_showing(connections, slot, segment.now_ns);
-    let put = lifetime::store(connections, slot, offset, data, segment.now_ns);
+    let put = lifetime::receive(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, segment.now_ns);
     }
@@ -149,10 +162,13 @@ fn follow_undecided(
     };
     let protocol = table::at(&mut connections.table, slot).names.protocol;
     match state {
-        NamesState::Known if protocol == NamesProtocol::Http => {
-            return requests::begin(connections, slot, segment);
+        NamesState::Known => {
+            let followed = match protocol {
+                NamesProtocol::Http => requests::begin(connections, slot, segment),
+                _ => decide(connections, slot, after, segment.now_ns),
+            };
+            return check_end(connections, slot, offset + length, followed);
         }
-        NamesState::Known => return decide(connections, slot, after, segment.now_ns),
         NamesState::Undecided if needed < length => {
             return lifetime::packet_unreadable(connections, ConnectionCause::Gaps);
         }

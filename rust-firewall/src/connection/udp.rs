@@ -200,19 +200,13 @@ fn store_crypto(
     if connection.stream.let_go {
         return false;
     }
-    let mut cause = ConnectionCause::Gaps;
-    if offset + bytes.len() as u64 <= u64::from(BYTES_MAX) {
-        match lifetime::store(connections, slot, offset as u32, bytes, now_ns) {
-            StreamPut::Kept => return true,
-            StreamPut::Conflict => {
-                lifetime::deny_evasion(connections, slot, now_ns);
-                return true;
-            }
-            StreamPut::Gaps => {}
-            StreamPut::Pool => cause = ConnectionCause::Pool,
-        }
+    let put = match offset + bytes.len() as u64 <= u64::from(BYTES_MAX) {
+        true => lifetime::store(connections, slot, offset as u32, bytes, now_ns),
+        false => StreamPut::Gaps,
+    };
+    if put != StreamPut::Kept {
+        lifetime::refuse(connections, slot, put, now_ns);
     }
-    lifetime::make_unreadable(connections, slot, cause, now_ns);
     true
 }
 

@@ -26,8 +26,11 @@ pub struct NamesBody {
     pub header_bytes: u32,
     pub has_length: bool,
     pub is_chunked: bool,
-    /// True if the request asks for a tunnel by the method CONNECT, or for WebSocket by the field Upgrade.
+    /// True if the request asks for a tunnel by the method CONNECT, or for WebSocket by the field Upgrade, and offers
+    /// no other protocol.
     pub switches: bool,
+    /// True if a field Upgrade offers another protocol than WebSocket.
+    pub offers_others: bool,
     /// Length of the body in bytes, if has_length.
     pub length: u64,
 }
@@ -61,8 +64,8 @@ fn parse_length(value: &[u8], body: &mut NamesBody) -> bool {
     true
 }
 
-/// Parses a header field: stores Content-Length, and notes Transfer-Encoding (chunked) and Upgrade (websocket). Other
-/// fields are ignored. Returns false if servers may interpret the field differently.
+/// Parses a header field: stores Content-Length, and notes Transfer-Encoding (chunked) and Upgrade (to websocket or to
+/// another protocol). Other fields are ignored. Returns false if servers may interpret the field differently.
 pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     if is_word(name, b"content-length") {
         return parse_length(value, body);
@@ -73,14 +76,16 @@ pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
         return is_first && is_word(value, b"chunked");
     }
     // Only WebSocket counts: with other protocols (h2c, TLS), requests for other hosts may follow.
-    if is_word(name, b"upgrade") && is_word(value, b"websocket") {
-        body.switches = true;
+    if is_word(name, b"upgrade") {
+        let is_websocket = is_word(value, b"websocket");
+        body.switches |= is_websocket;
+        body.offers_others |= !is_websocket;
     }
     true
 }
 
-/// Checks the kind of body at the end of the header, and sets body.switches for CONNECT. Returns false if servers may
-/// find different ends of the body.
+/// Checks the kind of body at the end of the header, and completes body.switches: it sets it for CONNECT, and clears it
+/// if the server may choose another protocol. Returns false if servers may find different ends of the body.
 /// - minor: minor version of HTTP, an ASCII digit.
 pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     let has_body = body.is_chunked || body.length > 0;
@@ -90,6 +95,7 @@ pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     if is_word(method, b"connect") {
         body.switches = true;
     }
+    body.switches &= !body.offers_others;
     !body.is_chunked || (!body.has_length && minor != b'0')
 }
 

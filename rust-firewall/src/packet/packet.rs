@@ -310,7 +310,9 @@ fn parse_ipv4(packet: &mut Packet) -> PacketStatus {
     parse_l4(packet, header_bytes)
 }
 
-fn is_extension(next_header: u8) -> bool {
+/// Returns true if an IPv6 header of this type is an extension header that the parser reads. If `Packet::protocol` is
+/// such a type, the parser has ended there: the protocols after it are unknown.
+pub fn is_extension(next_header: u8) -> bool {
     matches!(next_header, HOPOPTS | ROUTING | FRAGMENT | AH | DSTOPTS)
 }
 

@@ -7,7 +7,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -140,7 +140,8 @@ fn errno_of(error: io::Error) -> Errno {
 /// Returns the inherited file whose descriptor is in the environment variable GIVEN; None if there is none, or if it is
 /// not the file QUEUES.
 fn open_inherited() -> Option<File> {
-    let number = env::var(GIVEN).ok()?.parse().ok()?;
+    let number = env::var(GIVEN).ok()?.parse::<RawFd>().ok();
+    let number = number.filter(|number| *number >= 0)?;
     // SAFETY: the descriptor is only duplicated, which fails for a number that is not open.
     let granted = unsafe { BorrowedFd::borrow_raw(number) };
     let own = granted.try_clone_to_owned().ok()?;

@@ -51,7 +51,8 @@ const NF_INET_POST_ROUTING: u8 = 4;
 pub struct EvaluationSource {
     /// Policy, shared by all workers.
     pub loaded: Arc<Loaded>,
-    requirement: Requirement,
+    /// Requirement of the policy.
+    pub requirement: Requirement,
     /// Counters of the policy's rules, for this worker.
     pub counters: FlowCounters,
 }

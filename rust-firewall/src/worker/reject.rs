@@ -424,10 +424,8 @@ fn send_built(
     to: &[u8],
     interface: u32,
 ) -> RejectResult {
-    let destination = packet::addresses(packet).unwrap_or_default().1;
-    let is_to_all =
-        <[u8; 4]>::try_from(destination).is_ok_and(|address| is_broadcast(reject, address));
-    if reply.is_empty() || is_to_all {
+    let destination = <[u8; 4]>::try_from(packet::addresses(packet).unwrap_or_default().1);
+    if reply.is_empty() || destination.is_ok_and(|address| is_broadcast(reject, address)) {
         return RejectResult::NotDue;
     }
     let sent = match (<[u8; 4]>::try_from(to), <[u8; 16]>::try_from(to)) {

@@ -16,6 +16,7 @@ use nix::time::{clock_nanosleep, ClockId, ClockNanosleepFlags};
 use nix::unistd::{getpid, Pid};
 
 use crate::base::lock;
+use crate::connection::lifetime;
 use crate::engine::types::DecideOutcome;
 use crate::packet::verdict::{self, Verdict};
 use crate::packet::{self, Packet, PacketStatus};
@@ -29,6 +30,17 @@ fn is_stopped(own: &Own) -> bool {
     own.shared.stop.load(Ordering::Acquire)
 }
 
+/// Forgets all connections if the policy reads no names: it follows no packet, so that another connection may use the
+/// same ports before a later policy reads names.
+fn forget_unfollowed(evaluation: &mut evaluate::Evaluation) {
+    let source = evaluation.source.as_ref();
+    let reads_names = source.is_some_and(|source| source.requirement.names);
+    let connections = evaluation.connections.as_deref_mut();
+    if let Some(connections) = connections.filter(|_| !reads_names) {
+        lifetime::abandon_all(connections, wait::clock());
+    }
+}
+
 /// Switches to the new policy, if a swap was requested. Called between two batches, so that a single policy decides
 /// each packet.
 fn look_for_swap(own: &mut Own) {
@@ -38,6 +50,7 @@ fn look_for_swap(own: &mut Own) {
     if let Some(next) = lock::lock(&own.shared.next).take() {
         own.evaluation.source = Some(next);
     }
+    forget_unfollowed(&mut own.evaluation);
     own.shared.swap.store(false, Ordering::Release);
 }
 

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
+use testbed::control::Client;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
@@ -65,6 +66,7 @@ const ROWS: &[Row] = &[
     ("real-ends", real_ends),
     ("rustls-and-quinn", rust_ends),
     ("reload-and-names", reload),
+    ("reload-without-names", reload_without_names),
 ];
 
 pub fn cases() -> Vec<Case> {
@@ -411,6 +413,42 @@ fn reload(twin: Twin) -> anyhow::Result<()> {
     folder.replace("policy.nft", POLICY)?;
     testbed::proc::signal(firewall.pid, libc::SIGHUP);
     until("the connection goes on", PATIENCE, || client.ask(ASK))?;
+    let ended = firewall.end_by(libc::SIGTERM)?;
+    ensure!(
+        ended.code == Some(0),
+        "exit code {:?}: {}",
+        ended.code,
+        ended.stderr
+    );
+    Ok(())
+}
+
+/// Checks that a policy without names makes the firewall forget its connections: their packets are not followed then,
+/// so a later policy with names must not use their names.
+fn reload_without_names(twin: Twin) -> anyhow::Result<()> {
+    const ASK: &str = "GET / HTTP/1.1\r\nHost: allowed.example\r\n\r\n";
+    const NAMELESS: &str = "table inet filter {\n\tchain forward {\n\
+        \t\ttype filter hook forward priority 0; policy accept;\n\t\ttcp dport 9 drop\n\t}\n}\n";
+    let net = Net::new(Sees::Both)?;
+    let folder = Folder::shared()?;
+    let (policy, socket) = (folder.write("policy.nft", POLICY)?, folder.file("control"));
+    let arguments = ["--policy", &policy, "--control", &socket];
+    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    let mut followed = Talker::start(&net)?;
+    ensure!(followed.ask(ASK)?, "no answer before the reload");
+    let mut control = Client::new(&socket)?;
+    folder.replace("policy.nft", NAMELESS)?;
+    control.command("reload")?;
+    let listed = control.command("connections")?;
+    let listed = listed["connections"].as_array().context("connections")?;
+    ensure!(listed.is_empty(), "{listed:?}");
+    folder.replace("policy.nft", POLICY)?;
+    control.command("reload")?;
+    ensure!(!followed.ask(ASK)?, "an answer on a forgotten connection");
+    ensure!(
+        Talker::start(&net)?.ask(ASK)?,
+        "no answer on a new connection"
+    );
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(
         ended.code == Some(0),

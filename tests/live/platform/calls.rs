@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The twins make the same system calls for a packet. Otherwise a benchmark would compare designs, not languages.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
-use testbed::place::{namespace_with, LOCALHOST};
+use testbed::place::{namespace, namespace_with, restore, LOCALHOST};
 use testbed::proc;
 use testbed::strace::{Calls, Trace};
 use testbed::traffic::{udp_client, udp_client_to, udp_exchange, UdpFlood, UdpServer};
@@ -28,6 +28,10 @@ pub fn cases() -> Vec<Case> {
             let name = format!("calls/given-back/{}/{backend}", twin.name());
             cases.push(Case::new(name, move || given_back(twin, backend)));
         }
+    }
+    for twin in TWINS {
+        let name = format!("calls/not-answered/{}", twin.name());
+        cases.push(Case::new(name, move || not_answered(twin)));
     }
     cases
 }
@@ -203,5 +207,47 @@ fn given_back(twin: Twin, backend: &'static str) -> anyhow::Result<()> {
         ledger.restated
     );
     ensure!(calls.get("sendto") == Some(&BATCHES), "{calls:?}");
+    Ok(())
+}
+
+/// Policy that rejects RSTs, which get no reply.
+const REJECT: &str = "table ip t {
+	chain c {
+		type filter hook output priority 0; policy accept;
+		tcp sport 9999 reject with tcp reset
+	}
+}
+";
+/// Time limit of a client that gets no answer.
+const VAIN: Duration = Duration::from_millis(20);
+
+/// Checks that a rejected packet that gets no reply costs no more send calls than its verdict.
+fn not_answered(twin: Twin) -> anyhow::Result<()> {
+    const PACKETS: u64 = 50; // more receive calls than the main thread makes at the start
+    let namespace = namespace()?;
+    let queued = "-A OUTPUT -p tcp --sport 9999 -j NFQUEUE --queue-num 0";
+    restore(&namespace, "iptables", queued)?;
+    let trace = Trace::new("not-answered");
+    let folder = Folder::new()?;
+    let policy = folder.write("policy.nft", REJECT)?;
+    let arguments = ["--policy", &policy, "--json"];
+    let firewall = Firewall::start_under(&namespace, &trace.wrapper(), twin, &arguments)?;
+    let closed = SocketAddr::from((LOCALHOST, 9999));
+    let asleep = || firewall.is_idle();
+    for _ in 0..PACKETS {
+        until("the worker sleeps in poll", PATIENCE, asleep)?;
+        let connected = namespace.enter(|| TcpStream::connect_timeout(&closed, VAIN));
+        ensure!(connected.is_err(), "a closed port is open");
+    }
+    let ledger = firewall.settled_ledger()?.total;
+    firewall.stop()?.total.check_reconciled()?;
+    let calls = trace.calls_between_polls()?;
+    println!("{}: {calls:?}", twin.name());
+    let sent = calls.get("sendto").copied().unwrap_or(0);
+    ensure!(
+        ledger.replies.not_due == ledger.received && ledger.received >= PACKETS,
+        "{ledger:?}"
+    );
+    ensure!(sent <= ledger.received, "{sent} calls: {calls:?}");
     Ok(())
 }

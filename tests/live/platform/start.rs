@@ -2,7 +2,7 @@
 //! Accepted command lines: the start line shows the settings that are in effect, the same in both twins.
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
+use testbed::firewall::{run_to_end, Firewall};
 use testbed::place::{namespace, restore};
 use testbed::proc;
 use testbed::twin::USER;
@@ -19,6 +19,8 @@ pub fn cases() -> Vec<Case> {
         cases.push(Case::new(name, move || pin_binds_each_worker(twin)));
         let name = format!("start/{}/256-queues", twin.name());
         cases.push(Case::new(name, move || many_queues(twin)));
+        let name = format!("start/{}/no-inherited-descriptor", twin.name());
+        cases.push(Case::new(name, move || no_descriptor(twin)));
     }
     cases
 }
@@ -165,6 +167,31 @@ fn unfed() -> anyhow::Result<()> {
         let told = start("1")?;
         ensure!(told.is_none(), "{}: {told:?}", twin.name());
     }
+    Ok(())
+}
+
+/// Checks that a negative number in the variables for inherited descriptors counts as no descriptor.
+fn no_descriptor(twin: Twin) -> anyhow::Result<()> {
+    let variables = ["TWINWALL_FIGURES_FD=-1", "TWINWALL_TAKE_OVER_FD=-1"];
+    let wrapper = ["env", variables[0], variables[1]];
+    let namespace = namespace()?;
+    let firewall = Firewall::start_under(&namespace, &wrapper, twin, &[])?;
+    let ended = firewall.end_by(libc::SIGINT)?;
+    ensure!(
+        ended.code == Some(0) && ended.stderr.is_empty(),
+        "{:?}: {}",
+        ended.code,
+        ended.stderr
+    );
+    let arguments = ["--take-over", "/nonexistent/control"];
+    let ended = run_to_end(&namespace, &wrapper, twin, &arguments)?;
+    let error = "error: no firewall can be reached at /nonexistent/control: ";
+    ensure!(
+        ended.code == Some(1) && ended.stderr.starts_with(error),
+        "{:?}: {}",
+        ended.code,
+        ended.stderr
+    );
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use rust_firewall::base::siphash::SiphashKey;
 use rust_firewall::connection::listing::{self, Page};
 use rust_firewall::connection::{
-    follow, table, ConnectionChecksum, ConnectionInput, ConnectionSettings,
+    follow, lifetime, table, ConnectionChecksum, ConnectionInput, ConnectionSettings,
 };
 use rust_firewall::connection::{
     ConnectionCounts, Connections, Followed, FollowedKind, INTERFACE_HOST, INTERFACE_UNKNOWN,
@@ -83,6 +83,22 @@ fn unhex(text: &str) -> Vec<u8> {
         .collect()
 }
 
+/// Appends a value to the data with a name.
+/// - kind: `data` (text with escapes), `hex`, or `hexrepeat` (a byte and the number of times that it is appended).
+/// - text: NAME VALUE.
+fn take_data(known: &mut HashMap<String, Vec<u8>>, kind: &str, text: &str) {
+    let (name, value) = text.split_once(' ').expect("NAME VALUE");
+    let bytes = match kind {
+        "data" => unescape(value),
+        "hex" => unhex(value),
+        _ => {
+            let (byte, count) = value.split_once(' ').expect("BYTE COUNT");
+            unhex(byte).repeat(number(count) as usize)
+        }
+    };
+    known.entry(name.to_owned()).or_default().extend(bytes);
+}
+
 /// Returns the data that a step's word names.
 /// - text: the word: `-` (none), NAME, or NAME[FROM:TO] (offsets of the first byte and after the last byte).
 fn data_of(known: &HashMap<String, Vec<u8>>, text: &str) -> Vec<u8> {
@@ -146,8 +162,11 @@ fn layer4(step: &Step, protocol: u8) -> Vec<u8> {
     bytes
 }
 
-/// Returns the packet of a step, from its IP header on.
+/// Returns the packet of a step, from its IP header on: its data if they are the whole packet.
 fn packet_of(step: &Step) -> Vec<u8> {
+    if step.flags == "packet" {
+        return step.data.clone();
+    }
     let protocol = if step.flags == "udp" { UDP } else { TCP };
     let mut body = layer4(step, protocol);
     let is_ipv6 = step.option("ip", 4) == 6;
@@ -409,6 +428,12 @@ impl Play {
         listed_text(&page)
     }
 
+    /// Forgets all connections, as after a policy without names.
+    fn abandon(&mut self) {
+        let now_ns = self.input.now_ns;
+        lifetime::abandon_all(self.connections(), now_ns);
+    }
+
     /// Sends a step's packet. Returns the results for it, one for each DNS query or HTTP request in it, in the words of
     /// the scripts.
     fn send(&mut self, step: &Step) -> String {
@@ -422,6 +447,9 @@ impl Play {
         input.sink_interface = step.interface("out");
         if step.options.contains_key("verified") {
             input.checksum = ConnectionChecksum::Verified;
+        }
+        if step.options.contains_key("pending") {
+            input.checksum = ConnectionChecksum::NotReady;
         }
         if self.upgraded {
             self.hand_over();
@@ -477,14 +505,8 @@ fn play_all(upgraded: bool) {
                 play = Play::new(upgraded);
                 continue;
             }
-            "data" | "hex" => {
-                let (name, value) = rest.split_once(' ').expect("NAME VALUE");
-                let bytes = if key == "hex" {
-                    unhex(value)
-                } else {
-                    unescape(value)
-                };
-                known.entry(name.to_owned()).or_default().extend(bytes);
+            "data" | "hex" | "hexrepeat" => {
+                take_data(&mut known, key, rest);
                 continue;
             }
             "set" => {
@@ -495,6 +517,10 @@ fn play_all(upgraded: bool) {
                 let (generation, tells) = rest.split_once(' ').unwrap_or((rest, ""));
                 let (last, generation) = (play.last, number(generation).into());
                 follow::deny(play.connections(), &last, generation, tells == "reset");
+                continue;
+            }
+            "abandon" => {
+                play.abandon();
                 continue;
             }
             "cache" => {

@@ -55,8 +55,9 @@ fn send(connections: &mut Connections, client: u32, flags: u8, at: u32, data: &[
 fn memory_bytes(connections: &Connections) -> usize {
     let (table, pool) = (&connections.table, &connections.pool);
     let slots = table.slots.capacity() * size_of_val(&table.spare);
-    let found_by = size_of_val(&table.buckets[..]) + size_of_val(&table.graves[..]);
-    slots + found_by + size_of_val(&pool.bytes[..]) + size_of_val(&pool.links[..])
+    let buckets = size_of_val(&table.buckets[..]) + size_of_val(&table.id_buckets[..]);
+    let per_bucket = buckets + size_of_val(&table.graves[..]) + size_of_val(&table.shares[..]);
+    slots + per_bucket + size_of_val(&pool.bytes[..]) + size_of_val(&pool.links[..])
 }
 
 #[test]
