@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "options/arguments.h"
+#include "base/object.h"
 
 #define UNIX_PREFIX "unix:"
 
@@ -58,20 +58,22 @@ static int read_words(struct words *words) {
     return result;
 }
 
-/// Returns the prefix followed by the absolute path. The path is unchanged if the current folder is
-/// unknown. Returns NULL if there is no memory.
+/// Returns the prefix followed by the absolute path, in the form of object_string_of. The path is
+/// unchanged if the current folder is unknown. Returns NULL if there is no memory.
 static char *absolute(const char *prefix, const char *path) {
     char folder[PATH_MAX];
-    char *made = NULL;
+    char *made = NULL, *text;
 
     if (*path == '/' || !getcwd(folder, sizeof folder))
         return asprintf(&made, "%s%s", prefix, path) < 0 ? NULL : made;
-    return asprintf(&made, "%s%s/%s", prefix, folder, path) < 0 ? NULL : made;
+    if (asprintf(&made, "%s%s/%s", prefix, folder, path) < 0)
+        return NULL;
+    text = object_string_of(made);
+    free(made);
+    return text;
 }
 
-/// Returns an option's value for another process: relative paths become absolute. Returns NULL if
-/// there is no memory.
-static char *value_of(enum arguments_option option, const char *value) {
+char *control_process_value_of(enum arguments_option option, const char *value) {
     const size_t prefix = strlen(UNIX_PREFIX);
 
     switch (option) {
@@ -98,7 +100,7 @@ static int add(struct control_self *self, enum arguments_option option, const ch
     self->argument_count++;
     if (*value == '\0') // the word is an option without a value
         return 0;
-    at[1] = value_of(option, value);
+    at[1] = control_process_value_of(option, value);
     if (!at[1])
         return -ENOMEM;
     self->argument_count++;

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "options/arguments.h"
+
 /// Identity of this process in the answer to `status`.
 struct control_self {
     pid_t pid;
@@ -14,6 +16,11 @@ struct control_self {
     size_t argument_count;
     char **arguments; // options of the command line, as --NAME and VALUE, with absolute paths
 };
+
+/// Returns an option's value for another process, in UTF-8: relative paths become absolute. Must be
+/// called before the sandbox, which does not allow getcwd.
+/// - Returns a copy that the caller frees; NULL if there is no memory.
+char *control_process_value_of(enum arguments_option option, const char *value);
 
 /// Fills in the identity of this process. The arguments omit --take-over, because the next process
 /// takes over from this process.

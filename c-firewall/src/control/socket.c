@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: newfstatat unlinkat close
+// seccomp: newfstatat unlinkat listen close
 #include "control/socket.h"
 
 #include <errno.h>
@@ -300,6 +300,10 @@ int control_socket_open(struct control_socket *opened, const struct options *opt
 failed:
     close_both(&made);
     return result;
+}
+
+void control_socket_listen_again(int listener) {
+    (void)listen(listener, BACKLOG); // can't fail: the socket listens already
 }
 
 void control_socket_close(const struct control_socket *socket, bool remove) {

@@ -32,6 +32,10 @@ struct control_socket {
 int control_socket_open(struct control_socket *opened, const struct options *options, int listener,
                         struct failure *failure);
 
+/// Makes this process the listener again, after a new firewall has listened at the socket in an
+/// upgrade that failed: clients learn from the kernel (SO_PEERCRED) which process listened last.
+void control_socket_listen_again(int listener);
+
 /// Closes the socket.
 /// - remove: also removes the file, if it still belongs to this socket and the process still has
 ///   the rights.

@@ -128,6 +128,10 @@ static int open_all(struct daemon *daemon, struct handover *taken,
     state->events = daemon->events;
     if (result == 0)
         result = open_control(daemon, taken, failure);
+    if (result == 0 && handover_values(daemon->options, daemon->values) < 0) {
+        failure_set_start(failure, "malloc", ENOMEM);
+        result = -ENOMEM;
+    }
     if (result == 0 && taken)
         result = prepare(state, taken, failure);
     if (result == 0)
@@ -209,10 +213,10 @@ static const struct worker *stop(struct daemon *daemon) {
 
     watchdog_stop(&daemon->watchdog);
     failed = workers_stop(&daemon->state.workers);
-    if (daemon->events) {
+    if (daemon->started)
         events_tell(daemon->events, EVENTS_STOPPED, NULL);
+    if (daemon->events)
         events_stop(daemon->events);
-    }
     guard_end(&daemon->guard);
     control_close(daemon->control, !daemon->handed_over);
     return failed;
@@ -222,6 +226,8 @@ static void free_all(struct daemon *daemon) {
     handover_give_end(daemon->giving);
     state_free(&daemon->state);
     events_close(daemon->events);
+    for (int i = 0; i < HANDOVER_FD_COUNT; i++)
+        free(daemon->values[i]);
     if (daemon->signals >= 0)
         close(daemon->signals);
 }
@@ -272,6 +278,7 @@ int daemon_run(struct options *options) {
     }
     print_start(state);
     events_tell(daemon.events, options->take_over ? EVENTS_UPGRADE : EVENTS_STARTED, NULL);
+    daemon.started = true;
     supervise_tell_ready(state);
     supervise(&daemon);
     if (!daemon.handed_over)

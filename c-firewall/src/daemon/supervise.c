@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: poll read
+// seccomp: poll read close
 #include "daemon/supervise.h"
 
 #include <errno.h>
@@ -146,7 +146,8 @@ static int act_upgrade(void *context, int client_fd, const char *backend, struct
     }
     if (daemon->giving)
         return fail_giving("try again", failure);
-    return handover_give_prepare(&daemon->state, client_fd, kind, &daemon->giving, failure);
+    return handover_give_prepare(&daemon->state, daemon->values, client_fd, kind, &daemon->giving,
+                                 failure);
 }
 
 static int act_tail(void *context, int client_fd, uint32_t verdicts, bool packets) {
@@ -172,13 +173,14 @@ struct control_actions supervise_actions(struct daemon *daemon) {
 /// this firewall continues.
 static void give(struct daemon *daemon) {
     struct handover_giving *const giving = daemon->giving;
+    const int listener = daemon->control ? control_listener(daemon->control) : -1;
     struct ucred peer = {0};
     socklen_t length = sizeof peer;
 
     daemon->giving = NULL;
     getsockopt(handover_give_fd(giving), SOL_SOCKET, SO_PEERCRED, &peer, &length);
     guard_hold(&daemon->guard, true);
-    daemon->handed_over = handover_give_commit(&daemon->state, giving);
+    daemon->handed_over = handover_give_commit(&daemon->state, giving, listener);
     if (!daemon->handed_over) {
         guard_hold(&daemon->guard, false);
         return;
@@ -189,19 +191,22 @@ static void give(struct daemon *daemon) {
 
 /// Continues the hand-over to a new firewall, if one has begun.
 static void keep_giving(struct daemon *daemon) {
-    const int fds[HANDOVER_FD_COUNT] = {
-        [HANDOVER_CONTROL] = daemon->control ? control_listener(daemon->control) : -1,
-        [HANDOVER_EVENTS] = events_fd(daemon->events),
-    };
+    const int listener = daemon->control ? control_listener(daemon->control) : -1;
+    int fds[HANDOVER_FD_COUNT] = {[HANDOVER_CONTROL] = listener};
     struct failure failure;
     bool ready;
+    int result;
 
     if (!daemon->giving)
         return;
-    if (handover_give_go_on(&daemon->state, daemon->giving, fds, &ready, &failure) < 0) {
+    fds[HANDOVER_EVENTS] = events_fd(daemon->events);
+    result = handover_give_go_on(&daemon->state, daemon->giving, fds, &ready, &failure);
+    if (fds[HANDOVER_EVENTS] >= 0)
+        close(fds[HANDOVER_EVENTS]);
+    if (result < 0) {
         handover_give_end(daemon->giving);
         daemon->giving = NULL;
-        handover_give_stay(&failure);
+        handover_give_stay(&failure, listener);
     } else if (ready) {
         give(daemon);
     }

@@ -20,10 +20,13 @@ struct daemon {
     struct state state;
     struct events *events;
     struct control *control; // control socket; NULL without --control
+    // Values of --control and --events with absolute paths, for an upgrade; NULL = not set.
+    char *values[HANDOVER_FD_COUNT];
     struct guard guard;
     struct watchdog watchdog; // watchdog thread, if systemd has a watchdog for this service
     int signals;              // descriptor from which signals are read (signalfd)
     uint64_t drain_end_ns;    // deadline of a drain (wait_clock); UINT64_MAX = no drain
+    bool started;             // true if an event has reported the start of this firewall
     bool stopped;             // true as soon as the firewall must end
     // Upgrade in progress: another firewall prepares to take over; NULL = none.
     struct handover_giving *giving;

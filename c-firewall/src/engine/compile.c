@@ -304,13 +304,15 @@ static int compile_map(struct build *build, const struct policy_match *map, enum
 static int compile_limit(struct build *build, const struct policy_limit *limit,
                          struct compile_op *op) {
     const uint64_t nsecs = limit->unit_s * NANOSECONDS;
+    const uint64_t cost = nsecs / limit->rate;
     const uint64_t size = limit->of_bytes ? nsecs * (limit->rate + limit->burst) / limit->rate
-                                          : nsecs / limit->rate * limit->burst;
+                          : cost == 0 ? FLOW_LIMIT_SIZE_MAX // never exceeded: packets cost nothing
+                                      : cost * limit->burst;
     const struct flow_limit made = {
         .nsecs = nsecs,
         .rate = limit->rate,
         .size = size < FLOW_LIMIT_SIZE_MAX ? (int64_t)size : FLOW_LIMIT_SIZE_MAX,
-        .cost = (int64_t)(nsecs / limit->rate),
+        .cost = (int64_t)cost,
         .of_bytes = limit->of_bytes,
         .over = limit->over,
     };

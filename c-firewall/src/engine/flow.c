@@ -162,7 +162,7 @@ void flow_limit_fill(struct flow_word *word, const struct flow_limit *limit, int
     const int64_t now = (int64_t)(now_ns & INT64_MAX);
 
     if (limit->size != size)
-        tokens = (int64_t)((__int128)tokens * limit->size / size);
+        tokens = size > 0 ? (int64_t)((__int128)tokens * limit->size / size) : 0;
     __atomic_store_n(&word->empty_ns, now - tokens, __ATOMIC_RELAXED);
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: close futex poll read write
+// seccomp: close fcntl futex poll read write
 #include "events/events.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <pthread.h>
@@ -69,10 +70,11 @@ struct event_ring *events_ring(struct events *events, uint32_t index) {
 }
 
 int events_fd(struct events *events) {
-    int fd;
+    int fd = -1;
 
     pthread_mutex_lock(&events->lock);
-    fd = events->file;
+    if (events->file >= 0)
+        fd = fcntl(events->file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     pthread_mutex_unlock(&events->lock);
     return fd;
 }
@@ -161,6 +163,7 @@ static void flush(struct events *events, uint64_t now_ns) {
         events_sink_flush(&events->gather.sink, &events->lock, now_ns);
         pthread_mutex_lock(&events->lock);
         events->file = events_sink_file(&events->gather.sink);
+        events_sink_former_close(&events->gather.sink);
         pthread_mutex_unlock(&events->lock);
     }
     for (int i = 0; i < EVENTS_TAILS_MAX; i++)

@@ -33,7 +33,8 @@ int events_open(struct events **events, const struct options *options, int inher
 /// - index: index of the worker.
 struct event_ring *events_ring(struct events *events, uint32_t index);
 
-/// Returns the descriptor of the file of --events, for an upgrade; -1 = none.
+/// Returns a descriptor of the file of --events, for an upgrade, which the caller closes; -1 =
+/// none.
 int events_fd(struct events *events);
 
 /// Sets the policy to which records of a generation refer. Must be called before any worker decides

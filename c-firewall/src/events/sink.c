@@ -138,6 +138,7 @@ int events_sink_open(struct events_sink *sink, const struct options *options, in
                 : is_unix ? where + sizeof unix_prefix - 1
                           : where,
         .fd = inherited,
+        .former = -1,
     };
     if (is_stdout && inherited >= 0)
         close(inherited);
@@ -155,7 +156,7 @@ int events_sink_open(struct events_sink *sink, const struct options *options, in
             return sink->fd;
         }
         if (sink->fd < 0) {
-            begin_trouble(sink, strerror(-sink->fd));
+            begin_trouble(sink, reason(-sink->fd));
             sink->fd = -1;
         }
     }
@@ -172,7 +173,7 @@ int events_sink_file(const struct events_sink *sink) {
 }
 
 int events_sink_client(struct events_sink *sink, int fd) {
-    *sink = (struct events_sink){.kind = EVENTS_SINK_TAIL, .path = "tail", .fd = -1};
+    *sink = (struct events_sink){.kind = EVENTS_SINK_TAIL, .path = "tail", .fd = -1, .former = -1};
     if (make_room(sink, ROOM_TAIL) < 0) {
         events_sink_close(sink);
         return -ENOMEM;
@@ -181,16 +182,26 @@ int events_sink_client(struct events_sink *sink, int fd) {
     return 0;
 }
 
+/// Closes the descriptor; that of a file later, as `former`.
 static void close_fd(struct events_sink *sink) {
-    if (sink->fd >= 0 && sink->kind != EVENTS_SINK_STDOUT)
+    if (sink->kind == EVENTS_SINK_FILE && sink->former < 0)
+        sink->former = sink->fd;
+    else if (sink->fd >= 0 && sink->kind != EVENTS_SINK_STDOUT)
         close(sink->fd);
     sink->fd = -1;
+}
+
+void events_sink_former_close(struct events_sink *sink) {
+    if (sink->former >= 0)
+        close(sink->former);
+    sink->former = -1;
 }
 
 void events_sink_close(struct events_sink *sink) {
     if (sink->kind == EVENTS_SINK_NONE)
         return;
     close_fd(sink);
+    events_sink_former_close(sink);
     free(sink->pending.bytes);
     free(sink->writing.bytes);
     *sink = (struct events_sink){0};

@@ -36,6 +36,9 @@ struct events_sink {
     enum events_sink_kind kind;
     const char *path; // path of the file or socket; for stdout and clients, a name for messages
     int fd;           // descriptor; -1 = not open: the next attempt is at retry_ns
+    // Descriptor of the former file, which another thread may be duplicating (events_fd); -1 =
+    // none.
+    int former;
     // The following fields are guarded by the lock.
     size_t room; // size of each buffer of lines
     struct events_lines pending;
@@ -80,6 +83,10 @@ void events_sink_flush(struct events_sink *sink, pthread_mutex_t *lock, uint64_t
 
 /// Reopens the sink's file, which may have been renamed. If that fails, the old file stays in use.
 void events_sink_rotate(struct events_sink *sink);
+
+/// Closes the descriptor of the former file. Must be called under the lock, when no other thread
+/// can know the descriptor any more.
+void events_sink_former_close(struct events_sink *sink);
 
 /// Checks whether a connection is closed. Afterwards the fd of a client whose connection is closed
 /// or broken is -1.

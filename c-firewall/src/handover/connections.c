@@ -14,6 +14,9 @@ enum {
     // Size of the numbers after the last record: the key of a hash and four numbers.
     END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES,
     GRAVE_BYTES = 3 * NUMBER_BYTES, // size of the record of a forgotten connection
+    // Maximum size of the records of a connection that is left out: of its ends, and of its QUIC
+    // connection id.
+    LEFT_OUT_BYTES = 2 * GRAVE_BYTES,
 };
 
 #define KEY_WORDS 2
@@ -29,14 +32,66 @@ static uint64_t count_graves(const struct connections *connections, uint64_t now
     return count;
 }
 
-/// Writes the connections, list by list. Connections for which there is no room are recorded as
-/// forgotten, if their servers may continue them.
-/// - room: number of bytes that may be written, including those of connections that are recorded as
-///   forgotten.
-/// - counts: out: number of written connections, and number of connections that were left out.
+/// Writes a record of a forgotten connection (grave).
+/// - place: index in the table's `graves`.
+/// - count: in/out: number of records.
+/// - Returns 0 or -errno.
+static int write_grave(struct handover_memory *memory, uint32_t place, uint32_t tag, uint32_t age,
+                       uint32_t *count) {
+    struct handover_record record;
+
+    ++*count;
+    record.length = 0;
+    handover_record_append_number(&record, place, NUMBER_BYTES);
+    handover_record_append_number(&record, tag, NUMBER_BYTES);
+    handover_record_append_number(&record, age, NUMBER_BYTES);
+    return handover_memory_append(memory, record.bytes, record.length);
+}
+
+/// Writes the records of forgotten connections (graves).
+/// - count: in/out: number of records.
+/// - Returns 0 or -errno.
+static int write_graves(struct handover_memory *memory, const struct connections *connections,
+                        uint64_t now_ns, uint32_t *count) {
+    const struct connection_table *table = &connections->table;
+    int result = 0;
+
+    for (uint32_t place = 0; result == 0 && place <= table->mask; place++) {
+        uint32_t age;
+
+        if (connection_table_grave_age(table, place, now_ns, &age))
+            result = write_grave(memory, place, table->graves[place].tag, age, count);
+    }
+    return result;
+}
+
+/// Writes the records of a connection that is left out, as of a forgotten connection, if its server
+/// may continue it. The table stays unchanged, because this firewall continues if the upgrade
+/// fails.
+/// - count: in/out: number of records.
+/// - Returns 0 or -errno.
+static int write_left_out(struct handover_memory *memory, struct connections *connections,
+                          uint32_t slot, uint32_t *count) {
+    const struct connection_table *table = &connections->table;
+    uint64_t hashes[2] = {0};
+    const uint32_t all = lifetime_removal_hashes(connections, slot, hashes);
+    int result = 0;
+
+    for (uint32_t i = 0; result == 0 && i < all; i++)
+        result = write_grave(memory, connection_table_bucket(table, hashes[i]),
+                             connection_table_tag(hashes[i]), 0, count);
+    return result;
+}
+
+/// Writes the connections, list by list, then the records of forgotten connections: of the table,
+/// and of the connections that are left out because there is no room.
+/// - room: number of bytes that may be written, without the table's records of forgotten
+///   connections.
+/// - counts: out: numbers of written connections, of connections that were left out, and of records
+///   of forgotten connections.
 /// - Returns 0 or -errno.
 static int write_records(struct handover_memory *memory, struct connections *connections,
-                         uint64_t room, uint64_t now_ns, uint32_t counts[static 2]) {
+                         uint64_t room, uint64_t now_ns, uint32_t counts[static 3]) {
     struct handover_record record;
     uint64_t left = room, others = connection_count(connections);
     int result = 0;
@@ -52,41 +107,22 @@ static int write_records(struct handover_memory *memory, struct connections *con
             handover_record_append(&record, connection, &connections->pool, now_ns);
             slot = connection->newer;
             others--;
-            if (record.length + others * GRAVE_BYTES > left) {
-                counts[1]++;
-                left = 0; // smaller connections are not written in place of larger ones
-                lifetime_record_removal(connections, this, now_ns);
+            // After a connection is left out, smaller ones are not written in its place.
+            if (counts[1] == 0 && record.length + others * LEFT_OUT_BYTES <= left) {
+                left -= record.length;
+                counts[0]++;
+                result = handover_memory_append(memory, record.bytes, record.length);
                 continue;
             }
-            left -= record.length;
-            counts[0]++;
-            result = handover_memory_append(memory, record.bytes, record.length);
+            if (counts[1] == 0)
+                result = write_graves(memory, connections, now_ns, &counts[2]);
+            counts[1]++;
+            if (result == 0)
+                result = write_left_out(memory, connections, this, &counts[2]);
         }
     }
-    return result;
-}
-
-/// Writes the records of forgotten connections (graves).
-/// - count: out: number of records.
-/// - Returns 0 or -errno.
-static int write_graves(struct handover_memory *memory, const struct connections *connections,
-                        uint64_t now_ns, uint32_t *count) {
-    const struct connection_table *table = &connections->table;
-    struct handover_record record;
-    int result = 0;
-
-    for (uint32_t place = 0; result == 0 && place <= table->mask; place++) {
-        uint32_t age;
-
-        if (!connection_table_grave_age(table, place, now_ns, &age))
-            continue;
-        record.length = 0;
-        handover_record_append_number(&record, place, NUMBER_BYTES);
-        handover_record_append_number(&record, table->graves[place].tag, NUMBER_BYTES);
-        handover_record_append_number(&record, age, NUMBER_BYTES);
-        result = handover_memory_append(memory, record.bytes, record.length);
-        ++*count;
-    }
+    if (result == 0 && counts[1] == 0)
+        result = write_graves(memory, connections, now_ns, &counts[2]);
     return result;
 }
 
@@ -95,7 +131,7 @@ int handover_connections_write(struct handover_memory *memory, struct connection
     const struct connection_table *table = &connections->table;
     const uint64_t buried = count_graves(connections, now_ns) * GRAVE_BYTES;
     const uint64_t others = FORM_BYTES + END_BYTES + buried;
-    uint32_t counts[2] = {0}, graves = 0;
+    uint32_t counts[3] = {0};
     struct handover_record record;
     int result;
 
@@ -105,8 +141,6 @@ int handover_connections_write(struct handover_memory *memory, struct connection
     result = handover_memory_append(memory, record.bytes, record.length);
     if (result == 0)
         result = write_records(memory, connections, room, now_ns, counts);
-    if (result == 0)
-        result = write_graves(memory, connections, now_ns, &graves);
     if (result < 0)
         return result;
     record.length = 0;
@@ -115,7 +149,7 @@ int handover_connections_write(struct handover_memory *memory, struct connection
     handover_record_append_number(&record, table->mask, NUMBER_BYTES);
     handover_record_append_number(&record, counts[0], NUMBER_BYTES);
     handover_record_append_number(&record, counts[1], NUMBER_BYTES);
-    handover_record_append_number(&record, graves, NUMBER_BYTES);
+    handover_record_append_number(&record, counts[2], NUMBER_BYTES);
     return handover_memory_append(memory, record.bytes, record.length);
 }
 

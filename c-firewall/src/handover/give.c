@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control/socket.h"
 #include "handover/connections.h"
 #include "handover/counted.h"
 #include "handover/learned.h"
@@ -35,7 +36,9 @@ static int fail_memory(int error, struct failure *failure) {
     return error;
 }
 
-void handover_give_stay(const struct failure *failure) {
+void handover_give_stay(const struct failure *failure, int listener) {
+    if (listener >= 0)
+        control_socket_listen_again(listener);
     counts_add(COUNT_UPGRADES_FAILED, 1);
     log_warn("upgrade: this firewall goes on: %s", failure->text);
 }
@@ -72,8 +75,6 @@ static int describe(const struct state *state, struct handover *described) {
     described->connections = requirement && requirement->names;
     described->learns = requirement && requirement->learns;
     described->followed_most = most_followed(workers);
-    described->options[HANDOVER_CONTROL] = (char *)state->options->control;
-    described->options[HANDOVER_EVENTS] = (char *)state->options->events;
     if (state->loaded->compiled)
         count_totals(state->loaded->compiled, described->side.totals);
     result = handover_state_make(described, workers->count);
@@ -149,8 +150,9 @@ static struct handover_giving *make_giving(void) {
     return made;
 }
 
-int handover_give_prepare(const struct state *state, int client_fd, enum queue_kind kind,
-                          struct handover_giving **giving, struct failure *failure) {
+int handover_give_prepare(const struct state *state, char *const values[static HANDOVER_FD_COUNT],
+                          int client_fd, enum queue_kind kind, struct handover_giving **giving,
+                          struct failure *failure) {
     struct handover_giving *made;
     struct handover described;
     int result;
@@ -172,6 +174,7 @@ int handover_give_prepare(const struct state *state, int client_fd, enum queue_k
         handover_give_end(made);
         return fail_memory(result, failure);
     }
+    made->values = values;
     handover_channel_open(&made->channel, client_fd, "new", HANDOVER_PREPARE_MS);
     *giving = made;
     return 0;
@@ -194,6 +197,7 @@ static int tell_more(const struct state *state, struct handover_giving *giving,
         return result < 0 ? fail_memory(result, failure) : 0;
     handover_init(&described);
     result = describe(state, &described);
+    memcpy(described.options, giving->values, sizeof described.options);
     result = result < 0 ? fail_memory(result, failure) : tell(&described, giving, fds, failure);
     forget(&described);
     return result;
@@ -343,7 +347,7 @@ static int hand_over(struct state *state, struct handover_giving *giving, struct
     return result;
 }
 
-bool handover_give_commit(struct state *state, struct handover_giving *giving) {
+bool handover_give_commit(struct state *state, struct handover_giving *giving, int listener) {
     struct failure failure;
     int result;
 
@@ -356,7 +360,7 @@ bool handover_give_commit(struct state *state, struct handover_giving *giving) {
         log_info("upgrade: the new firewall filters, this one ends");
     } else {
         start_workers(&state->workers);
-        handover_give_stay(&failure);
+        handover_give_stay(&failure, listener);
     }
     state_unlock(state);
     handover_give_end(giving);

@@ -16,6 +16,7 @@
 /// An upgrade in progress, while the new firewall prepares.
 struct handover_giving {
     struct handover_channel channel;
+    char *const *values; // values of --control and --events with absolute paths
     struct handover_rules rules;
     // True if the state, the descriptors and the rules were sent; the rest can only be sent after
     // the workers have stopped.
@@ -27,13 +28,16 @@ struct handover_giving {
 
 /// Begins the transfer to a new process. The policy must stay loaded until handover_give_commit or
 /// handover_give_end.
+/// - values: values of --control and --events, as made by handover_values; they must outlive
+///   *giving.
 /// - client_fd: connection on which the new process requested the upgrade; owned by *giving on
 ///   success.
 /// - kind: backend of the new process.
 /// - giving: out: state of the transfer.
 /// - Returns 0, or -errno with failure filled in and *giving NULL.
-int handover_give_prepare(const struct state *state, int client_fd, enum queue_kind kind,
-                          struct handover_giving **giving, struct failure *failure);
+int handover_give_prepare(const struct state *state, char *const values[static HANDOVER_FD_COUNT],
+                          int client_fd, enum queue_kind kind, struct handover_giving **giving,
+                          struct failure *failure);
 
 /// Returns the descriptor to poll for reading. handover_give_go_on must be called when it is
 /// readable, and at handover_give_due_ns at the latest.
@@ -51,13 +55,15 @@ int handover_give_go_on(const struct state *state, struct handover_giving *givin
                         const int fds[HANDOVER_FD_COUNT], bool *ready, struct failure *failure);
 
 /// Transfers everything to the new process, which is ready, and frees *giving.
+/// - listener: control socket; -1 without --control.
 /// - Returns true if the new process filters. Then the workers are stopped and their queues
 ///   released, and this process must end without using the descriptors that it sent. Otherwise its
 ///   workers run again; the log and COUNT_UPGRADES_FAILED show the failure.
-bool handover_give_commit(struct state *state, struct handover_giving *giving);
+bool handover_give_commit(struct state *state, struct handover_giving *giving, int listener);
 
 /// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
-void handover_give_stay(const struct failure *failure);
+/// - listener: control socket, at which the new firewall may have listened; -1 without --control.
+void handover_give_stay(const struct failure *failure, int listener);
 
 /// Frees a transfer that handover_give_prepare has begun, and closes the connection to the new
 /// process. NULL is allowed.

@@ -8,10 +8,39 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "control/process.h"
+
 void handover_init(struct handover *handover) {
     *handover = (struct handover){.rules = -1, .channel = {.fd = -1}};
     for (int i = 0; i < HANDOVER_FD_COUNT; i++)
         handover->fds[i] = -1;
+}
+
+int handover_values(const struct options *options, char *values[static HANDOVER_FD_COUNT]) {
+    const struct {
+        enum arguments_option option;
+        const char *value;
+    } given[] = {
+        [HANDOVER_CONTROL] = {OPTION_CONTROL, options->control},
+        [HANDOVER_EVENTS] = {OPTION_EVENTS, options->events},
+    };
+    char *made[HANDOVER_FD_COUNT] = {NULL};
+    int result = 0;
+
+    for (int i = 0; i < HANDOVER_FD_COUNT; i++) {
+        if (!given[i].value)
+            continue;
+        made[i] = control_process_value_of(given[i].option, given[i].value);
+        if (!made[i])
+            result = -ENOMEM;
+    }
+    for (int i = 0; i < HANDOVER_FD_COUNT; i++) {
+        if (result == 0)
+            values[i] = made[i];
+        else
+            free(made[i]);
+    }
+    return result;
 }
 
 int handover_fail_classic(struct failure *failure) {

@@ -30,6 +30,7 @@
 #include "handover/channel.h"
 #include "handover/connections.h"
 #include "handover/learned.h"
+#include "options/options.h"
 #include "ruleset/migration.h"
 #include "worker/worker.h"
 
@@ -99,7 +100,7 @@ struct handover {
     struct migration_side side; // rules of the old policy
     struct migration migration; // pairs of rules that both policies have, if there is a new policy
     struct migration_states states; // values of the old policy's limits and quotas
-    // Values of --control and --events in the old process; NULL = not set.
+    // Values of --control and --events in the old process, with absolute paths; NULL = not set.
     char *options[HANDOVER_FD_COUNT];
     // Descriptors that the old process opened for --control and --events. -1 = none, or this
     // process has another value of the option.
@@ -113,6 +114,12 @@ struct handover {
 
 /// Initialises an empty state, which handover_free accepts.
 void handover_init(struct handover *handover);
+
+/// Makes the values of --control and --events with absolute paths, by which two processes find out
+/// whether both have the same. Must be called before the sandbox, which does not allow getcwd.
+/// - values: out: the values, indexed by enum handover_fd, which the caller frees; NULL = not set.
+/// - Returns 0, or -ENOMEM with `values` untouched.
+int handover_values(const struct options *options, char *values[static HANDOVER_FD_COUNT]);
 
 /// Fills in the failure of the backend classic, which can't take over queues. Returns -EINVAL.
 int handover_fail_classic(struct failure *failure);

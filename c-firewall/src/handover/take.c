@@ -169,19 +169,22 @@ static int decode_rules(struct handover *taken, struct failure *failure) {
 
 static bool is_same(const char *a, const char *b) { return a && b && strcmp(a, b) == 0; }
 
-/// Closes the received descriptors whose option has another value in this process.
-static void drop_others(const struct options *options, struct handover *taken) {
-    const char *const ours[] = {
-        [HANDOVER_CONTROL] = options->control,
-        [HANDOVER_EVENTS] = options->events,
-    };
+/// Closes the received descriptors whose option has another value in this process. Returns 0, or
+/// -ENOMEM with failure filled in.
+static int drop_others(const struct options *options, struct handover *taken,
+                       struct failure *failure) {
+    char *ours[HANDOVER_FD_COUNT] = {NULL};
 
+    if (handover_values(options, ours) < 0)
+        return fail_memory(failure);
     for (int i = 0; i < HANDOVER_FD_COUNT; i++) {
-        if (taken->fds[i] < 0 || is_same(ours[i], taken->options[i]))
-            continue;
-        close(taken->fds[i]);
-        taken->fds[i] = -1;
+        if (taken->fds[i] >= 0 && !is_same(ours[i], taken->options[i])) {
+            close(taken->fds[i]);
+            taken->fds[i] = -1;
+        }
+        free(ours[i]);
     }
+    return 0;
 }
 
 /// Proves that this process may take over, requests the upgrade, and receives and checks the old
@@ -220,7 +223,7 @@ int handover_take(const struct options *options, struct handover *taken, struct 
     handover_channel_open(&taken->channel, fd, "old", HANDOVER_PREPARE_MS);
     result = ask(options, taken, failure);
     if (result == 0)
-        drop_others(options, taken);
+        result = drop_others(options, taken, failure);
     return result;
 }
 

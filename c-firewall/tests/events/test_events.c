@@ -194,6 +194,8 @@ static void what_a_full_ring_lost_is_told(void **state) {
 }
 
 static void a_sleeping_thread_is_woken(void **state) {
+    int fd;
+
     (void)state;
     open_events();
     start();
@@ -202,6 +204,9 @@ static void a_sleeping_thread_is_woken(void **state) {
     poll(NULL, 0, 50); // the thread sleeps now
     note(0, VERDICT_DROP, 0, 1);
     await("\"drop\":{");
+    fd = events_fd(events);
+    assert_true(fd >= 0);
+    close(fd); // a copy: the thread goes on writing
     events_stop(events);
     // The thread can be started again, as after an upgrade that failed.
     start();

@@ -65,17 +65,23 @@ static void judge_rules(const char *hex, char found[static FOUND_BYTES]) {
     free(bytes);
 }
 
-/// Parses the connections in a memory, and writes them again. The caller frees the result.
+/// Parses the connections in a memory, and writes them again. Checks that writing changes nothing.
+/// The caller frees the result.
 /// - room: number of bytes that may be written.
 /// - again: out: number of bytes in the result.
 static uint8_t *written_in(const uint8_t *bytes, size_t length, uint64_t room, size_t *again) {
     struct handover_connections_taken followed;
     struct connections connections;
-    uint8_t *written;
+    uint8_t *written, *whole;
+    size_t whole_length;
 
     assert_int_equal(connection_make(&connections, &settings), 0);
     assert_null(handover_connections_parse(bytes, length, &connections, NOW_NS, &followed));
     written = connections_written(&connections, room, NOW_NS, again);
+    whole = connections_written(&connections, UINT64_MAX, NOW_NS, &whole_length);
+    assert_int_equal(whole_length, length);
+    assert_memory_equal(whole, bytes, length);
+    free(whole);
     connection_free(&connections);
     return written;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "handover/state.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "handover/counted.h"
 #include "test.h"
@@ -66,6 +69,22 @@ static void lines_are_taken_and_printed_as_the_vectors_say(void **state) {
     fclose(file);
 }
 
+static void relative_paths_of_options_become_absolute(void **state) {
+    const struct options options = {.control = "control", .events = "unix:sink"};
+    char folder[PATH_MAX], expected[PATH_MAX + sizeof "unix:/sink"];
+    char *values[HANDOVER_FD_COUNT] = {NULL};
+
+    (void)state;
+    assert_non_null(getcwd(folder, sizeof folder));
+    assert_int_equal(handover_values(&options, values), 0);
+    snprintf(expected, sizeof expected, "%s/control", folder);
+    assert_string_equal(values[HANDOVER_CONTROL], expected);
+    snprintf(expected, sizeof expected, "unix:%s/sink", folder);
+    assert_string_equal(values[HANDOVER_EVENTS], expected);
+    for (int i = 0; i < HANDOVER_FD_COUNT; i++)
+        free(values[i]);
+}
+
 static void numbers_go_where_their_names_say(void **state) {
     static const char line[] =
         "{\"ok\":true,\"version\":2,\"pid\":1,\"generation\":1,\"counts\":[\"later\",\"stalls\"],"
@@ -94,6 +113,7 @@ static void numbers_go_where_their_names_say(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_taken_and_printed_as_the_vectors_say),
+        cmocka_unit_test(relative_paths_of_options_become_absolute),
         cmocka_unit_test(numbers_go_where_their_names_say),
     };
 

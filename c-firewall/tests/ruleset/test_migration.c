@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "handover/rules.h"
 #include "test.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -16,6 +17,9 @@ enum {
     COUNTERS_MAX = 16,
     TEXT_BYTES = 1024,
 };
+
+/// Rule with a limit of more packets per second than nanoseconds: a packet costs nothing.
+static const char endless[] = "limit rate 2000000000/second burst 4 packets comment \"a\"\n";
 
 /// Writes a text to a file, and loads the file like the firewall.
 static struct loaded *load_text(const char *text) {
@@ -263,6 +267,42 @@ static void a_full_limit_stays_full(void **state) {
     unload(new);
 }
 
+static void a_limit_that_is_never_exceeded_is_full_at_another_rate(void **state) {
+    struct loaded *old = load_rules(endless);
+    struct loaded *new = load_rules("limit rate 1/hour burst 4 packets comment \"a\"\n");
+
+    (void)state;
+    assert_int_equal(limit_holds(old, 100), 100);
+    exchange(old, new);
+    assert_int_equal(limit_holds(new, 40), 4);
+    unload(old);
+    unload(new);
+}
+
+static void a_limit_that_is_never_exceeded_is_handed_over(void **state) {
+    struct loaded *old = load_rules(endless);
+    struct handover_rules *writing = calloc(1, sizeof *writing);
+    struct handover_sealed sealed;
+    struct migration_side side;
+    uint8_t *bytes;
+
+    (void)state;
+    assert_int_equal(handover_rules_begin(writing, old), 0);
+    assert_int_equal(handover_rules_write(writing, old), 0);
+    assert_int_equal(
+        handover_sealed_open(&sealed, dup(writing->memory.fd), HANDOVER_RULES_BYTES_MAX), 0);
+    assert_int_equal(handover_sealed_read(&sealed, &bytes), 0);
+    assert_int_equal(handover_rules_parse(bytes, sealed.size, &side), 0);
+    assert_int_equal(side.totals[MIGRATION_LIMITS], 1);
+    assert_int_equal(side.limit_sizes[0], old->compiled->limits[0].size);
+    migration_side_free(&side);
+    handover_sealed_close(&sealed);
+    handover_memory_close(&writing->memory);
+    free(writing);
+    free(bytes);
+    unload(old);
+}
+
 static void what_goes_over_outlives_the_old_policy(void **state) {
     struct loaded *old = load_rules("quota 100 bytes\n");
     struct loaded *new = load_rules("quota 100 bytes\n");
@@ -337,6 +377,8 @@ int main(void) {
         cmocka_unit_test(a_limit_goes_on_while_both_policies_decide),
         cmocka_unit_test(a_limit_with_other_figures_is_as_full_as_it_was),
         cmocka_unit_test(a_full_limit_stays_full),
+        cmocka_unit_test(a_limit_that_is_never_exceeded_is_full_at_another_rate),
+        cmocka_unit_test(a_limit_that_is_never_exceeded_is_handed_over),
         cmocka_unit_test(what_goes_over_outlives_the_old_policy),
         cmocka_unit_test(states_of_another_process_go_on),
     };

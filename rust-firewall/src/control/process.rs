@@ -2,9 +2,11 @@
 //! Executable and options of this process, for a client that starts another process like it.
 
 use std::env;
+use std::os::unix::ffi::OsStrExt;
 
 use nix::unistd::{getpid, getuid};
 
+use crate::base::object;
 use crate::options::arguments::{self, ArgumentsOption};
 
 /// Prefix of an --events value that names a listener's socket.
@@ -20,18 +22,24 @@ pub struct ControlSelf {
     pub arguments: Vec<String>,
 }
 
-/// Returns the prefix followed by the absolute path. The path is unchanged if the current folder is
-/// unknown.
+/// Returns the prefix followed by the absolute path, in the form of `object::string_of`. The path is
+/// unchanged if the current folder is unknown.
 fn absolute(prefix: &str, path: &str) -> String {
     let folder = env::current_dir().ok();
     match folder.filter(|_| !path.starts_with('/')) {
         None => format!("{prefix}{path}"),
-        Some(folder) => format!("{prefix}{}/{path}", folder.display()),
+        Some(folder) => {
+            let folder = folder.as_os_str().as_bytes();
+            let parts = [prefix.as_bytes(), folder, b"/", path.as_bytes()];
+            object::string_of(&parts.concat())
+        }
     }
 }
 
-/// Returns an option's value for another process: relative paths become absolute.
-fn value_of(name: &str, value: &str) -> String {
+/// Returns an option's value for another process: relative paths become absolute. Must be called
+/// before the sandbox, which does not allow getcwd.
+/// - name: the option's name without its hyphens.
+pub fn value_of(name: &str, value: &str) -> String {
     let is = |option| name == arguments::name(option);
     if is(ArgumentsOption::Policy) || is(ArgumentsOption::Control) {
         return absolute("", value);
@@ -72,7 +80,7 @@ pub fn read() -> ControlSelf {
     ControlSelf {
         pid: getpid().as_raw(),
         uid: getuid().as_raw(),
-        executable: executable.to_string_lossy().into_owned(),
+        executable: object::string_of(executable.as_os_str().as_bytes()),
         arguments: read_arguments(),
     }
 }

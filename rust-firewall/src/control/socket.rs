@@ -3,9 +3,9 @@
 //! and removed only if it belongs to this socket or no process listens at it. All operations use
 //! the folder's descriptor and follow no link, because root runs them in folders where other users
 //! may write.
-// seccomp: newfstatat unlinkat close
+// seccomp: newfstatat unlinkat listen close
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixListener;
 
 use nix::errno::Errno;
@@ -305,6 +305,13 @@ pub fn open(
             mode: file.st_mode,
         },
     })
+}
+
+/// Makes this process the listener again, after a new firewall has listened at the socket in an
+/// upgrade that failed: clients learn from the kernel (SO_PEERCRED) which process listened last.
+pub fn listen_again(listener: BorrowedFd) {
+    let backlog = Backlog::new(BACKLOG).unwrap_or(Backlog::MAXCONN);
+    let _ = listen(&listener, backlog); // can't fail: the socket listens already
 }
 
 /// Closes the socket.

@@ -140,10 +140,12 @@ fn open_all(
     let mut daemon = Daemon {
         guard: start_guard(&state)?,
         watchdog: None,
+        values: handover::values(&state.options),
         state,
         control_listener,
         signals,
         drain_end_ns: u64::MAX,
+        started: false,
         stopped: false,
         giving: None,
         handed_over: taken.is_some(),
@@ -216,7 +218,9 @@ fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
         watchdog::stop(watchdog);
     }
     let failed = workers::stop(&mut state::lock(state).workers);
-    events::tell(&state.events, EventsKind::Stopped, &EventsFacts::default());
+    if daemon.started {
+        events::tell(&state.events, EventsKind::Stopped, &EventsFacts::default());
+    }
     events::stop(&state.events);
     guard::end(&mut daemon.guard);
     if let Some(control) = control {
@@ -268,6 +272,7 @@ pub fn run(options: Options) -> Result<LogExit, Failure> {
         None => EventsKind::Started,
     };
     events::tell(&daemon.state.events, began, &EventsFacts::default());
+    daemon.started = true;
     supervise::tell_ready(&daemon.state);
     supervise::supervise(&mut daemon, &mut control);
     if !daemon.handed_over {

@@ -160,7 +160,8 @@ impl ControlActions for Daemon {
         if self.giving.is_some() {
             return Err(fail_giving("try again"));
         }
-        self.giving = Some(handover::give::prepare(&self.state, client, kind)?);
+        let giving = handover::give::prepare(&self.state, &self.values, client, kind)?;
+        self.giving = Some(giving);
         Ok(())
     }
 
@@ -174,7 +175,8 @@ impl ControlActions for Daemon {
 fn give(daemon: &mut Daemon, giving: HandoverGiving) {
     let peer = getsockopt(&handover::give::fd(&giving), sockopt::PeerCredentials);
     guard::hold(&daemon.guard, true);
-    daemon.handed_over = handover::give::commit(&daemon.state, giving);
+    let listener = daemon.control_listener.as_ref().map(AsFd::as_fd);
+    daemon.handed_over = handover::give::commit(&daemon.state, giving, listener);
     if !daemon.handed_over {
         guard::hold(&daemon.guard, false);
         return;
@@ -191,13 +193,14 @@ fn keep_giving(daemon: &mut Daemon) {
         return;
     };
     let events = events::fd(&daemon.state.events);
+    let listener = daemon.control_listener.as_ref().map(AsFd::as_fd);
     let mut fds = [None; handover::FD_COUNT];
-    fds[HandoverFd::Control as usize] = daemon.control_listener.as_ref().map(AsFd::as_fd);
+    fds[HandoverFd::Control as usize] = listener;
     fds[HandoverFd::Events as usize] = events.as_ref().map(AsFd::as_fd);
     match handover::give::go_on(&daemon.state, &mut giving, &fds) {
         Ok(true) => give(daemon, giving),
         Ok(false) => daemon.giving = Some(giving),
-        Err(failure) => handover::give::stay(&failure),
+        Err(failure) => handover::give::stay(&failure, listener),
     }
 }
 

@@ -9,6 +9,7 @@ use nix::sys::signalfd::SignalFd;
 use crate::daemon::watchdog::Watchdog;
 use crate::guard::Guard;
 use crate::handover::give::HandoverGiving;
+use crate::handover::FD_COUNT;
 use crate::state::State;
 
 /// State of the running firewall. The control socket is not part of it, because the commands of the socket's clients
@@ -17,12 +18,16 @@ pub struct Daemon {
     pub state: Arc<State>,
     /// Descriptor of the control socket, which an upgrade hands over to the new firewall; None without --control.
     pub control_listener: Option<OwnedFd>,
+    /// Values of --control and --events with absolute paths, for an upgrade.
+    pub values: [Option<String>; FD_COUNT],
     pub guard: Guard,
     /// Watchdog thread, if systemd has a watchdog for this service.
     pub watchdog: Option<Watchdog>,
     pub signals: SignalFd,
     /// Deadline of a drain (wait::clock); u64::MAX = no drain.
     pub drain_end_ns: u64,
+    /// True if an event has reported the start of this firewall.
+    pub started: bool,
     /// True as soon as the firewall must end.
     pub stopped: bool,
     /// Upgrade in progress: another firewall prepares to take over.

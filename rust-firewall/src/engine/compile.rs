@@ -309,16 +309,17 @@ fn compile_map(build: &mut Build, map: &Match) -> Result<(u32, CompileAsk), Fail
 /// Compiles a limit into nanoseconds, like nft_limit_init. `parse` has refused values that overflow.
 fn compile_limit(build: &mut Build, limit: &Limit) -> CompileOp {
     let nsecs = limit.unit_s * NANOSECONDS;
-    let size = if limit.of_bytes {
-        nsecs * (limit.rate + limit.burst) / limit.rate
-    } else {
-        nsecs / limit.rate * limit.burst
+    let cost = nsecs / limit.rate;
+    let size = match cost {
+        _ if limit.of_bytes => nsecs * (limit.rate + limit.burst) / limit.rate,
+        0 => LIMIT_SIZE_MAX as u64, // packets cost nothing: the limit is never exceeded
+        cost => cost * limit.burst,
     };
     let made = FlowLimit {
         nsecs,
         rate: limit.rate,
         size: i64::try_from(size).map_or(LIMIT_SIZE_MAX, |size| size.min(LIMIT_SIZE_MAX)),
-        cost: (nsecs / limit.rate) as i64,
+        cost: cost as i64,
         of_bytes: limit.of_bytes,
         over: limit.over,
     };

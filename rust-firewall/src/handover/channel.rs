@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 use std::env;
 use std::io::{IoSlice, IoSliceMut};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use nix::cmsg_space;
 use nix::errno::Errno;
@@ -49,7 +49,8 @@ pub struct HandoverChannel {
 /// Returns the inherited connection to the old firewall, from the environment variable GIVEN; None if the variable is
 /// not set or names no socket. Must be called only once.
 pub fn inherited() -> Option<OwnedFd> {
-    let number = env::var(GIVEN).ok()?.parse().ok()?;
+    let number = env::var(GIVEN).ok()?.parse::<RawFd>().ok();
+    let number = number.filter(|number| *number >= 0)?;
     // SAFETY: the descriptor is only queried, which fails for a number that is not open.
     let named = unsafe { BorrowedFd::borrow_raw(number) };
     getsockopt(&named, sockopt::PeerCredentials).ok()?;

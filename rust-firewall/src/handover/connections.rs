@@ -29,6 +29,8 @@ const KEY_WORDS: usize = 2;
 const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
 /// Size of the record of a forgotten connection.
 const GRAVE_BYTES: u64 = 3 * NUMBER_BYTES as u64;
+/// Maximum size of the records of a connection that is left out: of its ends, and of its QUIC connection id.
+const LEFT_OUT_BYTES: u64 = 2 * GRAVE_BYTES;
 /// Upper bound for the size of a connection, in bytes.
 const RECORD_BYTES: usize = 20480;
 
@@ -47,21 +49,72 @@ fn count_graves(connections: &Connections, now_ns: u64) -> u64 {
     ages.count() as u64
 }
 
-/// Writes the connections, list by list. Connections for which there is no room are recorded as forgotten, if their
-/// servers may continue them.
-/// - room: number of bytes that may be written, including those of connections that are recorded as forgotten.
-/// - counts: out: number of written connections, and number of connections that were left out.
+/// Writes a record of a forgotten connection (grave).
+/// - place: index in the table's `graves`.
+/// - count: in/out: number of records.
+fn write_grave(
+    memory: &mut HandoverMemory,
+    place: u32,
+    tag: u32,
+    age: u32,
+    count: &mut u32,
+) -> Result<(), Errno> {
+    *count += 1;
+    for number in [place, tag, age] {
+        handover::memory::append(memory, &number.to_le_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes the records of forgotten connections (graves).
+/// - count: in/out: number of records.
+fn write_graves(
+    memory: &mut HandoverMemory,
+    connections: &Connections,
+    now_ns: u64,
+    count: &mut u32,
+) -> Result<(), Errno> {
+    for (place, grave) in (0..).zip(&connections.table.graves) {
+        if let Some(age) = table::grave_age(&connections.table, place, now_ns) {
+            write_grave(memory, place, grave.tag, age, count)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes the records of a connection that is left out, as of a forgotten connection, if its server may continue it.
+/// The table stays unchanged, because this firewall continues if the upgrade fails.
+/// - count: in/out: number of records.
+fn write_left_out(
+    memory: &mut HandoverMemory,
+    connections: &mut Connections,
+    slot: u32,
+    count: &mut u32,
+) -> Result<(), Errno> {
+    let hashes = lifetime::removal_hashes(connections, slot);
+    for hash in hashes.into_iter().flatten() {
+        let place = table::bucket(&connections.table, hash);
+        write_grave(memory, place, table::tag(hash), 0, count)?;
+    }
+    Ok(())
+}
+
+/// Writes the connections, list by list, then the records of forgotten connections: of the table, and of the
+/// connections that are left out because there is no room.
+/// - room: number of bytes that may be written, without the table's records of forgotten connections.
+/// - counts: out: numbers of written connections, of connections that were left out, and of records of forgotten
+///   connections.
 fn write_records(
     memory: &mut HandoverMemory,
     connections: &mut Connections,
     room: u64,
     now_ns: u64,
-    counts: &mut [u32; 2],
+    counts: &mut [u32; 3],
 ) -> Result<(), Errno> {
     let mut bytes = Vec::with_capacity(RECORD_BYTES);
     let mut left = room;
     let mut others = u64::from(follow::count(connections));
-    let [told, left_out] = counts;
+    let [told, left_out, graves] = counts;
     for list in ORDER {
         let head = connections.table.lists.get(list as usize);
         let mut slot = head.map_or(SLOT_NONE, |head| head.oldest);
@@ -72,39 +125,22 @@ fn write_records(
             record::append(&mut bytes, connection, &mut connections.pool, now_ns);
             slot = connection.newer;
             others -= 1;
-            if bytes.len() as u64 + others * GRAVE_BYTES > left {
-                *left_out += 1;
-                left = 0; // smaller connections are not written in place of larger ones
-                lifetime::record_removal(connections, this, now_ns);
+            // After a connection is left out, smaller ones are not written in its place.
+            if *left_out == 0 && bytes.len() as u64 + others * LEFT_OUT_BYTES <= left {
+                left -= bytes.len() as u64;
+                *told += 1;
+                handover::memory::append(memory, &bytes)?;
                 continue;
             }
-            left -= bytes.len() as u64;
-            *told += 1;
-            handover::memory::append(memory, &bytes)?;
+            if *left_out == 0 {
+                write_graves(memory, connections, now_ns, graves)?;
+            }
+            *left_out += 1;
+            write_left_out(memory, connections, this, graves)?;
         }
     }
-    Ok(())
-}
-
-/// Writes the records of forgotten connections (graves).
-/// - count: out: number of records.
-fn write_graves(
-    memory: &mut HandoverMemory,
-    connections: &Connections,
-    now_ns: u64,
-    count: &mut u32,
-) -> Result<(), Errno> {
-    let mut bytes = Vec::new();
-    for (place, grave) in (0..).zip(&connections.table.graves) {
-        let Some(age) = table::grave_age(&connections.table, place, now_ns) else {
-            continue;
-        };
-        bytes.clear();
-        record::append_number(&mut bytes, place.into(), NUMBER_BYTES);
-        record::append_number(&mut bytes, grave.tag.into(), NUMBER_BYTES);
-        record::append_number(&mut bytes, age.into(), NUMBER_BYTES);
-        handover::memory::append(memory, &bytes)?;
-        *count += 1;
+    if *left_out == 0 {
+        write_graves(memory, connections, now_ns, graves)?;
     }
     Ok(())
 }
@@ -119,15 +155,14 @@ pub fn write(
     now_ns: u64,
 ) -> Result<(), Errno> {
     let mut bytes = Vec::new();
-    let (mut counts, mut graves) = ([0; 2], 0);
+    let mut counts = [0; 3];
     record::append_number(&mut bytes, FORM, FORM_BYTES);
     handover::memory::append(memory, &bytes)?;
     let buried = count_graves(connections, now_ns) * GRAVE_BYTES;
     let others = (FORM_BYTES + END_BYTES) as u64 + buried;
     let room = room.saturating_sub(others);
     write_records(memory, connections, room, now_ns, &mut counts)?;
-    write_graves(memory, connections, now_ns, &mut graves)?;
-    let [told, left_out] = counts;
+    let [told, left_out, graves] = counts;
     let table = &connections.table;
     bytes.clear();
     for word in table.key.words {

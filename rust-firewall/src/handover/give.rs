@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::base::counts::{self, Count};
 use crate::base::log::{self, failure_set_running, Failure};
 use crate::connection::Connections;
+use crate::control;
 use crate::engine::compile;
 use crate::handover;
 use crate::handover::channel::HandoverChannel;
@@ -36,6 +37,8 @@ use crate::worker::{self, WorkerHandover};
 /// An upgrade in progress, while the new firewall prepares.
 pub struct HandoverGiving {
     channel: HandoverChannel,
+    /// Values of --control and --events with absolute paths.
+    values: [Option<String>; FD_COUNT],
     rules: HandoverRules,
     /// True if the state, the descriptors and the rules were sent; the rest can only be sent after the workers have
     /// stopped.
@@ -72,7 +75,11 @@ fn fail_memory(error: Errno) -> Failure {
 }
 
 /// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
-pub fn stay(failure: &Failure) {
+/// - listener: control socket, at which the new firewall may have listened; None without --control.
+pub fn stay(failure: &Failure, listener: Option<BorrowedFd>) {
+    if let Some(listener) = listener {
+        control::socket::listen_again(listener);
+    }
     counts::add(Count::UpgradesFailed, 1);
     log::warn(format_args!(
         "upgrade: this firewall goes on: {}",
@@ -99,8 +106,7 @@ fn most_followed(workers: &Workers) -> u32 {
 }
 
 /// Returns the part of the state that is sent before the workers stop.
-fn describe(state: &State, inner: &StateInner) -> Handover {
-    let options = &state.options;
+fn describe(inner: &StateInner) -> Handover {
     let queue = |worker: &worker::Worker| WorkerHandover {
         number: worker.shared.settings.number,
         handover: worker.handover,
@@ -108,7 +114,6 @@ fn describe(state: &State, inner: &StateInner) -> Handover {
     };
     let mut described = handover::state::make(inner.workers.all.iter().map(queue).collect());
     described.pid = process::id().into();
-    described.options = [&options.control, &options.events].map(Clone::clone);
     if let Some(loaded) = &inner.loaded {
         described.generation = loaded.generation;
         let names = load::requirement(loaded).names;
@@ -138,15 +143,13 @@ fn tell(
     fds: &[Option<BorrowedFd>; FD_COUNT],
 ) -> Result<(), Failure> {
     let inner = state::lock(state);
+    let mut described = describe(&inner);
+    described.options = giving.values.clone();
     let channel = &mut giving.channel;
     let due_ns = handover::channel::due_ns(channel);
     // A client that does not read blocks the main thread for at most PAUSE_MS.
     handover::channel::extend(channel, PAUSE_MS);
-    handover::channel::send(
-        channel,
-        &handover::state::print(&describe(state, &inner)),
-        None,
-    )?;
+    handover::channel::send(channel, &handover::state::print(&described), None)?;
     for worker in &inner.workers.all {
         let name = format!("queue:{}", worker.shared.settings.number);
         send_fd(channel, &name, worker::queue_fd(worker))?;
@@ -168,14 +171,20 @@ fn tell(
 
 /// Begins the transfer to a new process. The policy must stay loaded until `commit`, or until the returned value is
 /// dropped.
+/// - values: values of --control and --events, as returned by `handover::values`.
 /// - client: connection on which the new process requested the upgrade; closed on failure.
 /// - kind: backend of the new process.
-pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<HandoverGiving, Failure> {
+pub fn prepare(
+    state: &State,
+    values: &[Option<String>; FD_COUNT],
+    client: OwnedFd,
+    kind: QueueKind,
+) -> Result<HandoverGiving, Failure> {
     if !queue::adopt::can_adopt(kind) {
         return Err(fail_classic());
     }
     let inner = state::lock(state);
-    let described = describe(state, &inner);
+    let described = describe(&inner);
     let begin = || {
         let rules = handover::rules::begin(inner.loaded.as_deref())?;
         let states = make_room(handover::counted::states_bytes(&described))?;
@@ -188,6 +197,7 @@ pub fn prepare(state: &State, client: OwnedFd, kind: QueueKind) -> Result<Handov
     let (rules, states, sums) = begin().map_err(fail_memory)?;
     Ok(HandoverGiving {
         channel: handover::channel::open(client, "new", PREPARE_MS),
+        values: values.clone(),
         rules,
         told: false,
         states,
@@ -335,10 +345,11 @@ fn hand_over(inner: &mut StateInner, giving: &mut HandoverGiving) -> Result<(), 
 }
 
 /// Transfers everything to the new process, which is ready.
+/// - listener: control socket; None without --control.
 /// - Returns true if the new process filters. Then the workers are stopped and their queues released, and this process
 ///   must end without using the descriptors that it sent. Otherwise its workers run again; the log and
 ///   Count::UpgradesFailed show the failure.
-pub fn commit(state: &State, mut giving: HandoverGiving) -> bool {
+pub fn commit(state: &State, mut giving: HandoverGiving, listener: Option<BorrowedFd>) -> bool {
     let mut inner = state::lock(state);
     handover::channel::extend(&mut giving.channel, PAUSE_MS);
     let result = hand_over(&mut inner, &mut giving);
@@ -351,7 +362,7 @@ pub fn commit(state: &State, mut giving: HandoverGiving) -> bool {
         }
         Err(failure) => {
             start_workers(&mut inner.workers);
-            stay(failure);
+            stay(failure, listener);
         }
     }
     result.is_ok()

@@ -21,9 +21,12 @@ use std::os::fd::OwnedFd;
 
 use crate::base::counts;
 use crate::base::log::{failure_set, Failure, LogExit};
+use crate::control::process;
 use crate::handover::channel::HandoverChannel;
 use crate::handover::connections::ConnectionsTaken;
 use crate::handover::learned::LearnedTaken;
+use crate::options::arguments::{self, ArgumentsOption};
+use crate::options::Options;
 use crate::ruleset::migration::{Migration, MigrationSide, MigrationStates};
 use crate::worker::WorkerHandover;
 
@@ -85,7 +88,7 @@ pub struct Handover {
     /// Pairs of rules that both policies have, if there is a new policy.
     pub migration: Migration,
     pub states: MigrationStates,
-    /// Values of --control and --events in the old process; None = not set.
+    /// Values of --control and --events in the old process, with absolute paths; None = not set.
     pub options: [Option<String>; FD_COUNT],
     /// Descriptors that the old process opened for --control and --events. None if the old process sent none, or if
     /// this process has another value of the option.
@@ -98,6 +101,19 @@ pub struct Handover {
     pub committed_ns: u64,
     /// Time between "commit" and the start of the workers, in which packets waited.
     pub waited_ns: u64,
+}
+
+/// Returns the values of --control and --events with absolute paths, by which two processes find out whether both have
+/// the same. Must be called before the sandbox, which does not allow getcwd.
+pub fn values(options: &Options) -> [Option<String>; FD_COUNT] {
+    let value = |option, given: &Option<String>| {
+        let name = arguments::name(option);
+        given.as_deref().map(|given| process::value_of(name, given))
+    };
+    [
+        value(ArgumentsOption::Control, &options.control),
+        value(ArgumentsOption::Events, &options.events),
+    ]
 }
 
 /// Returns the failure of the backend classic, which can't take over queues.

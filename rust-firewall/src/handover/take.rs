@@ -128,8 +128,8 @@ fn decode_rules(taken: &mut Handover) -> Result<(), Failure> {
 
 /// Closes the received descriptors whose option has another value in this process.
 fn drop_others(options: &Options, taken: &mut Handover) {
-    let ours = [&options.control, &options.events];
-    for ((ours, theirs), fd) in ours.into_iter().zip(&taken.options).zip(&mut taken.fds) {
+    let ours = handover::values(options);
+    for ((ours, theirs), fd) in ours.iter().zip(&taken.options).zip(&mut taken.fds) {
         if ours.is_none() || ours != theirs {
             *fd = None;
         }

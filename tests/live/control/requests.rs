@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
-use serde_json::Value;
+use serde_json::{json, Value};
 use testbed::control::error_of;
 use testbed::firewall::Firewall;
 use testbed::ledger::Stats;
@@ -25,6 +25,7 @@ use super::place::Place;
 
 pub const ROWS: &[Row] = &[
     ("status-tells-who-and-what-runs", status),
+    ("arguments-are-text-in-any-folder", any_folder),
     ("uptime-does-not-follow-the-clock", uptime),
     ("stats-is-the-ledger", stats),
     ("rules-count", rules),
@@ -86,6 +87,24 @@ fn status(twin: Twin) -> anyhow::Result<()> {
             .is_some_and(|uptime| uptime < 3_600_000),
         "{status}"
     );
+    firewall.stop().map(drop)
+}
+
+/// Checks the arguments of a firewall that was started in a folder whose name is not UTF-8.
+fn any_folder(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let folder = "\"$(printf 'gr\\303\\274\\377')\"";
+    let enter = format!(
+        "cd '{}' && mkdir {folder} && cd {folder} && exec \"$@\"",
+        place.path("")
+    );
+    let wrapper = ["sh", "-c", &enter, "sh"];
+    let arguments = ["--json", "--control", "../control"];
+    let firewall = Firewall::start_under(&place.namespace, &wrapper, twin, &arguments)?;
+    let status = place.ask(r#"{"command":"status"}"#)?;
+    let path = place.path("gr???/../control");
+    let expected = json!(["--json", "--control", path, "--user", USER]);
+    ensure!(status["arguments"] == expected, "{status}");
     firewall.stop().map(drop)
 }
 

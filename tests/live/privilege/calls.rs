@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{run_to_end, Firewall};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, LOCALHOST};
@@ -211,8 +211,20 @@ fn ask_for_all(stage: &Stage, firewall: &Firewall) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Starts a firewall, and causes every request and event (see `ask_for_all`). A second firewall takes over and gets the
-/// same requests and events. Then it is stopped, or, if `crash` is true, killed, so that its guard continues alone.
+/// Makes an upgrade fail when the new firewall has received the descriptors of the running firewall.
+fn fail_upgrade(stage: &Stage, twin: Twin) -> anyhow::Result<()> {
+    let arguments = ["--take-over", &stage.control, "--events", "/none/events"];
+    let failed = run_to_end(&stage.namespace, &[], twin, &arguments)?;
+    ensure!(failed.code != Some(0), "exit code {:?}", failed.code);
+    until("the upgrade has failed", PATIENCE, || {
+        let status = Client::new(&stage.control)?.command("status")?;
+        Ok(status["counts"]["upgrades_failed"] == 1)
+    })
+}
+
+/// Starts a firewall, and causes every request and event (see `ask_for_all`), and an upgrade that fails. A second
+/// firewall takes over and gets the same requests and events. Then it is stopped, or, if `crash` is true, killed, so
+/// that its guard continues alone.
 /// - made: in/out: calls of both firewalls.
 fn run(
     stage: &Stage,
@@ -224,6 +236,7 @@ fn run(
     let (first, second) = (Trace::new("first"), Trace::new("second"));
     let (old, old_guard) = start(stage, &first, twin, arguments)?;
     ask_for_all(stage, &old)?;
+    fail_upgrade(stage, twin)?;
     let take_over = [arguments, &["--take-over", &stage.control]].concat();
     let (new, new_guard) = match start(stage, &second, twin, &take_over) {
         Ok(started) => started,

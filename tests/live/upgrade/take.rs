@@ -356,20 +356,23 @@ fn hear_taken(stream: &UnixStream, old: UnixStream, prepared: &Said) -> anyhow::
 }
 
 /// Tests a new firewall whose report that it has taken the queue gets no reply: the old firewall must continue, and the
-/// new one must leave the queue to it.
+/// new one must leave the queue to it. The new one must not report its end, because it has not reported its start.
 fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
+    let events = setting.path("events");
     for new in TWINS {
         let (old, prepared) = prepare(&setting)?;
         let between = setting.path("between");
         let deaf = listen_to_proof(&setting, &between, move |stream| {
             hear_taken(&stream, old, &prepared)
         })?;
-        let arguments = ["--take-over", &between];
+        let arguments = ["--take-over", &between, "--events", &events];
         let failed = run_to_end(&setting.namespace, &[], new, &arguments)?;
         deaf.join().expect("the one between does not panic")???;
         std::fs::remove_file(&between)?;
         check(&failed, 1, ENDED)?;
+        let told = std::fs::read_to_string(&events)?;
+        ensure!(!told.contains("stopped"), "{told}");
         tcp_ask(&mut stream)?;
     }
     let ledger = firewall.ledger()?.total;

@@ -66,13 +66,15 @@ fn empty_connections() -> Connections {
 }
 
 /// Parses the connections in a memory, and writes them again with several limits of bytes, each large enough for the
-/// records of forgotten connections. Checks that no result exceeds its limit, and that a limit of the memory's length
-/// gives the same bytes again.
+/// records of forgotten connections. Checks that no result exceeds its limit, that a limit of the memory's length gives
+/// the same bytes again, and that writing changes nothing.
 fn check_rooms(bytes: &[u8]) {
     let write = |room: usize| {
         let mut connections = empty_connections();
         handover::connections::parse(bytes, &mut connections, NOW_NS).expect("connections");
-        written(&mut connections, room as u64, NOW_NS)
+        let short = written(&mut connections, room as u64, NOW_NS);
+        assert_eq!(written(&mut connections, u64::MAX, NOW_NS), bytes, "{room}");
+        short
     };
     let least = write(0).len();
     for room in (least..bytes.len()).step_by(1 + bytes.len() / ROOMS) {

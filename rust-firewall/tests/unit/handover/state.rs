@@ -7,7 +7,8 @@ use std::path::Path;
 use rust_firewall::base::counts::Count;
 use rust_firewall::handover::counted::{parse_states, states_bytes};
 use rust_firewall::handover::state::{parse, print};
-use rust_firewall::handover::Handover;
+use rust_firewall::handover::{self, Handover};
+use rust_firewall::options::{self, OptionsAction};
 
 fn vectors() -> Vec<(String, String)> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/corpus/vectors/handover.txt");
@@ -37,6 +38,18 @@ fn lines_are_taken_and_printed_as_the_vectors_say() {
             refused => assert_eq!(result.expect_err(&line).text, refused),
         }
     }
+}
+
+#[test]
+fn relative_paths_of_options_become_absolute() {
+    let words = ["firewall", "--control", "control", "--events", "unix:sink"];
+    let Ok(OptionsAction::Run(options)) = options::parse(&words.map(Into::into)) else {
+        panic!("{words:?}");
+    };
+    let folder = std::env::current_dir().expect("a folder");
+    let folder = folder.to_str().expect("a path in UTF-8");
+    let expected = [format!("{folder}/control"), format!("unix:{folder}/sink")];
+    assert_eq!(handover::values(&options), expected.map(Some));
 }
 
 #[test]

@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use rust_firewall::engine::compiled::{FlowLimit, FlowQuota};
 use rust_firewall::engine::flow::{self, FlowCounter};
+use rust_firewall::handover;
 use rust_firewall::options::{parse, OptionsAction};
 use rust_firewall::ruleset::load::{self, Loaded};
 use rust_firewall::ruleset::migration::{self, Migration, MigrationStates};
 
 const SECOND: u64 = 1_000_000_000;
 const NOW_NS: u64 = 1000 * SECOND;
+/// Rule with a limit of more packets per second than nanoseconds: a packet costs nothing.
+const ENDLESS: &str = "limit rate 2000000000/second burst 4 packets comment \"a\"\n";
 
 /// Writes a text to a file, and loads the file like the firewall.
 fn loaded(text: &str) -> Loaded {
@@ -215,6 +218,29 @@ fn a_full_limit_stays_full() {
     let mut new = loaded(&chain("limit rate 1/hour burst 7 packets comment \"a\"\n"));
     exchange(&old, &mut new);
     assert_eq!(limit_holds(&new, 40), 7);
+}
+
+#[test]
+fn a_limit_that_is_never_exceeded_is_full_at_another_rate() {
+    let old = loaded(&chain(ENDLESS));
+    let mut new = loaded(&chain("limit rate 1/hour burst 4 packets comment \"a\"\n"));
+    assert_eq!(limit_holds(&old, 100), 100);
+    exchange(&old, &mut new);
+    assert_eq!(limit_holds(&new, 40), 4);
+}
+
+#[test]
+fn a_limit_that_is_never_exceeded_is_handed_over() {
+    let old = loaded(&chain(ENDLESS));
+    let mut writing = handover::rules::begin(Some(&old)).expect("memory");
+    let more = handover::rules::write(&mut writing, Some(&old));
+    assert_eq!(more, Ok(false));
+    let fd = handover::memory::fd(&writing.memory).try_clone_to_owned();
+    let fd = fd.expect("a descriptor");
+    let sealed = handover::memory::open(fd, handover::rules::BYTES_MAX).expect("sealed memory");
+    let bytes = handover::memory::read(&sealed).expect("bytes");
+    let side = handover::rules::parse(&bytes).expect("rules");
+    assert_eq!(side.limit_sizes, [limit_of(&old).size]);
 }
 
 #[test]
