@@ -33,15 +33,12 @@ pub enum Order {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Inside {
     pub uid: u32,
-    /// Mount point of the private tmpfs, which has the firewall's control socket, and the policy if the cage writes it.
-    /// The stage unmounts the tmpfs: the command must not see it.
+    /// Mount point of the private tmpfs, which has the firewall's control socket, the policy if the cage writes it, and
+    /// the lists of sockets (sockets.rs), for which a message may be too small. The stage unmounts the tmpfs: the
+    /// command must not see it.
     pub place: PathBuf,
     /// Content of resolv.conf in the cage.
     pub resolv_conf: String,
-    /// Unix sockets of the host that the stage covers with /dev/null, so that the command can't connect to them.
-    pub covered: Vec<PathBuf>,
-    /// Folders of Unix sockets that the stage covers with an empty tmpfs.
-    pub emptied: Vec<PathBuf>,
     pub is_root: bool,
 }
 

@@ -20,9 +20,10 @@ use rustix::process::{pidfd_open, wait, Pid, PidfdFlags, WaitOptions};
 
 use crate::channel::{receive, send, Inside, Order, Received, Report};
 use crate::failure::{words, Failure, NOT_FOUND, NOT_RUN};
-use crate::{namespaces, refused, seccomp, stage};
+use crate::{namespaces, refused, seccomp, sockets, stage};
 
 const RESOLV_CONF: &str = "/etc/resolv.conf";
+const MOUNTS: &str = "/proc/self/mountinfo";
 
 fn channel() -> Result<OwnedFd, Failure> {
     io::stdin()
@@ -94,8 +95,9 @@ fn give_proc() {
 
 /// Returns the mount points at and below a folder.
 fn mounts_below(folder: &str) -> Result<Vec<PathBuf>, Failure> {
-    let text =
-        fs::read_to_string("/proc/self/mountinfo").map_err(Failure::at("/proc/self/mountinfo"))?;
+    // The mount point of a covered socket may have any bytes.
+    let text = fs::read(MOUNTS).map_err(Failure::at(MOUNTS))?;
+    let text = String::from_utf8_lossy(&text);
     let points = text
         .lines()
         .filter_map(|line| line.split(' ').nth(4))
@@ -147,14 +149,22 @@ fn protect_kernel() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Reads a list of paths in the private folder.
+fn list(inside: &Inside, name: &str) -> Result<Vec<PathBuf>, Failure> {
+    let paths = sockets::read_list(&inside.place.join(name));
+    paths.map_err(Failure::at("the list of sockets"))
+}
+
 fn make_mounts(inside: &Inside) -> Result<(), Failure> {
+    let covered = list(inside, sockets::COVERED)?;
+    let emptied = list(inside, sockets::EMPTIED)?;
     unshare(CloneFlags::CLONE_NEWNS).map_err(refused::namespaces)?;
     umount2(&inside.place, MntFlags::MNT_DETACH).map_err(Failure::at("unmounting"))?;
     give_resolver(inside)?;
-    for socket in &inside.covered {
+    for socket in &covered {
         cover(Path::new("/dev/null"), socket)?;
     }
-    for folder in &inside.emptied {
+    for folder in &emptied {
         let options = format!(
             "mode=0700,uid={0},gid={0}",
             if inside.is_root { inside.uid } else { 0 }

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
-use std::sync::mpsc::{self, Sender};
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::allow::{Allowed, Host};
 use crate::event::Peer;
@@ -17,6 +18,14 @@ const HTTPS: u16 = 443;
 const DNS: u16 = 53;
 /// Maximum number of queried names that are resolved.
 const NAMES_MAX: usize = 10_000;
+/// Maximum wait for the host's resolver, after the command has ended.
+pub const PATIENCE: Duration = Duration::from_secs(10);
+/// Comment in a learned policy: connections that the policy denies, although they were accepted while it was learned.
+const LIMITS: &str = "\
+# This policy denies two kinds of connections even if the command had them: UDP without a name, such as NTP, which is
+# not recorded; and connections to ports 443 and 80 that show no name and whose address came from DNS, such as SSH at
+# port 443. Add rules that accept their addresses.
+";
 
 /// Names that the command queried in DNS, by their addresses. The addresses are from the host's resolver.
 #[derive(Debug, Default)]
@@ -26,23 +35,22 @@ pub struct Names(BTreeMap<IpAddr, String>);
 pub struct Lookup {
     asked: BTreeSet<String>,
     to: Sender<String>,
-    names: JoinHandle<Names>,
+    answers: Receiver<(IpAddr, String)>,
 }
 
 impl Lookup {
     pub fn start() -> Lookup {
         let (to, from) = mpsc::channel::<String>();
-        let names = thread::spawn(move || {
-            let mut names = Names::default();
+        let (found, answers) = mpsc::channel();
+        thread::spawn(move || {
             for name in from {
                 for address in (name.as_str(), 0).to_socket_addrs().into_iter().flatten() {
-                    names.0.entry(address.ip()).or_insert_with(|| name.clone());
+                    let _ = found.send((address.ip(), name.clone())); // `finish` may have given up
                 }
             }
-            names
         });
         let asked = BTreeSet::new();
-        Lookup { asked, to, names }
+        Lookup { asked, to, answers }
     }
 
     /// Records the name of a DNS query. The host resolves it again, because the firewall does not report answers.
@@ -52,10 +60,20 @@ impl Lookup {
         }
     }
 
-    /// Waits for the last answer; returns the addresses.
-    pub fn finish(self) -> Names {
-        drop(self.to);
-        self.names.join().unwrap_or_default()
+    /// Waits for the last answer, but not longer than `patience`; returns the addresses of the answers so far.
+    pub fn finish(self, patience: Duration) -> Names {
+        let Lookup { to, answers, .. } = self;
+        drop(to);
+        let end = Instant::now() + patience;
+        let mut names = Names::default();
+        let next = || {
+            let left = end.saturating_duration_since(Instant::now());
+            answers.recv_timeout(left).ok()
+        };
+        for (address, name) in std::iter::from_fn(next) {
+            names.0.entry(address).or_insert(name);
+        }
+        names
     }
 }
 
@@ -71,6 +89,14 @@ fn host(name: &str) -> Option<Host> {
     }
 }
 
+/// Returns true if a client shows an address in place of a name, as in `http://192.0.2.7/`.
+fn is_address(name: &str) -> bool {
+    let inner = name
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'));
+    inner.unwrap_or(name).parse::<IpAddr>().is_ok()
+}
+
 /// Returns the destination to allow for a connection to this peer. None if no destination is needed (DNS) or possible.
 fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     let (address, port) = (peer.address?, peer.port?);
@@ -79,11 +105,14 @@ fn needed(peer: &Peer, names: &Names) -> Option<Allowed> {
     }
     let is_web =
         (port == HTTPS && peer.kind != "http host") || (port == HTTP && peer.kind == "http host");
-    let host = match peer.name.as_ref().or_else(|| names.0.get(&address)) {
+    let shows_address = peer.name.as_deref().is_some_and(is_address);
+    let name = peer.name.as_ref().or_else(|| names.0.get(&address));
+    let host = match name.filter(|_| !shows_address) {
         Some(name) => host(name)?,
+        // The reached address: a client may show any other.
         None => Host::Net(address, if address.is_ipv4() { 32 } else { 128 }),
     };
-    let port = if is_web && peer.name.is_some() {
+    let port = if is_web && peer.name.is_some() && !shows_address {
         None
     } else {
         Some(port)
@@ -121,7 +150,7 @@ pub fn policy(
         }
     }
     let allowed: Vec<Allowed> = witnesses.into_keys().collect();
-    text + "\n" + &policy::of_allowed(&allowed, resolver, false)
+    text + "#\n" + LIMITS + "\n" + &policy::of_allowed(&allowed, resolver, false)
 }
 
 pub fn write(path: &Path, text: &str) -> Result<(), Failure> {
@@ -168,7 +197,7 @@ mod tests {
         for name in [
             "*.a.example",
             "0.0.0.0/0",
-            "192.0.2.7",
+            "[192.0.2.7",
             "a.example:22",
             "a\nb",
         ] {
@@ -183,6 +212,22 @@ mod tests {
             .0
             .insert("192.0.2.1".parse().unwrap(), "git.example".to_owned());
         assert_eq!(shown(&peer("tcp", None, 22), &names), "git.example:22");
+        for name in ["192.0.2.1", "192.0.2.7", "[2001:db8::7]"] {
+            let peer = peer("http host", Some(name), 80);
+            assert_eq!(shown(&peer, &names), "192.0.2.1:80", "{name}");
+        }
+    }
+
+    #[test]
+    fn a_lookup_ends_although_the_resolver_hangs() {
+        let (to, _from) = mpsc::channel();
+        let (found, answers) = mpsc::channel();
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        found.send((address, "a.example".to_owned())).unwrap();
+        let asked = BTreeSet::new();
+        // `found` stays open, as in a thread that waits for its next answer.
+        let names = Lookup { asked, to, answers }.finish(Duration::ZERO);
+        assert_eq!(names.0[&address], "a.example");
     }
 
     #[test]

@@ -21,6 +21,7 @@ mod hosts;
 mod inside;
 mod learn;
 mod namespaces;
+mod output;
 mod policy;
 mod print;
 pub mod programs;

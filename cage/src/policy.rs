@@ -19,13 +19,17 @@ const HTTPS: u16 = 443;
 /// Limit for DNS queries of names below a wildcard, which could carry data in their labels.
 const QUESTIONS: &str = "limit rate over 100/second burst 400 packets";
 
-/// Addresses that are denied for all names: this host's, link-local ones, the metadata services of clouds, multicast,
-/// and reserved ones.
-const NOWHERE: [(&str, &str); 2] = [
+/// Addresses that are denied for all names: this host's, link-local ones, multicast, reserved ones, and the services of
+/// clouds for metadata or agents.
+const NOWHERE: [(&str, &str); 4] = [
     ("ip", "0.0.0.0/8, 127.0.0.0/8, 169.254.0.0/16, 224.0.0.0/3"),
+    // Alibaba, Azure, Oracle.
+    ("ip", "100.100.100.200, 168.63.129.16, 192.0.0.192"),
+    ("ip6", "::/96, ::ffff:0:0/96, fe80::/10, ff00::/8"),
+    // AWS, Google, Oracle, Alibaba, Scaleway.
     (
         "ip6",
-        "::/96, ::ffff:0:0/96, fe80::/10, fd00:ec2::254, ff00::/8",
+        "fd00:ec2::254, fd20:ce::254, fd00:c1::a9fe:a9fe, fd00:100::100:200, fd00:42::42",
     ),
 ];
 
@@ -295,6 +299,28 @@ mod tests {
             "{text}"
         );
         assert!(!of(&["10.0.0.0/8"]).contains("dns name"));
+    }
+
+    #[test]
+    fn no_name_leads_to_a_metadata_service() {
+        let text = of(&["example.org"]);
+        for address in [
+            "169.254.0.0/16",
+            "100.100.100.200",
+            "168.63.129.16",
+            "192.0.0.192",
+            "fd00:ec2::254",
+            "fd20:ce::254",
+            "fd00:c1::a9fe:a9fe",
+            "fd00:100::100:200",
+            "fd00:42::42",
+        ] {
+            let is_rejected = |line: &str| {
+                line.contains(address) && line.ends_with("reject comment \"no address of a name\"")
+            };
+            assert!(text.lines().any(is_rejected), "{address}: {text}");
+        }
+        rust_firewall::policy::parse::text("cage.nft", text.as_bytes()).unwrap();
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub fn print(settings: &Settings) -> Result<String, Failure> {
             &queue_rules::for_iptables(is_ipv6),
         );
     }
-    let mut covered = sockets::covered(&settings.host_sockets);
-    covered.extend(sockets::emptied(plan.caller.uid, &settings.host_sockets));
+    let mut covered = sockets::covered(&plan.left_open);
+    covered.extend(sockets::emptied(plan.caller.uid, &plan.left_open));
     let covered: Vec<String> = covered
         .iter()
         .map(|path| path.display().to_string())

@@ -3,6 +3,7 @@
 //! file.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use crate::firewall::Connection;
 use crate::safe;
 
 /// Maximum numbers, in order: rows in the table on stderr; denied peers, and followed connections; distinct denied
-/// flows.
+/// flows with a name and a reason.
 const ROWS_MAX: usize = 20;
 const PEERS_MAX: usize = 100_000;
 const FLOWS_MAX: usize = 1_000_000;
@@ -23,7 +24,9 @@ const FLOWS_MAX: usize = 1_000_000;
 pub struct Report {
     verbose: bool,
     denied: BTreeMap<(Peer, String), u64>,
+    /// Hashes of denied flows, each with a name and a reason: a client may send several DNS queries from one socket.
     flows: BTreeSet<u64>,
+    hasher: RandomState,
     connections: BTreeSet<Connection>,
 }
 
@@ -57,10 +60,12 @@ impl Report {
         }
     }
 
-    /// Counts a denied connection once, whatever its number of packets; without `flow`, counts each denied packet.
+    /// Counts a denied connection once for each name and reason, whatever its number of packets; without `flow`, counts
+    /// each denied packet.
     pub fn deny(&mut self, peer: Peer, why: String, flow: Option<u64>) {
         if let Some(flow) = flow {
-            if self.flows.len() >= FLOWS_MAX || !self.flows.insert(flow) {
+            let hash = self.hasher.hash_one((flow, &peer.name, &why));
+            if self.flows.len() >= FLOWS_MAX || !self.flows.insert(hash) {
                 return;
             }
         }
@@ -181,6 +186,19 @@ mod tests {
             "denied:     2  tls sni a.example (192.0.2.1:443): no\n"
         );
         assert_eq!(Report::new(false).table(), "");
+    }
+
+    #[test]
+    fn each_name_of_a_flow_counts_once() {
+        let mut report = Report::new(false);
+        for name in ["a.example", "b.example", "a.example"] {
+            report.deny(to(name), "no".to_owned(), Some(1));
+        }
+        assert_eq!(
+            report.table(),
+            "denied:     1  tls sni a.example (192.0.2.1:443): no\n\
+             denied:     1  tls sni b.example (192.0.2.1:443): no\n"
+        );
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //! A cage from its start to its end.
 
 use std::fs;
-use std::io::BufRead;
+use std::io::{self, BufRead, Write};
 use std::os::fd::OwnedFd;
 use std::process::{Child, ExitStatus};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -20,6 +20,7 @@ use crate::event::Event;
 use crate::failure::Failure;
 use crate::firewall::{self, Firewall};
 use crate::learn::{self, Lookup};
+use crate::output;
 use crate::report::{tell, Report};
 use crate::settings::{Settings, Source};
 use crate::start::{build, Cage, Plan};
@@ -236,7 +237,9 @@ impl Running<'_> {
         }
     }
 
-    fn write(&mut self, plan: &Plan, ended: Ended, milliseconds: u128) -> Result<(), Failure> {
+    /// Writes the report, the learned policy and the table of denied connections. A failure changes neither the other
+    /// outputs nor the exit code, which is the command's.
+    fn write(&mut self, plan: &Plan, ended: Ended, milliseconds: u128) {
         let words = self
             .settings
             .command
@@ -244,19 +247,17 @@ impl Running<'_> {
             .map(|word| word.to_string_lossy().into_owned());
         let command: Vec<String> = words.collect();
         if let Some(path) = &self.settings.report {
-            self.report
-                .write(path, &command, ended.json(), milliseconds)?;
+            let exit = ended.json();
+            tell_unwritten(self.report.write(path, &command, exit, milliseconds));
         }
         if let Source::Learn(path) = &self.settings.source {
-            let names = self.lookup.take().map(Lookup::finish).unwrap_or_default();
-            let text = learn::policy(&self.report.allowed(), &names, plan.resolver, &command);
-            learn::write(path, &text)?;
+            let lookup = self.lookup.take();
+            let names = lookup.map(|lookup| lookup.finish(learn::PATIENCE));
+            let (reached, names) = (self.report.allowed(), names.unwrap_or_default());
+            let text = learn::policy(&reached, &names, plan.resolver, &command);
+            tell_unwritten(learn::write(path, &text));
         }
-        let table = self.report.table();
-        if !table.is_empty() {
-            eprint!("{table}");
-        }
-        Ok(())
+        let _ = io::stderr().write_all(self.report.table().as_bytes()); // stderr may be closed
     }
 }
 
@@ -273,6 +274,17 @@ fn is_ending(process: Pid) -> bool {
     flags.is_none_or(|flags| flags & EXITING != 0)
 }
 
+/// Reports a file that could not be written after the command's end.
+fn tell_unwritten(written: Result<(), Failure>) {
+    if let Err(failure) = written {
+        let text = format!(
+            "{}: the command has ended, but this file is incomplete: run it again",
+            failure.text
+        );
+        tell("error", &text);
+    }
+}
+
 fn pid(child: &Child) -> Pid {
     Pid::from_raw(child.id() as i32)
 }
@@ -281,6 +293,7 @@ fn pid(child: &Child) -> Pid {
 pub fn run(settings: &Settings) -> Result<Ended, Failure> {
     let began = Instant::now();
     descriptors::check()?;
+    output::check(settings)?;
     let plan = Plan::new(settings)?;
     let Cage {
         channel,
@@ -310,6 +323,6 @@ pub fn run(settings: &Settings) -> Result<Ended, Failure> {
     running.finish(&from);
     let _ = hold.kill();
     let _ = hold.wait();
-    running.write(&plan, ended, began.elapsed().as_millis())?;
+    running.write(&plan, ended, began.elapsed().as_millis());
     Ok(ended)
 }

@@ -44,8 +44,21 @@ pub struct Plan {
     pub policy: PathBuf,
     /// Text of the policy, if the cage writes it.
     pub text: Option<String>,
+    /// Unix sockets of the host, and folders of such sockets, that stay reachable.
+    pub left_open: Vec<PathBuf>,
     /// Reason why the packets of settled connections are queued as well; None if they are not queued.
     pub queued: Option<String>,
+}
+
+/// Returns a path without symbolic links. Its last part need not exist.
+/// - path: absolute path.
+fn resolved(path: &Path) -> PathBuf {
+    let folder = path.parent().and_then(|folder| folder.canonicalize().ok());
+    let missing = folder
+        .zip(path.file_name())
+        .map(|(folder, name)| folder.join(name));
+    let existing = path.canonicalize().ok();
+    existing.or(missing).unwrap_or_else(|| path.to_owned())
 }
 
 impl Plan {
@@ -74,6 +87,8 @@ impl Plan {
             }
         };
         paths.extend(file.clone());
+        let targets: Vec<PathBuf> = paths.iter().map(|path| resolved(path)).collect();
+        paths.extend(targets);
         let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
         let place = namespaces::place(&paths)?;
         let own = text.as_ref().map(|_| place.join("policy.nft"));
@@ -85,6 +100,7 @@ impl Plan {
             place,
             policy,
             text,
+            left_open: sockets::left_open(&settings.host_sockets)?,
             queued,
         })
     }
@@ -94,13 +110,11 @@ impl Plan {
         firewall::arguments(&self.policy, &firewall::control(self.place), looks_on)
     }
 
-    fn inside(&self, settings: &Settings) -> Inside {
+    fn inside(&self) -> Inside {
         Inside {
             uid: self.caller.uid,
             place: self.place.to_owned(),
             resolv_conf: format!("nameserver {}\noptions edns0\n", self.resolver),
-            covered: sockets::covered(&settings.host_sockets),
-            emptied: sockets::emptied(self.caller.uid, &settings.host_sockets),
             is_root: self.caller.is_root,
         }
     }
@@ -162,8 +176,8 @@ fn uplink(plan: &Plan, settings: &Settings, made: &mpsc::Receiver<Made>) -> Resu
         .wait()
 }
 
-fn begin(plan: &Plan, settings: &Settings, channel: &OwnedFd) -> Result<(), Failure> {
-    let order = Order::Begin(Box::new(plan.inside(settings)));
+fn begin(plan: &Plan, channel: &OwnedFd) -> Result<(), Failure> {
+    let order = Order::Begin(Box::new(plan.inside()));
     channel::send(channel, &order, Some(io::stdin().as_fd())).map_err(Failure::at("a stage"))
 }
 
@@ -187,19 +201,32 @@ fn map_users(plan: &Plan, channel: &OwnedFd) -> Result<(), Failure> {
     channel::send(channel, &Order::Mapped, None).map_err(Failure::at("a stage"))
 }
 
-/// Builds the cage. The calling process must have one thread.
-pub fn build(plan: &Plan, settings: &Settings) -> Result<Cage, Failure> {
-    namespaces::enter(&plan.caller)?;
+/// Mounts the private folder, and writes the policy and the lists of sockets into it. The search for sockets comes
+/// first, since the mount hides the sockets below it.
+fn make_place(plan: &Plan) -> Result<(), Failure> {
+    let covered = sockets::covered(&plan.left_open);
+    let emptied = sockets::emptied(plan.caller.uid, &plan.left_open);
     namespaces::mount_private(plan.place)?;
     if let Some(text) = &plan.text {
         fs::write(&plan.policy, text).map_err(Failure::at(plan.policy.display()))?;
     }
+    for (name, paths) in [(sockets::COVERED, covered), (sockets::EMPTIED, emptied)] {
+        let file = plan.place.join(name);
+        sockets::write_list(&file, &paths).map_err(Failure::at(file.display()))?;
+    }
+    Ok(())
+}
+
+/// Builds the cage. The calling process must have one thread.
+pub fn build(plan: &Plan, settings: &Settings) -> Result<Cage, Failure> {
+    namespaces::enter(&plan.caller)?;
+    make_place(plan)?;
     let (channel, other) = channel::pair().map_err(Failure::at("a socket"))?;
     let (made, is_made) = mpsc::channel();
     thread::scope(|scope| {
         let networked = scope.spawn(move || network(plan, settings, other, &made));
         let uplink = scope.spawn(move || uplink(plan, settings, &is_made));
-        let inside = begin(plan, settings, &channel).and_then(|()| map_users(plan, &channel));
+        let inside = begin(plan, &channel).and_then(|()| map_users(plan, &channel));
         let ended = |_| Failure::new("a thread of the cage ended");
         let (networked, uplink) = (networked.join(), uplink.join());
         inside?; // without a stage the others fail, too
@@ -214,4 +241,20 @@ pub fn build(plan: &Plan, settings: &Settings) -> Result<Cage, Failure> {
             control,
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_resolved_without_its_file() {
+        let folder = std::env::temp_dir().join(format!("cage-start-{}", std::process::id()));
+        fs::create_dir_all(folder.join("target")).unwrap();
+        std::os::unix::fs::symlink(folder.join("target"), folder.join("link")).unwrap();
+        let target = folder.join("target").canonicalize().unwrap();
+        assert_eq!(resolved(&folder.join("link")), target);
+        assert_eq!(resolved(&folder.join("link/new")), target.join("new"));
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Attempts of a command to leave its cage. Prints a line for each way: its name, and `through` or the error.
 
-Arguments: the pids of fwctl and the firewall on the host, the name of an abstract socket of the host, the path of a Unix socket of the host, a
-port at the host's loopback address. The same script outside any cage shows which ways work there."""
+Arguments: the pids of fwctl and the firewall on the host, the name of an abstract socket of the host, the paths of three Unix sockets of the host
+(bound by this path, renamed to this path, bound by a relative path), a port at the host's loopback address. The same script outside any cage
+shows which ways work there."""
 import ctypes
 import errno
 import fcntl
@@ -13,7 +14,7 @@ import struct
 import subprocess
 import sys
 
-FWCTL, FIREWALL, ABSTRACT, PATH, PORT = sys.argv[1:6]
+FWCTL, FIREWALL, ABSTRACT, PATH, RENAMED, RELATIVE, PORT = sys.argv[1:8]
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -93,8 +94,8 @@ def abstract_socket():
     socket.socket(socket.AF_UNIX).connect("\0" + ABSTRACT)
 
 
-def path_socket():
-    socket.socket(socket.AF_UNIX).connect(PATH)
+def path_socket(path):
+    socket.socket(socket.AF_UNIX).connect(path)
 
 
 def loopback(family, address):
@@ -179,7 +180,9 @@ WAYS = {
     "/proc of fwctl": lambda: look_into(FWCTL),
     "memory of the firewall": lambda: memory(FIREWALL),
     "abstract socket": abstract_socket,
-    "Unix socket": path_socket,
+    "Unix socket": lambda: path_socket(PATH),
+    "Unix socket, renamed": lambda: path_socket(RENAMED),
+    "Unix socket, bound by a relative path": lambda: path_socket(RELATIVE),
     "loopback, IPv4": lambda: loopback(socket.AF_INET, "127.0.0.1"),
     "loopback, IPv6": lambda: loopback(socket.AF_INET6, "::1"),
     "loopback, by the gateway": lambda: loopback(socket.AF_INET, "10.77.0.2"),

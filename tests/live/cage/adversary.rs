@@ -2,7 +2,9 @@
 //! An adversary in a cage: every way out that root has outside a cage must fail inside.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::Path;
 use std::process::{Child, Stdio};
@@ -19,6 +21,9 @@ pub const ROWS: &[Row] = &[
     ("adversary", user),
     ("adversary-root", root),
     ("host-loopback", host_loopback),
+    ("many-sockets", many_sockets),
+    ("runtime-folder", runtime_folder),
+    ("socket-below-the-private-folder", below_place),
     ("descriptors", descriptors),
     ("tunnels", tunnels),
 ];
@@ -59,27 +64,50 @@ fn ways(said: &Said) -> anyhow::Result<BTreeMap<String, String>> {
 struct Lures {
     _abstract: UnixListener,
     _path: UnixListener,
+    _renamed: UnixListener,
     server: Child,
-    words: [String; 3],
+    words: [String; 5],
 }
+
+/// Python lines that bind a Unix socket by a relative path, and then serve HTTP at PORT.
+const SERVER: &str = "
+import http.server as h, os, socket, sys
+own = socket.socket(socket.AF_UNIX)
+own.bind('relative')
+os.chmod('relative', 0o777)
+own.listen()
+h.HTTPServer.address_family = socket.AF_INET6
+h.test(h.SimpleHTTPRequestHandler, h.HTTPServer, port=int(sys.argv[1]), bind='::')
+";
 
 impl Lures {
     fn new(scene: &Scene) -> anyhow::Result<Lures> {
         let name = format!("twinwall-cage-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name)?;
         let path = scene.folder.file("service");
-        let (abstract_, at_path) = scene.host.enter(|| -> anyhow::Result<_> {
+        // Deeper than the search for sockets, which finds it by the folder of its first name.
+        let (bound, renamed) = (
+            scene.folder.file("a/b/c/bound"),
+            scene.folder.file("a/b/c/renamed"),
+        );
+        std::fs::create_dir_all(scene.folder.file("a/b/c"))?;
+        let relative = scene.folder.file("home/relative");
+        let (abstract_, at_path, to_rename) = scene.host.enter(|| -> anyhow::Result<_> {
             Ok((
                 UnixListener::bind_addr(&address)?,
                 UnixListener::bind(&path)?,
+                UnixListener::bind(&bound)?,
             ))
         })?;
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
-        let lines = format!("import socket, http.server as h; h.HTTPServer.address_family = socket.AF_INET6; h.test(h.SimpleHTTPRequestHandler, h.HTTPServer, port={PORT}, bind='::')");
+        std::fs::rename(&bound, &renamed)?;
+        for path in [&path, &renamed] {
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o777))?;
+        }
         let server = scene
             .host
             .command(PYTHON)
-            .args(["-c", &lines])
+            .args(["-c", SERVER, PORT])
+            .current_dir(scene.folder.file("home"))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
@@ -92,8 +120,9 @@ impl Lures {
         Ok(Lures {
             _abstract: abstract_,
             _path: at_path,
+            _renamed: to_rename,
             server,
-            words: [name, path, PORT.to_owned()],
+            words: [name, path, renamed, relative, PORT.to_owned()],
         })
     }
 }
@@ -160,7 +189,7 @@ fn try_both(twin: Twin, is_root: bool) -> anyhow::Result<()> {
         .filter(|(way, how)| *how == "through" && !FOR_ROOT.contains(&way.as_str()))
         .count();
     ensure!(
-        inside.len() == outside.len() && ways_there >= 18,
+        inside.len() == outside.len() && ways_there >= 20,
         "{ways_there} ways are ways at all: {outside:#?}"
     );
     Ok(())
@@ -189,7 +218,72 @@ fn host_loopback(twin: Twin) -> anyhow::Result<()> {
     scene
         .shell(&["--host-socket", &lures.words[1]], &connect)?
         .code(0)?;
+    let link = scene.folder.file("link");
+    std::os::unix::fs::symlink(&lures.words[1], &link)?;
+    scene.shell(&["--host-socket", &link], &connect)?.code(0)?;
+    let said = scene.shell(&["--host-socket", "missing"], "echo ran")?;
+    ensure!(said.code(125)?.is_empty(), "{}", said.all());
+    said.says("error: --host-socket missing: No such file or directory")
+}
+
+/// Checks that neither the number nor the names of the host's sockets prevent a cage. Their paths together are longer
+/// than a message between the cage's processes can be.
+fn many_sockets(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let folder = scene.folder.path();
+    UnixListener::bind(folder.join(OsStr::from_bytes(b"socket-\xff")))?;
+    for number in 0..3000 {
+        UnixListener::bind(folder.join(format!("socket-{number:060}")))?;
+    }
+    for is_root in [false, true] {
+        let mut command = scene.run_as(is_root, &["--", "sh", "-c", "ls -l socket-*"]);
+        let said = Said::of(command.output()?);
+        let rows = said.code(0)?.lines();
+        let open = rows.filter(|row| row.starts_with('s')).count();
+        ensure!(open == 0, "{open} sockets are open");
+    }
     Ok(())
+}
+
+/// Checks that XDG_RUNTIME_DIR is covered if it is a private folder of the caller, but never HOME.
+fn runtime_folder(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let lines = "chmod 700 home; mkdir -m 700 home/runtime; : > home/runtime/file";
+    Said::of(scene.on_host(false, &["sh", "-ec", lines]).output()?).code(0)?;
+    for (name, is_covered) in [("home", false), ("home/runtime", true)] {
+        let mut command = scene.run_as(false, &["--", "test", "-e", "home/runtime/file"]);
+        command.env("XDG_RUNTIME_DIR", scene.folder.file(name));
+        Said::of(command.output()?).code(is_covered.into())?;
+    }
+    Ok(())
+}
+
+/// Python script that binds a Unix socket in /mnt, where a cage mounts its private folder, and runs a command that
+/// connects to the socket.
+const BELOW: &str = "
+import socket, subprocess, sys
+own = socket.socket(socket.AF_UNIX)
+own.bind('/mnt/service')
+own.listen()
+connect = 'import socket; socket.socket(socket.AF_UNIX).connect(\"/mnt/service\")'
+sys.exit(subprocess.run(sys.argv[1:] + [sys.executable, '-c', connect]).returncode)
+";
+
+/// Checks that a socket below the mount point of the private folder is covered, too.
+fn below_place(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let script = scene.folder.write("below.py", BELOW)?;
+    let run = |words: &str| -> anyhow::Result<Said> {
+        let lines = format!("mount -t tmpfs none /mnt; exec {PYTHON} {script} {words}");
+        Ok(Said::of(
+            scene.on_host(true, &["sh", "-ec", &lines]).output()?,
+        ))
+    };
+    run("env")?.code(0)?;
+    let fwctl = scene.folder.file("fwctl");
+    let said = run(&format!("{fwctl} run --twin {} --", twin.name()))?;
+    said.code(1)?;
+    said.says("ConnectionRefusedError")
 }
 
 /// Checks that a command does not inherit a connection of the host (fwctl refuses), but inherits a pipe.

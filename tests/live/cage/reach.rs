@@ -24,6 +24,7 @@ pub const ROWS: &[Row] = &[
     ("settled", settled),
     ("learn", learn),
     ("report", report),
+    ("results-that-cannot-be-written", unwritable),
     ("print", print),
 ];
 
@@ -421,18 +422,20 @@ fn settled(twin: Twin) -> anyhow::Result<()> {
 fn learn(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let learnt = scene.folder.file("learnt.nft");
-    let lines = "curl -sS --max-time 20 https://good.example/ http://front.example/";
+    let lines =
+        "curl -sS --max-time 20 https://good.example/ http://front.example/ http://203.0.113.11/";
     scene.shell(&["--learn", &learnt], lines)?.code(0)?;
     let text = std::fs::read_to_string(&learnt)?;
     for witness in [
         "#   good.example\n#     tls sni good.example (",
         "#   front.example\n#     http host front.example (",
+        "#   203.0.113.11:80\n#     http host 203.0.113.11 (203.0.113.11:80), 1 connection\n",
     ] {
         ensure!(text.contains(witness), "{witness} is missing: {text}");
     }
     let said = scene.shell(&["--policy", &learnt], lines)?;
     ensure!(
-        said.code(0)? == "good.example here\nfront.example here\n",
+        said.code(0)? == "good.example here\nfront.example here\n203.0.113.11 here\n",
         "{}",
         said.all()
     );
@@ -464,6 +467,36 @@ fn report(twin: Twin) -> anyhow::Result<()> {
         report["denied"][0]["address"] == BAD[0] && report["exit"] == 3,
         "{report:#}"
     );
+    // The table of denied connections can't be written.
+    let full = format!(
+        "{} run --twin {} -- sh -c 'curl -s --max-time 20 http://{}/; exit 3' 2>/dev/full",
+        scene.folder.file("fwctl"),
+        twin.name(),
+        BAD[0]
+    );
+    Said::of(scene.on_host(false, &["sh", "-c", &full]).output()?).code(3)?;
+    Ok(())
+}
+
+/// Checks that a command does not start if its report can't be written. If the report's folder is removed later, the
+/// learned policy is still written, and the exit code is the command's.
+fn unwritable(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let (learnt, report) = (
+        scene.folder.file("learnt.nft"),
+        scene.folder.file("home/out/report.json"),
+    );
+    let options = ["--learn", &learnt, "--report", &report];
+    let said = scene.shell(&options, "echo ran")?;
+    ensure!(said.code(125)?.is_empty(), "{}", said.all());
+    said.says(&format!(
+        "error: {report} can't be written (No such file or directory)"
+    ))?;
+    Said::of(scene.on_host(false, &["mkdir", "home/out"]).output()?).code(0)?;
+    let said = scene.shell(&options, "rmdir home/out; exit 3")?;
+    said.code(3)?;
+    said.says(&format!("error: {report}: No such file or directory"))?;
+    ensure!(std::fs::read_to_string(&learnt)?.contains("table inet cage"));
     Ok(())
 }
 
