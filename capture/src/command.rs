@@ -26,6 +26,7 @@ use crate::filter;
 use crate::frame;
 use crate::link::{self, Interface, Link};
 use crate::look;
+use crate::message;
 use crate::name;
 use crate::pages::Pages;
 use crate::privilege::{self, Who};
@@ -33,6 +34,7 @@ use crate::reader::{End, Opening, Reader, Shared};
 use crate::recvmmsg::Recvmmsg;
 use crate::ring::Shape;
 use crate::sandbox::{self, Needs};
+use crate::source::WAIT;
 use crate::twinring;
 use crate::uring::Uring;
 use crate::writer::{Named, Plan, Writer};
@@ -51,7 +53,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     name::keep_zone();
     let openings = openings(arguments)?;
     let who = privilege::choose(arguments.user.as_deref())?;
-    let rings = open(&openings)?;
+    let rings = open(&openings, arguments.follow)?;
     let plan = plan(arguments, &openings);
     let rights = Rights {
         who,
@@ -81,7 +83,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let ended = record(&job, &signals, &plan, &counts, rings, out);
     let ledger = counts.ledger();
-    eprint!("{ledger}");
+    message::print(format_args!("{ledger}"));
     ended?;
     match ledger.reconciles() {
         true => Ok(()),
@@ -164,15 +166,33 @@ fn check_afxdp(interface: &Interface) -> Result<()> {
 }
 
 /// Opens all rings of all interfaces, in order.
-fn open(openings: &[Opening]) -> Result<Vec<Backend>> {
+fn open(openings: &[Opening], follow: bool) -> Result<Vec<Backend>> {
     let mut rings = Vec::new();
     for opening in openings {
         for _ in 0..opening.threads {
-            let ring = opening.open(opening.interface.index);
+            let ring = open_ring(opening, follow);
             rings.push(ring.map_err(|error| refused(opening, &error))?);
         }
     }
     Ok(rings)
+}
+
+/// Opens a ring. With `follow` it waits for an interface that is down if the kernel refuses to share it: older kernels
+/// fail with EINVAL (PACKET_FANOUT).
+fn open_ring(opening: &Opening, follow: bool) -> io::Result<Backend> {
+    let interface = &opening.interface;
+    let may_wait = follow && opening.threads > 1 && !interface.is_up;
+    match opening.open(interface.index) {
+        Err(error) if may_wait && error.raw_os_error() == Some(libc::EINVAL) => (),
+        opened => return opened,
+    }
+    let name = &interface.name;
+    message::print(format_args!("note: {name} is down: waiting for it\n"));
+    let name = CString::new(name.as_str()).unwrap_or_default();
+    while !look::look_up(&name)?.is_up {
+        thread::sleep(WAIT);
+    }
+    opening.open(interface.index)
 }
 
 /// Explains why a ring could not be opened.
@@ -337,26 +357,26 @@ fn output(plan: &Plan, rights: &Rights) -> Result<Out> {
 fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
     for opening in openings {
         let interface = &opening.interface;
-        eprintln!(
-            "capture: {} ({}), {}, {} x {} MiB, to {}",
+        message::print(format_args!(
+            "capture: {} ({}), {}, {} x {} MiB, to {}\n",
             interface.name,
             interface.link.name(),
             opening.backend.name(),
             arguments.threads,
             opening.ring_bytes >> 20,
             out.name()
-        );
+        ));
         if opening.backend == Kind::Afxdp {
-            eprintln!(
-                "note: what comes in by {0} is not given to the host; what goes out, and VLAN tags that the card takes out, are not seen",
+            message::print(format_args!(
+                "note: what comes in by {0} is not given to the host; what goes out, and VLAN tags that the card takes out, are not seen\n",
                 interface.name
-            );
+            ));
         }
         if interface.link == Link::Cooked && interface.index != 0 {
-            eprintln!(
-                "note: {} has a link type of its own: packets come without that header, as Linux cooked v2",
+            message::print(format_args!(
+                "note: {} has a link type of its own: packets come without that header, as Linux cooked v2\n",
                 interface.name
-            );
+            ));
         }
     }
 }
@@ -460,13 +480,15 @@ fn watch(signals: &SignalFd, shared: &Shared, counts: &Counts, have_ended: &dyn 
         while let Ok(Some(signal)) = signals.read_signal() {
             if signal.ssi_signo == Signal::SIGUSR1 as u32 {
                 ask(shared, counts);
-                eprint!("{}", counts.so_far());
+                message::print(format_args!("{}", counts.so_far()));
                 continue;
             }
             shared.stop.store(true, Ordering::Relaxed);
             if first.get_or_insert_with(Instant::now).elapsed() > TWICE {
-                eprint!("{}", counts.so_far());
-                eprintln!("error: ended by a second signal: what waited is not written");
+                message::print(format_args!(
+                    "{}error: ended by a second signal: what waited is not written\n",
+                    counts.so_far()
+                ));
                 std::process::exit(crate::failure::EXIT_FAILED.into());
             }
         }

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use crate::message;
+
 /// Exit code of all failures but bad usage and missing rights, for example: a system call failed, an interface is gone,
 /// a disk is full and `--on-full stop` was given, the ledger does not reconcile.
 pub const EXIT_FAILED: u8 = 1;
@@ -55,13 +57,13 @@ pub fn exit(program: &str, ended: std::result::Result<Result<()>, clap::Error>) 
     match ended {
         Ok(Ok(())) => ExitCode::SUCCESS,
         Ok(Err(failure)) => {
-            eprintln!("error: {failure}");
+            message::print(format_args!("error: {failure}\n"));
             ExitCode::from(failure.code)
         }
         // clap reports --help and --version as errors, too.
         Err(words) if !words.use_stderr() => words.exit(),
         Err(error) => {
-            eprintln!("error: {}", one_line(program, &error));
+            message::print(format_args!("error: {}\n", one_line(program, &error)));
             ExitCode::from(EXIT_USAGE)
         }
     }

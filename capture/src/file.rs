@@ -8,6 +8,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use nix::fcntl::{fcntl, FcntlArg, OFlag};
 use nix::unistd::geteuid;
 
 use crate::name;
@@ -20,6 +21,8 @@ const MOST_NUMBERS: u32 = 100_000;
 #[derive(Debug)]
 pub struct Out {
     file: File,
+    /// Offset of the first byte of this run; the file retains its bytes before it.
+    start: u64,
     /// Number of bytes that were written and not truncated.
     pub bytes: u64,
     /// True if the output is a regular file; other files can't be truncated.
@@ -37,10 +40,20 @@ pub struct Short {
     pub error: io::Error,
 }
 
+/// Returns the offset at which the next byte is written to a regular file.
+fn offset(mut file: &File) -> io::Result<u64> {
+    let flags = OFlag::from_bits_truncate(fcntl(file, FcntlArg::F_GETFL)?);
+    match flags.contains(OFlag::O_APPEND) {
+        true => Ok(file.metadata()?.len()),
+        false => file.stream_position(),
+    }
+}
+
 impl Out {
     fn of(file: File, path: Option<PathBuf>) -> io::Result<Out> {
         let is_regular = file.metadata()?.is_file();
         Ok(Out {
+            start: 0,
             bytes: 0,
             file,
             is_regular,
@@ -51,7 +64,11 @@ impl Out {
 
     pub fn stdout() -> io::Result<Out> {
         let own: OwnedFd = io::stdout().as_fd().try_clone_to_owned()?;
-        Out::of(own.into(), None)
+        let mut out = Out::of(own.into(), None)?;
+        if out.is_regular {
+            out.start = offset(&out.file)?;
+        }
+        Ok(out)
     }
 
     /// Opens a file and truncates an existing one; does not follow links. If the process is not root, refuses a file
@@ -128,8 +145,9 @@ impl Out {
     pub fn cut(&mut self, keep: usize) -> io::Result<()> {
         self.bytes += keep as u64;
         if self.is_regular {
-            self.file.set_len(self.bytes)?;
-            self.file.seek(SeekFrom::Start(self.bytes))?;
+            let end = self.start + self.bytes;
+            self.file.set_len(end)?;
+            self.file.seek(SeekFrom::Start(end))?;
         }
         Ok(())
     }

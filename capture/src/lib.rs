@@ -16,6 +16,7 @@ pub mod filter;
 pub mod frame;
 pub mod link;
 pub mod look;
+pub mod message;
 pub mod name;
 pub mod nflog;
 pub mod packet;

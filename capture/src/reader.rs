@@ -17,6 +17,7 @@ use crate::counts::{add, read, RingCounts};
 use crate::frame;
 use crate::link::{Interface, Link};
 use crate::look::Seen;
+use crate::message;
 use crate::nflog::Nflog;
 use crate::pages::Pages;
 use crate::recvmmsg::Recvmmsg;
@@ -28,7 +29,7 @@ use crate::uring::Uring;
 
 /// Batches between two readings of the kernel's counters, which have 32 bits and must not overflow.
 const BATCHES_A_COUNT: u32 = 64;
-/// Maximum time for the last packets of a ring to arrive.
+/// Maximum pause between the last packets of a ring.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Parameters for opening a ring.
@@ -214,7 +215,8 @@ impl Reader<'_> {
         Ok(true)
     }
 
-    fn take(&mut self) {
+    /// Encodes the packets of the batch that is ready. Returns their number.
+    fn take(&mut self) -> u64 {
         let Reader {
             ring, outbox, gap, ..
         } = self;
@@ -233,6 +235,7 @@ impl Reader<'_> {
             packets += 1;
         });
         add(&self.counts.delivered, packets);
+        packets
     }
 
     /// Adds the kernel's counts since the last call to the counters.
@@ -244,17 +247,17 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Stops accepting packets and reads the waiting ones, until the kernel's count equals delivered plus dropped, or the
-    /// time limit expires.
+    /// Stops accepting packets and reads the waiting ones, until the kernel's count equals delivered plus dropped, or no
+    /// packet has arrived for the time limit. A slow output does not shorten the limit.
     fn finish(&mut self) -> io::Result<()> {
         self.ring.shut()?;
-        let end = Instant::now() + LAST;
+        let mut end = Instant::now() + LAST;
         loop {
             // An error for a downed interface is known or no longer matters.
             let ready = self.ring.ready().unwrap_or(Ready::Nothing);
             self.count()?;
-            if ready != Ready::Nothing {
-                self.take();
+            if ready != Ready::Nothing && self.take() > 0 {
+                end = Instant::now() + LAST;
             }
             let counts = self.counts;
             let seen = read(&counts.delivered) + read(&counts.drops);
@@ -269,7 +272,10 @@ impl Reader<'_> {
 
     fn tell(&self, what: &str) {
         if self.tells {
-            eprintln!("note: {} {what}", self.opening.interface.name);
+            message::print(format_args!(
+                "note: {} {what}\n",
+                self.opening.interface.name
+            ));
         }
     }
 
@@ -303,21 +309,35 @@ impl Reader<'_> {
         self.ring.socket().ok_or_else(gone)?.look(&self.name)
     }
 
-    /// Waits for an interface of the same name and opens it, or until the capture is stopped. Fails if the new
-    /// interface has another link type.
+    /// Waits for an interface of the same name and opens it, or until the capture is stopped. If it can't be opened,
+    /// reports that once and tries again, since it may be gone again. Fails if the new interface has another link type.
     fn follow(&mut self) -> io::Result<()> {
         self.tell("is gone: waiting for another of its name");
+        let mut has_failed = false;
         while !self.shared.stop.load(Ordering::Relaxed) {
             match self.looked() {
-                Ok(seen) if Link::of(seen.hardware) == self.opening.interface.link => {
-                    self.ring = self.opening.open(seen.index)?;
-                    (self.index, self.is_down) = (seen.index, !seen.is_up);
-                    self.tell("is there again");
-                    return Ok(());
+                Ok(seen) if Link::of(seen.hardware) != self.opening.interface.link => {
+                    return Err(io::Error::other("it came back with another link type"));
                 }
-                Ok(_) => return Err(io::Error::other("it came back with another link type")),
-                Err(_) => thread::sleep(WAIT),
+                // Older kernels refuse to share an interface that is down (PACKET_FANOUT).
+                Ok(seen) if seen.is_up || self.opening.threads == 1 => {
+                    match self.opening.open(seen.index) {
+                        Ok(ring) => {
+                            self.ring = ring;
+                            (self.index, self.is_down) = (seen.index, !seen.is_up);
+                            self.tell("is there again");
+                            return Ok(());
+                        }
+                        Err(error) if !has_failed => {
+                            has_failed = true;
+                            self.tell(&format!("cannot be opened: {error}: trying again"));
+                        }
+                        Err(_) => (),
+                    }
+                }
+                _ => (),
             }
+            thread::sleep(WAIT);
         }
         Ok(())
     }

@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::file::Out;
 use crate::frame;
 use crate::link::Link;
+use crate::message;
 use crate::name;
 use crate::size::Rotation;
 
@@ -254,7 +255,9 @@ impl<'a> Writer<'a> {
         if self.trouble == Trouble::Full {
             self.trouble = Trouble::None;
             let (name, gap) = (self.out.name(), self.gap);
-            eprintln!("note: {name}: there is room again: {gap} packets were not written");
+            message::print(format_args!(
+                "note: {name}: there is room again: {gap} packets were not written\n"
+            ));
         }
         self.gap = 0;
     }
@@ -275,7 +278,9 @@ impl<'a> Writer<'a> {
             _ if may_end && cut.is_ok() && !self.plan.stop_when_full => {
                 if self.trouble != Trouble::Full {
                     self.trouble = Trouble::Full;
-                    eprintln!("warning: {name}: {error}: it ends at a whole packet, and goes on when there is room");
+                    message::print(format_args!(
+                        "warning: {name}: {error}: it ends at a whole packet, and goes on when there is room\n"
+                    ));
                 }
             }
             _ => self.stop(Some(Failure::failed(format!(
@@ -312,9 +317,9 @@ impl<'a> Writer<'a> {
                 if self.trouble == Trouble::None {
                     self.trouble = Trouble::NoNext;
                     let name = self.out.name();
-                    eprintln!(
-                        "warning: the next file: {error}: going on in {name} until there is one"
-                    );
+                    message::print(format_args!(
+                        "warning: the next file: {error}: going on in {name} until there is one\n"
+                    ));
                 }
             }
         }
@@ -360,7 +365,10 @@ fn pack(packer: &mut Compressor, from: &[u8], to: &mut Vec<u8>) -> io::Result<()
 fn remove(path: &Path) {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
-            eprintln!("warning: {}: cannot be removed: {error}", path.display());
+            let path = path.display();
+            message::print(format_args!(
+                "warning: {path}: cannot be removed: {error}\n"
+            ));
         }
         _ => (),
     }

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A full disk: the file ends at a whole packet, and missing packets are counted.
 
+use std::fs::OpenOptions;
+use std::io::{Seek, SeekFrom};
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use testbed::netns::Namespace;
 
-use crate::place::{count, gaps, ledger, program, send, Place, Run, OURS};
+use crate::place::{count, gaps, ledger, program, send, Place, Run, LIMIT, OURS};
 
 /// A file system of 3 MiB at the folder of the test network, visible only to this child process and to processes that
 /// enter its mount namespace.
@@ -29,9 +32,16 @@ impl Disk {
     }
 
     fn command(&self, place: &Place) -> Command {
+        let mut command = self.enter(place);
+        command.arg(program());
+        command
+    }
+
+    /// Returns a command that runs the program named by its next words inside the disk's mount namespace.
+    fn enter(&self, place: &Place) -> Command {
         let mut command = place.here.command("nsenter");
         let target = self.0.id().to_string();
-        command.args(["--target", &target, "--mount", "--", program()]);
+        command.args(["--target", &target, "--mount", "--"]);
         command
     }
 
@@ -107,4 +117,56 @@ fn it_ends_where_it_was_told_to() {
     assert!(ledger.reconciles() && ledger.unwritten > 0, "{}", run.said);
     assert!(ledger.written > 2000, "{}", run.said);
     assert_eq!(count(disk.outside(&file)), ledger.written);
+}
+
+/// The file of stdout has 2 MiB already: either it is opened to append, or its position is at its end.
+#[test]
+fn stdout_retains_what_it_had_before() {
+    let before = vec![7u8; 2 << 20];
+    for append in [false, true] {
+        let place = Place::new();
+        let disk = Disk::new(&place);
+        let path = disk.outside(&place.file("all"));
+        std::fs::write(&path, &before).unwrap();
+        let mut options = OpenOptions::new();
+        let mut file = options.write(true).append(append).open(&path).unwrap();
+        if !append {
+            file.seek(SeekFrom::End(0)).unwrap();
+        }
+        let mut command = disk.command(&place);
+        let mut run = Run::start(command.stdout(file), &words("-", &[]));
+        send(&place.here, 0..5000, 1000);
+        run.hears("warning: stdout: ");
+        run.has_taken(5000);
+        let ledger = run.end();
+        assert!(ledger.unwritten > 0 && ledger.written > 500, "{ledger}");
+        let all = std::fs::read(&path).unwrap();
+        let (old, new) = all.split_at(before.len());
+        assert!(old == before, "append: {append}");
+        let file = place.file("new.pcapng");
+        std::fs::write(&file, new).unwrap();
+        assert_eq!(count(&file), ledger.written);
+    }
+}
+
+/// Every write to /dev/full fails. The messages are the start line, the full disk, and two ledgers.
+#[test]
+fn messages_that_cannot_be_written_change_nothing() {
+    let place = Place::new();
+    let disk = Disk::new(&place);
+    let (file, socket) = (place.file("x.pcapng"), place.file("notify"));
+    let systemd = UnixDatagram::bind(disk.outside(&socket)).unwrap();
+    systemd.set_read_timeout(Some(LIMIT)).unwrap();
+    let mut command = disk.enter(&place);
+    command.env("NOTIFY_SOCKET", &socket);
+    command.args(["sh", "-c", "exec \"$0\" \"$@\" 2>/dev/full", program()]);
+    // Another user can't reach the socket in the test's folder.
+    let mut run = Run::spawn(&mut command, &words(&file, &["--user", "root"]));
+    systemd.recv(&mut [0; 100]).unwrap();
+    send(&place.here, 0..5000, 1000);
+    run.signal(libc::SIGUSR1);
+    run.signal(libc::SIGINT);
+    assert_eq!(run.wait(), Some(0));
+    let count = count(disk.outside(&file));
+    assert!((2001..5000).contains(&count), "{count}");
 }

@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Lost packets are counted exactly, and the file records where they are missing.
 
+use std::ffi::CString;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
 use std::time::Duration;
 
+use capture::arguments::Arguments;
+use capture::chunk::{Chunk, Pools};
+use capture::counts::Counts;
+use capture::reader::{End, Reader, Shared};
+use capture::ring::Shape;
+use capture::{command, frame};
+use clap::Parser;
 use testbed::wait::pause_for;
 
-use crate::place::{count, gaps, ledger, send, Place, Run, BACKENDS, OURS};
+use crate::place::{count, gaps, ledger, send, Place, Run, BACKENDS, LIMIT, OURS};
 
 #[test]
 fn a_reader_that_is_too_slow_loses_what_the_ledger_says() {
@@ -75,4 +85,60 @@ fn a_kill_amid_packets_takes_a_second_of_them_at_most() {
         let count = count(&file);
         assert!((25..=75).contains(&count), "{backend:?}: {count}");
     }
+}
+
+/// At the end, the output accepts nothing for longer than the end waits for a packet.
+#[test]
+fn a_slow_output_gets_every_packet_at_the_end() {
+    let place = Place::new();
+    let words = format!("capture -i veth -w - {OURS}");
+    let arguments = Arguments::try_parse_from(words.split(' ')).unwrap();
+    let (opening, ring) = place.here.enter(|| {
+        let opening = command::openings(&arguments).unwrap().remove(0);
+        let ring = opening.open(opening.interface.index).unwrap();
+        (opening, ring)
+    });
+    send(&place.here, 0..5000, 1000);
+    let counts = Counts::new(1);
+    let (stop, asked) = (AtomicBool::new(true), AtomicU64::new(0));
+    let shared = Shared {
+        stop: &stop,
+        asked: &asked,
+        follow: false,
+    };
+    // Four chunks: less than half of the packets.
+    let pools = Pools::new(1, 0, Shape::BLOCK_BYTES + frame::OVERHEAD);
+    let (mut outboxes, inbox) = pools.boxes();
+    let reader = Reader {
+        ring,
+        opening: &opening,
+        interface: 0,
+        tells: true,
+        counts: &counts.rings[0],
+        outbox: outboxes.pop().unwrap(),
+        shared: &shared,
+        name: CString::new("veth").unwrap(),
+        index: opening.interface.index,
+        is_down: false,
+        gap: 0,
+    };
+    let mut written = 0;
+    let end = thread::scope(|scope| {
+        let reading = scope.spawn(|| reader.run());
+        let all: Vec<Chunk> = (0..4).map(|_| inbox.next(LIMIT).unwrap()).collect();
+        pause_for(Duration::from_secs(3));
+        let mut write = |chunk: Chunk| {
+            written += chunk.packets;
+            inbox.give(chunk);
+        };
+        all.into_iter().for_each(&mut write);
+        while let Ok(chunk) = inbox.next(LIMIT) {
+            write(chunk);
+        }
+        reading.join().unwrap()
+    });
+    assert!(matches!(end, End::Stopped), "{end:?}");
+    let ledger = counts.ledger();
+    assert_eq!((ledger.kernel, ledger.delivered), (5000, 5000), "{ledger}");
+    assert_eq!(written, 5000);
 }

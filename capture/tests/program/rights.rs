@@ -9,7 +9,7 @@ use std::process::{Child, Command};
 use crate::place::{program, send, Place, Run, OURS};
 
 /// Returns the line that begins with `name` from each thread's status in /proc, split into words, without `name`.
-fn of_threads(run: &Run, name: &str) -> Vec<Vec<String>> {
+pub fn of_threads(run: &Run, name: &str) -> Vec<Vec<String>> {
     let threads = std::fs::read_dir(format!("/proc/{}/task", run.child.id())).unwrap();
     let line = |path: PathBuf| {
         let status = std::fs::read_to_string(path.join("status")).unwrap();
@@ -61,16 +61,22 @@ fn no_thread_is_root_and_no_right_stays_but_for_opening_again() {
 /// Attaches strace, which replaces each poll(2) of the program's main thread by getpgrp(2). The sandbox forbids
 /// getpgrp(2).
 fn strangely(run: &Run) -> Tracer {
-    let pid = run.child.id().to_string();
-    let child = Command::new("strace")
-        .args(["-q", "-p", &pid, "-o", "/dev/null", "-e", "trace=poll"])
-        .args(["-e", "inject=poll:error=EIO:syscall=getpgrp"])
-        .spawn();
-    Tracer(child.expect("strace: make deps"))
+    let inject = "inject=poll:error=EIO:syscall=getpgrp";
+    Tracer::new(run, &["-e", "trace=poll", "-e", inject])
 }
 
 /// A tracer; ended on drop.
-struct Tracer(Child);
+pub struct Tracer(Child);
+
+impl Tracer {
+    /// Attaches strace to the program, with more words of strace's command line.
+    pub fn new(run: &Run, more: &[&str]) -> Tracer {
+        let pid = run.child.id().to_string();
+        let mut command = Command::new("strace");
+        command.args(["-q", "-p", &pid, "-o", "/dev/null"]);
+        Tracer(command.args(more).spawn().expect("strace: make deps"))
+    }
+}
 
 impl Drop for Tracer {
     fn drop(&mut self) {
