@@ -90,8 +90,8 @@ fn matcher(arguments: &Arguments) -> Result<Matcher> {
     Matcher::new(&all)
 }
 
-/// Returns true for each reported state, in the order of [`crate::state::STATES`], and true if only targets with
-/// matching answers are reported.
+/// Returns true for each reported state, in the order of [`crate::state::STATES`], and true if only those open targets
+/// are reported whose answers match.
 fn shown(show: &[Show]) -> ([bool; 4], bool) {
     let has = |one| show.contains(&one) || show.contains(&Show::All);
     let matched = show.contains(&Show::Matched) && !show.contains(&Show::All);

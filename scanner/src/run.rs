@@ -87,8 +87,9 @@ pub struct Layout {
     pub slots: usize,
 }
 
-/// Computes the layout; returns a note, too, if fewer targets can be in flight than requested. A ring's socket table
-/// has at most RLIMIT_NOFILE entries, so more in flight need more rings; epoll uses one table for all.
+/// Computes the layout: all rings together have at most `in_flight` slots, and each ring has a slot. Returns a note,
+/// too, if RLIMIT_NOFILE allows fewer targets in flight than requested. A ring's socket table has at most RLIMIT_NOFILE
+/// entries, so more in flight need more rings; epoll uses one table for all.
 /// - in_flight: requested number of targets in flight.
 /// - rings: requested number of threads; None means one per CPU, or fewer for few targets.
 /// - targets: number of targets to ask.
@@ -102,7 +103,7 @@ pub fn layout(
     let in_flight = in_flight.min(targets).max(1);
     // Few targets need no second thread.
     let useful = targets.div_ceil(64).max(1);
-    let wanted = rings.unwrap_or(cores.min(useful));
+    let wanted = rings.unwrap_or(cores.min(useful)).min(in_flight);
     let spare = 64;
     let wanted_descriptors = match chosen {
         Chosen::Uring(_) => in_flight.div_ceil(wanted).max(1024),
@@ -111,14 +112,19 @@ pub fn layout(
     let limit = hints::raise_descriptors(wanted_descriptors);
     let (rings, fits) = match chosen {
         Chosen::Uring(_) => (wanted.max(in_flight.div_ceil(limit)), in_flight),
-        Chosen::Epoll => (wanted, in_flight.min(limit.saturating_sub(spare).max(1))),
+        Chosen::Epoll => {
+            let fits = in_flight.min(limit.saturating_sub(spare).max(1));
+            (wanted.min(fits), fits)
+        }
     };
+    let slots = fits / rings;
     let told = (fits < in_flight).then(|| {
-        format!("{fits} in flight instead of {in_flight}: RLIMIT_NOFILE is {limit}: ulimit -n {wanted_descriptors}")
+        let most = rings * slots;
+        format!("{most} in flight instead of {in_flight}: RLIMIT_NOFILE is {limit}: ulimit -n {wanted_descriptors}")
     });
     let layout = Layout {
         rings: rings as usize,
-        slots: fits.div_ceil(rings) as usize,
+        slots: slots as usize,
     };
     (layout, told)
 }
@@ -234,6 +240,38 @@ fn fly(job: &Job, counts: &Counts, outbox: Outbox) -> Result<Vec<u64>> {
             Flight::new(engine, scan, cursor, settings, counts, outbox, job.stop)
                 .run()
                 .map_err(failed("epoll_wait"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_targets_are_in_flight_than_requested() {
+        let features = Features {
+            single_issuer: true,
+            coop_taskrun: true,
+            socket_error: true,
+        };
+        for chosen in [Chosen::Uring(features), Chosen::Epoll] {
+            for (in_flight, rings, targets, expected) in [
+                (10, 8, 1000, (8, 1)),
+                (10, 3, 1000, (3, 3)),
+                (1, 8, 1000, (1, 1)),
+                (64, 4, 1000, (4, 16)),
+                (64, 8, 3, (3, 1)),
+            ] {
+                let (layout, told) = layout(chosen, in_flight, Some(rings), targets);
+                assert_eq!((layout.rings, layout.slots), expected);
+                assert_eq!(told, None);
+            }
+            for in_flight in 1..200 {
+                let (layout, _) = layout(chosen, in_flight, None, 100_000);
+                let most = layout.rings * layout.slots;
+                assert!((1..=in_flight as usize).contains(&most), "{layout:?}");
+            }
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::matcher::Matcher;
 use crate::output::{End, Head, Line, Output};
 use crate::plan::Plan;
 use crate::record::Batch;
-use crate::state::Finding;
+use crate::state::{Finding, State};
 use crate::targets::read::Targets;
 
 pub struct Writer<'a> {
@@ -26,7 +26,7 @@ pub struct Writer<'a> {
 
 impl<'a> Writer<'a> {
     /// Creates a writer.
-    /// - only_matched: true if only answers that match are reported.
+    /// - only_matched: true if an open target is reported only if its answer matches.
     pub fn new(
         plan: &'a Plan,
         targets: &'a Targets,
@@ -64,7 +64,8 @@ impl<'a> Writer<'a> {
                 _ => None,
             };
             self.matched += u64::from(matched == Some(true));
-            if self.only_matched && matched != Some(true) {
+            let is_open = record.state == State::Open;
+            if self.only_matched && is_open && matched != Some(true) {
                 continue;
             }
             let (address, port) = self.plan.target(record.index);

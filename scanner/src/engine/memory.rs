@@ -84,14 +84,6 @@ impl Memory {
             )
         }
     }
-
-    /// Returns the whole mapping, for the kernel to pin.
-    pub fn whole(&self) -> libc::iovec {
-        libc::iovec {
-            iov_base: self.at.as_ptr().cast(),
-            iov_len: self.bytes,
-        }
-    }
 }
 
 impl Drop for Memory {

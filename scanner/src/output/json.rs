@@ -5,11 +5,32 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 
-use super::{End, Head, Line, Output};
+use super::{is_control, End, Head, Line, Output};
 use crate::state::{FINDINGS, REASONS, STATES};
 
 pub struct Json;
+
+/// Formatter that also escapes the controls that JSON allows in a string: a terminal would obey them.
+struct Escaping;
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()>
+    where
+        W: ?Sized + Write,
+    {
+        let mut written = 0;
+        let controls = fragment.char_indices().filter(|one| is_control(one.1));
+        for (at, character) in controls {
+            writer.write_all(&fragment.as_bytes()[written..at])?;
+            // All these characters have at most four hexadecimal digits.
+            write!(writer, "\\u{:04x}", u32::from(character))?;
+            written = at + character.len_utf8();
+        }
+        writer.write_all(&fragment.as_bytes()[written..])
+    }
+}
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -84,7 +105,7 @@ impl Output for Json {
             answer: (!line.answer.is_empty()).then(|| String::from_utf8_lossy(line.answer).into()),
             matched: line.matched,
         };
-        serde_json::to_writer(&mut *to, &shown)?;
+        shown.serialize(&mut Serializer::with_formatter(&mut *to, Escaping))?;
         writeln!(to)
     }
 
@@ -118,5 +139,42 @@ impl Output for Json {
         };
         serde_json::to_writer(&mut *to, &serde_json::json!({ "summary": summary }))?;
         writeln!(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Finding, Reason, State};
+    use crate::targets::Address;
+
+    #[test]
+    fn nothing_of_a_peer_reaches_the_terminal() {
+        let answer = "\x1b[31m\u{7f}é\u{9b}2J\u{61c}\u{202e}\u{2069}\"\\end";
+        let line = Line {
+            address: Address {
+                ip: [127, 0, 0, 1].into(),
+                scope: 0,
+            },
+            name: None,
+            port: 22,
+            state: State::Open,
+            reason: Reason::SynAck,
+            errno: 0,
+            attempts: 1,
+            rtt_us: 1,
+            finding: Finding::Answer,
+            answer: answer.as_bytes(),
+            matched: None,
+        };
+        let mut written = Vec::new();
+        Json.result(&line, &mut written).unwrap();
+        let text = String::from_utf8(written).unwrap();
+        let text = text.strip_suffix('\n').unwrap();
+        assert!(!text.contains(is_control), "{text:?}");
+        let escaped = "\\u001b[31m\\u007fé\\u009b2J\\u061c\\u202e\\u2069\\\"\\\\end";
+        assert!(text.contains(escaped), "{text}");
+        let read: serde_json::Value = serde_json::from_str(text).unwrap();
+        assert_eq!(read["answer"], answer);
     }
 }

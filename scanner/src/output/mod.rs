@@ -110,6 +110,15 @@ fn date(time: SystemTime) -> String {
     )
 }
 
+/// Returns true for a control character, and for a mark that changes the writing direction (Unicode: Bidi_Control).
+fn is_control(character: char) -> bool {
+    let is_mark = matches!(
+        character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    is_mark || character.is_control()
+}
+
 /// Converts a peer's bytes to one line of text without terminal control characters.
 pub fn printable(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
@@ -120,11 +129,7 @@ pub fn printable(bytes: &[u8]) -> String {
             '\r' => {}
             '\n' => made.push_str("\\n"),
             '\t' => made.push(' '),
-            _ if character.is_control() => made.push('?'),
-            // Marks that change the writing direction.
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                made.push('?')
-            }
+            _ if is_control(character) => made.push('?'),
             _ => made.push(character),
         }
     }
@@ -207,6 +212,7 @@ mod tests {
     fn nothing_of_a_peer_reaches_the_terminal() {
         assert_eq!(printable(b"SSH-2.0-x\x1b[31m\x07\r\n"), "SSH-2.0-x?[31m?");
         assert_eq!(printable("a\u{202e}b\nc".as_bytes()), "a?b\\nc");
+        assert_eq!(printable("\u{61c}\u{9b}\u{7f}é".as_bytes()), "???é");
         assert_eq!(printable(b"\xff\xfe"), "\u{fffd}\u{fffd}");
     }
 }

@@ -73,10 +73,11 @@ impl Https {
         session.heard += bytes.len();
         *talk.filled = 0;
         while !bytes.is_empty() {
-            session
-                .tls
-                .read_tls(&mut bytes)
-                .map_err(|_| Finding::NoTls)?;
+            let taken = session.tls.read_tls(&mut bytes);
+            // After the peer's close_notify rustls takes no more bytes.
+            if taken.map_err(|_| Finding::NoTls)? == 0 {
+                break;
+            }
             let state = session
                 .tls
                 .process_new_packets()

@@ -64,8 +64,17 @@ struct Shared<'a> {
     port: u16,
     /// State of each target (LEFT, ASKED or ANSWERED), by its index in the plan.
     answered: Vec<AtomicU8>,
-    /// True if the sender is done and the time for the last answers is over.
+    /// True if the sender is done and the time for the last answers is over, or if the sender has failed.
     over: AtomicBool,
+}
+
+/// Drop guard that notifies the listener when the sending thread ends, even by a panic.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Shared<'_> {
@@ -178,6 +187,7 @@ pub fn run(
             stopping(job, heard)
         });
         let asker = scope.spawn(move || {
+            let _over = Over(&shared.over);
             let mut asker = Asker {
                 shared,
                 sender,
@@ -185,9 +195,7 @@ pub fn run(
                 counts: &counts_of[0],
                 outbox: to_sender,
             };
-            let asked = asker.run();
-            shared.over.store(true, Ordering::Relaxed);
-            asked.map(|()| asker)
+            asker.run().map(|()| asker)
         });
         while !(asker.is_finished() && listener.is_finished()) {
             watch(&Sum::of(counts_of));
@@ -267,6 +275,19 @@ mod tests {
                 "--syn: ::1 is asked on two interfaces: ask one at a time"
             );
         }
+    }
+
+    #[test]
+    fn a_panic_of_the_sender_ends_the_listener() {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let sender = scope.spawn(|| {
+                let _over = Over(&over);
+                assert!(over.load(Ordering::Relaxed), "the sender has not ended yet");
+            });
+            assert!(sender.join().is_err());
+        });
+        assert!(over.load(Ordering::Relaxed));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Permitted targets: private, loopback and link-local addresses; other addresses only with `--i-am-authorised`.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use std::net::Ipv4Addr;
 
 use super::set::subtract;
 use super::{Address, Family, Range};
@@ -22,6 +22,9 @@ const PRIVATE_V6: [(u128, u32); 3] = [(1, 128), (0xfc00 << 112, 7), (0xfe80 << 1
 const NOBODY_V4: [([u8; 4], u32); 3] =
     [([0, 0, 0, 0], 8), ([224, 0, 0, 0], 4), ([240, 0, 0, 0], 4)];
 const NOBODY_V6: [(u128, u32); 2] = [(0, 128), (0xff00 << 112, 8)];
+
+/// First and last IPv4-mapped IPv6 address, ::ffff:0:0/96 (RFC 4291). Connections to these addresses reach IPv4 hosts.
+const MAPPED: (u128, u128) = (0xffff << 32, 0xffff_ffff_ffff);
 
 fn ranges(v4: &[([u8; 4], u32)], v6: &[(u128, u32)]) -> Vec<Range> {
     let range = |family, first, bits: u32, length: u32| Range {
@@ -45,28 +48,32 @@ pub fn nobody() -> Vec<Range> {
     ranges(&NOBODY_V4, &NOBODY_V6)
 }
 
-/// Fails with the first address that is not private, unless the user confirms authorisation.
+/// Fails with the first address that is IPv4-mapped, or that is not private, unless the user confirms authorisation.
+/// IPv4-mapped addresses are always refused: lists of IPv4 addresses do not apply to them.
 pub fn check(targets: &[Range], authorised: bool) -> Result<()> {
+    if let Some(failure) = targets.iter().find_map(mapped) {
+        return Err(failure);
+    }
     if authorised {
         return Ok(());
     }
     let private = ranges(&PRIVATE_V4, &PRIVATE_V6);
-    let mapped = targets.iter().find_map(mapped);
     match subtract(targets, &private).first() {
         Some(range) => Err(refused(range.address(range.first))),
-        None => mapped.map_or(Ok(()), |address| Err(refused(address))),
+        None => Ok(()),
     }
 }
 
-/// Returns a range's first address if it is in ::ffff:0:0/96. Such an address reaches an IPv4 host, and is refused even
-/// if this host is private.
-fn mapped(range: &Range) -> Option<Address> {
-    let address = range.address(range.first);
-    let is_mapped = |ip: Ipv6Addr| ip.to_ipv4_mapped().is_some();
-    match address.ip {
-        std::net::IpAddr::V6(ip) if is_mapped(ip) => Some(address),
-        _ => None,
+/// Returns an error that names the first IPv4-mapped address of a range, if it has any.
+fn mapped(range: &Range) -> Option<Failure> {
+    let (first, last) = (range.first.max(MAPPED.0), range.last.min(MAPPED.1));
+    if range.family == Family::V4 || first > last {
+        return None;
     }
+    let (address, ipv4) = (range.address(first), Ipv4Addr::from_bits(first as u32));
+    Some(Failure::usage(format!(
+        "{address} is an IPv4-mapped IPv6 address: name the IPv4 address, {ipv4}"
+    )))
 }
 
 fn refused(address: Address) -> Failure {
@@ -122,7 +129,6 @@ mod tests {
             ("100.64.0.0/10", "100.64.0.0"),
             ("192.167.255.255-192.168.0.0", "192.167.255.255"),
             ("2001:db8::1", "2001:db8::1"),
-            ("::ffff:10.0.0.1", "::ffff:10.0.0.1"),
             ("::/127", "::"),
         ] {
             let failure = check(&[of(word)], false).unwrap_err();
@@ -131,6 +137,27 @@ mod tests {
                 "{failure}"
             );
             assert_eq!(check(&[of(word)], true), Ok(()));
+        }
+    }
+
+    #[test]
+    fn ipv4_mapped_addresses_are_always_refused() {
+        for (word, address) in [
+            ("::ffff:10.0.0.1", "10.0.0.1"),
+            ("::ffff:8.8.8.8", "8.8.8.8"),
+            ("::ffff:0:0/96", "0.0.0.0"),
+            ("::fffe:ffff:ffff-::ffff:0:5", "0.0.0.0"),
+            ("::ffff:255.255.255.255-::1:0:0:1", "255.255.255.255"),
+        ] {
+            for authorised in [false, true] {
+                let failure = check(&[of(word)], authorised).unwrap_err();
+                let cause = format!("::ffff:{address} is an IPv4-mapped IPv6 address: ");
+                let cure = format!("name the IPv4 address, {address}");
+                assert_eq!(failure.text, cause + &cure);
+            }
+        }
+        for word in ["::fffe:ffff:ffff", "::1:0:0:0", "0.0.255.255"] {
+            assert_eq!(check(&[of(word)], true), Ok(()), "{word}");
         }
     }
 }

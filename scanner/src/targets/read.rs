@@ -63,8 +63,7 @@ pub fn read(wanted: &Wanted) -> Result<Targets> {
     };
     match wanted.block_file {
         Some(file) => block.file(file)?,
-        None if std::path::Path::new(BLOCK_FILE).exists() => block.file(BLOCK_FILE)?,
-        None => {}
+        None => block.file_if_any(BLOCK_FILE)?,
     }
     let asked = set::subtract(&ranges, &excluded.ranges);
     let allowed = set::subtract(&asked, &block.ranges);
@@ -113,6 +112,14 @@ impl Reader {
             }
         };
         self.lines(source, shown)
+    }
+
+    /// Reads a file, if it exists. Fails if that can't be determined.
+    fn file_if_any(&mut self, name: &str) -> Result<()> {
+        match std::fs::symlink_metadata(name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            _ => self.file(name),
+        }
     }
 
     fn lines(&mut self, source: impl Read, shown: &str) -> Result<()> {
@@ -280,6 +287,29 @@ mod tests {
         let error = Reader::default().lines(&long[..], "-").unwrap_err();
         assert!(error.text.contains("-:1: a line of more"), "{error}");
         assert!(Reader::default().lines(&b"\xff\xfe\n"[..], "-").is_err());
+    }
+
+    #[test]
+    fn only_a_missing_block_list_is_ignored() {
+        let name = format!("scanner-block-{}", std::process::id());
+        let list = std::env::temp_dir().join(name);
+        let read = |file: &std::path::Path| {
+            let mut block = Reader::default();
+            let read = block.file_if_any(file.to_str().unwrap());
+            read.map(|()| block.ranges.len())
+        };
+        let is_unreadable = |file: &std::path::Path| {
+            read(file).is_err_and(|error| error.text.contains("cannot be read"))
+        };
+        assert_eq!(read(&list), Ok(0));
+        std::os::unix::fs::symlink("/nonexistent/list", &list).unwrap();
+        let is_dangling_refused = is_unreadable(&list);
+        std::fs::remove_file(&list).unwrap();
+        std::fs::write(&list, "10.0.0.1").unwrap();
+        let found = (read(&list), is_unreadable(&list.join("below a file")));
+        std::fs::remove_file(&list).unwrap();
+        assert!(is_dangling_refused);
+        assert_eq!(found, (Ok(1), true));
     }
 
     #[test]

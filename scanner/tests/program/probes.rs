@@ -188,6 +188,23 @@ fn answers_are_matched_in_their_own_bytes() {
 }
 
 #[test]
+fn closed_ports_are_listed_beside_matching_answers() {
+    let place = namespace();
+    serve(&place, "127.0.0.1:22", says(b"SSH-2.0-OpenSSH_7.4\r\n"));
+    serve(&place, "127.0.0.1:23", says(b"SSH-2.0-other\r\n"));
+    let words = ["127.0.0.1", "-p", "22-24", "--ssh", "OpenSSH", "--show"];
+    let matching = "22 answer true SSH-2.0-OpenSSH_7.4";
+    let told_of = |show| told(&place, &[&words[..], &[show]].concat());
+    assert_eq!(told_of("matched"), [matching]);
+    let both = told_of("matched,closed");
+    assert_eq!(both.len(), 2, "{both:?}");
+    assert!(
+        both[0] == matching && both[1].starts_with("24 "),
+        "{both:?}"
+    );
+}
+
+#[test]
 fn banners() {
     let place = namespace();
     serve(&place, "127.0.0.1:25", says(b"220 mail.example ESMTP\r\n"));
@@ -218,22 +235,30 @@ fn tls_server() -> std::sync::Arc<rustls::ServerConfig> {
     std::sync::Arc::new(config)
 }
 
+/// Reads a request's head. Returns false if the client ends before the head.
+fn is_asked(client: &mut impl std::io::Read) -> bool {
+    let mut heard = Vec::new();
+    let mut room = [0; 1024];
+    while !heard.ends_with(b"\r\n\r\n") {
+        match client.read(&mut room) {
+            Ok(count @ 1..) => heard.extend_from_slice(&room[..count]),
+            _ => return false,
+        }
+    }
+    true
+}
+
 #[test]
 fn http_inside_tls() {
     let place = namespace();
     let config = tls_server();
     let answer = "HTTP/1.1 200 OK\r\nServer: nginx\r\nX-Long: ";
     serve(&place, "127.0.0.1:443", move |mut stream| {
-        use std::io::{Read, Write};
+        use std::io::Write;
         let mut session = rustls::ServerConnection::new(config.clone()).unwrap();
         let mut tls = rustls::Stream::new(&mut session, &mut stream);
-        let mut heard = Vec::new();
-        let mut room = [0; 1024];
-        while !heard.ends_with(b"\r\n\r\n") {
-            match tls.read(&mut room) {
-                Ok(count @ 1..) => heard.extend_from_slice(&room[..count]),
-                _ => return,
-            }
+        if !is_asked(&mut tls) {
+            return;
         }
         let _ = tls.write_all(answer.as_bytes());
         let _ = tls.write_all("y".repeat(5000).as_bytes());
@@ -273,6 +298,34 @@ fn http_inside_tls() {
                 "445 no-tls - -",
                 "446 no-tls - -",
             ],
+            "{engine}"
+        );
+    }
+}
+
+/// The server ends the TLS session within the head of its response, and then sends more bytes.
+#[test]
+fn bytes_after_the_end_of_tls_are_ignored() {
+    let place = namespace();
+    let config = tls_server();
+    serve(&place, "127.0.0.1:443", move |mut stream| {
+        use std::io::Write;
+        let mut session = rustls::ServerConnection::new(config.clone()).unwrap();
+        let mut tls = rustls::Stream::new(&mut session, &mut stream);
+        if !is_asked(&mut tls) {
+            return;
+        }
+        let _ = tls.write_all(b"HTTP/1.1 200 OK\r\nServer: nginx\r\n");
+        tls.conn.send_close_notify();
+        let _ = tls.flush();
+        let _ = stream.write_all(&[0; 1 << 14]);
+    });
+    for engine in ["io_uring", "epoll"] {
+        let words = ["127.0.0.1", "-p", "443", "--http", "--tls"];
+        let words = [&words[..], &["--engine", engine]].concat();
+        assert_eq!(
+            told(&place, &words),
+            ["443 ended - HTTP/1.1 200 OK"],
             "{engine}"
         );
     }
