@@ -8,8 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// Maximum size of a line in bytes: more than the rules of the largest policy.
-const LINE_MAX: u64 = 64 << 20;
+/// Maximum size of a line in bytes: 1 KiB for each of the 2^20 rules of the largest policy. A short rule has 200 bytes.
+const LINE_MAX: u64 = 1 << 30;
 /// Maximum number of attempts to get status and rules of the same policy: it may be reloaded between both answers.
 const TRIES: u32 = 3;
 
@@ -109,5 +109,24 @@ pub async fn ask(path: &Path) -> Result<Answers, String> {
             return Ok(answers);
         }
         tries += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Size of an answer to `rules` in bytes: 400,000 short rules.
+    const LARGE: usize = 80_000_000;
+
+    #[tokio::test]
+    async fn the_rules_of_a_large_policy_are_read() {
+        let (mut firewall, exporter) = UnixStream::pair().unwrap();
+        let mut sent = vec![b' '; LARGE];
+        sent.push(b'\n');
+        let written = tokio::spawn(async move { firewall.write_all(&sent).await });
+        let line = read(&mut BufReader::new(exporter)).await.unwrap();
+        assert_eq!(line.len(), LARGE + 1);
+        written.await.unwrap().unwrap();
     }
 }

@@ -9,6 +9,9 @@
 //! of clients and counters. There are two renderings at most: the newest, and one that slow clients still read. As long
 //! as both are being read, new clients get the newest. So memory is bounded whatever clients do, and no answer is older
 //! than CONNECTION_MS.
+//!
+//! If the firewall does not answer within ANSWER_MS, all clients that have waited for the answer get the reason, since
+//! another attempt might exceed CONNECTION_MS.
 
 use std::convert::Infallible;
 use std::path::PathBuf;
@@ -34,6 +37,9 @@ use crate::{control, plain, text};
 const CONNECTIONS_MAX: usize = 16;
 /// Time limit from accept to close, in milliseconds.
 const CONNECTION_MS: u64 = 10 * 1000;
+/// Time limit for the firewall's answers to one client, in milliseconds. It is less than CONNECTION_MS, so that the
+/// client still receives the reason.
+const ANSWER_MS: u64 = 5 * 1000;
 /// Maximum size of a request's head in bytes.
 const REQUEST_BYTES: usize = 16 * 1024;
 /// Time for which a rendering is shared by clients, as a multiple of the time that it took to make.
@@ -58,6 +64,8 @@ struct Renderings {
     newest: Option<Arc<Rendering>>,
     /// Previous rendering, as long as a client reads it.
     older: Weak<Rendering>,
+    /// End of the last failed attempt to make a rendering, and the reason.
+    failed: Option<(Instant, String)>,
 }
 
 /// Counts of the exporter, in the order of `COUNTS`.
@@ -90,9 +98,14 @@ fn resident_bytes(pid: u64) -> Option<u64> {
     Some(kib.parse::<u64>().ok()? * 1024)
 }
 
-/// Returns the present metrics, in OpenMetrics.
+/// Returns the present metrics, in OpenMetrics. Fails with the reason, at the latest after ANSWER_MS.
 async fn make_text(source: &Source) -> Result<String, String> {
-    let answers = control::ask(&source.control).await?;
+    let limit = Duration::from_millis(ANSWER_MS);
+    let answers = tokio::time::timeout(limit, control::ask(&source.control)).await;
+    let answers = answers.map_err(|_| {
+        let seconds = limit.as_secs();
+        format!("no complete answer within {seconds} s: check whether it is stopped or overloaded")
+    })??;
     let pid = answers.status.get("pid").and_then(Value::as_u64);
     let Counts {
         requests,
@@ -131,9 +144,14 @@ async fn make_rendering(source: &Source) -> Result<Rendering, String> {
 }
 
 /// Returns a rendering for a new client: the newest if it is recent enough, or if clients still read both renderings;
-/// otherwise a new one.
+/// otherwise a new one. Fails with the reason, also if an attempt failed while this client waited.
 async fn current_rendering(source: &Source) -> Result<Arc<Rendering>, String> {
+    let begin = Instant::now();
     let mut renderings = source.renderings.lock().await;
+    match &renderings.failed {
+        Some((end, reason)) if begin < *end => return Err(reason.clone()),
+        _ => {}
+    }
     if let Some(newest) = renderings.newest.take() {
         let is_read = Arc::strong_count(&newest) > 1;
         let is_kept = is_read && renderings.older.strong_count() > 0;
@@ -144,8 +162,13 @@ async fn current_rendering(source: &Source) -> Result<Arc<Rendering>, String> {
             renderings.older = Arc::downgrade(&newest);
         }
     }
-    let made = Arc::new(make_rendering(source).await?);
-    Ok(Arc::clone(renderings.newest.insert(made)))
+    match make_rendering(source).await {
+        Ok(made) => Ok(Arc::clone(renderings.newest.insert(Arc::new(made)))),
+        Err(reason) => {
+            renderings.failed = Some((Instant::now(), reason.clone()));
+            Err(reason)
+        }
+    }
 }
 
 /// Returns a rendering's text in OpenMetrics or the plain format.

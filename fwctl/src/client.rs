@@ -12,18 +12,22 @@ use nix::cmsg_space;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::socket::{
-    getsockopt, recvmsg, setsockopt, sockopt, ControlMessageOwned, MsgFlags, UnixCredentials,
+    getsockopt, recvmsg, setsockopt, socket, sockopt, AddressFamily, ControlMessageOwned, MsgFlags,
+    SockFlag, SockType, UnixAddr, UnixCredentials,
 };
+use nix::sys::time::{TimeVal, TimeValLike};
 use serde::de::DeserializeOwned;
 use serde_json::{json, Value};
 
 use crate::answer::Status;
 use crate::failure::{words, Exit, Failure};
 
+/// Time limit for connecting to a firewall that does not accept connections.
+const CONNECT_SECONDS: i64 = if cfg!(test) { 1 } else { 10 };
 /// Time limit for a reply: a reload first compiles a policy.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest line in bytes: more than the rules of the largest policy.
-const LINE_MAX: u64 = if cfg!(test) { 1 << 16 } else { 64 << 20 };
+/// Largest line in bytes: 1 KiB for each of the 2^20 rules of the largest policy. A short rule has 200 bytes.
+const LINE_MAX: u64 = if cfg!(test) { 1 << 16 } else { 1 << 30 };
 
 /// A connection to a firewall.
 pub struct Client {
@@ -124,9 +128,27 @@ fn fail_connect(path: &Path, error: &io::Error) -> Failure {
     Failure::new(Exit::Unreachable, text)
 }
 
+/// Connects to a Unix socket. Waits for a place in the listener's queue; fails with EAGAIN after CONNECT_SECONDS.
+pub fn connect_in_time(path: &Path) -> io::Result<UnixStream> {
+    let address = UnixAddr::new(path)?;
+    let stream = socket(
+        AddressFamily::Unix,
+        SockType::Stream,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
+    setsockopt(
+        &stream,
+        sockopt::SendTimeout,
+        &TimeVal::seconds(CONNECT_SECONDS),
+    )?;
+    nix::sys::socket::connect(stream.as_raw_fd(), &address)?;
+    Ok(stream.into())
+}
+
 /// Connects to the firewall at this control socket.
 pub fn connect(path: &Path) -> Result<Client, Failure> {
-    let stream = UnixStream::connect(path).map_err(|error| fail_connect(path, &error))?;
+    let stream = connect_in_time(path).map_err(|error| fail_connect(path, &error))?;
     let writer = None;
     let mut client = Client {
         path: path.to_owned(),
@@ -256,6 +278,8 @@ mod tests {
     use std::path::PathBuf;
     use std::thread;
 
+    use nix::sys::socket::Backlog;
+
     use super::*;
     use crate::answer::Level;
 
@@ -363,6 +387,25 @@ mod tests {
         assert_eq!(failure.exit, Exit::Unreachable);
         assert!(
             failure.text.contains("closed without an answer"),
+            "{}",
+            failure.text
+        );
+    }
+
+    #[test]
+    fn a_firewall_that_accepts_no_connection_is_reported_in_time() {
+        let place = Place::new("full");
+        let listener = UnixListener::bind(place.path()).unwrap();
+        nix::sys::socket::listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let mut waiting = Vec::new();
+        let failure = loop {
+            match connect(&place.path()) {
+                Ok(client) => waiting.push(client),
+                Err(failure) => break failure,
+            }
+        };
+        assert!(
+            failure.text.contains("takes no connection"),
             "{}",
             failure.text
         );

@@ -4,10 +4,10 @@
 use std::fs::{self, Metadata};
 use std::io::ErrorKind;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use crate::arguments::Arguments;
+use crate::client;
 use crate::failure::{Exit, Failure};
 
 /// Parent of the runtime folders, one per instance, which systemd creates (RuntimeDirectory=).
@@ -85,7 +85,7 @@ fn all() -> Result<Vec<Found>, Failure> {
 
 /// Returns the sockets that have a listener: a killed firewall leaves its socket without one.
 fn alive(found: Vec<Found>) -> Vec<Found> {
-    let listens = |one: &Found| match UnixStream::connect(&one.socket) {
+    let listens = |one: &Found| match client::connect_in_time(&one.socket) {
         Ok(_) => true,
         Err(error) => error.kind() != ErrorKind::ConnectionRefused,
     };

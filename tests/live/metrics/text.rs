@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The exporter's text, its formats, and the requests that it accepts.
 
+use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -27,6 +28,7 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("at-an-ipv6-address", ipv6),
     ("addresses-that-cannot-be-had-are-told", refused),
     ("a-firewall-that-is-gone-is-told", gone),
+    ("a-firewall-that-is-stopped-is-told", stopped),
 ];
 
 const PACKETS: u64 = 20;
@@ -214,6 +216,31 @@ fn gone() -> anyhow::Result<()> {
     let build = place.metrics()?;
     ensure!(build.contains("twin=\"c\""), "{build}");
     firewall.stop().map(drop)
+}
+
+/// Checks that all clients get an error while the firewall is stopped (SIGSTOP), and are served when it continues.
+fn stopped() -> anyhow::Result<()> {
+    const CLIENTS: usize = 3;
+    let place = Place::new()?;
+    let served = place.start(Twin::C, &[])?;
+    proc::stop(served.firewall.pid)?;
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        let stream = place.connect()?;
+        clients.push(thread::spawn(|| ask(stream, &get("/metrics", ""))));
+    }
+    for client in clients {
+        let answer = client.join().expect("no panic")?;
+        let words = "The firewall does not answer: no complete answer within 5 s: ";
+        ensure!(answer.status == 503, "status {}", answer.status);
+        ensure!(answer.body.starts_with(words), "{}", answer.body);
+    }
+    proc::signal(served.firewall.pid, libc::SIGCONT);
+    until("clients are served again", PATIENCE, || {
+        Ok(place.metrics().is_ok())
+    })?;
+    ensure!(place.value("twinwall_metrics_unanswered_total")? == 0);
+    served.firewall.stop().map(drop)
 }
 
 /// Returns the text with placeholders for the parts that depend on twin and time: the twin's name, and the values of
