@@ -15,6 +15,9 @@ use crate::schedule::{Cell, COUNTED};
 use crate::slices;
 use crate::subject::{Kind, Subject};
 
+/// Start of the names of metrics that count system calls; the unit of work follows.
+pub const CALLS_PER: &str = "syscalls_per_";
+
 impl Site<'_> {
     /// Returns the system calls per packet of a firewall under a load, or per exchange of a program of exchanges. No
     /// other metric is measured in this run, because strace distorts the times.

@@ -22,7 +22,8 @@ pub struct Comparison<'a> {
     pub rounds: usize,
     /// Ratio a / b of the two subjects, with its interval; None without rounds, or if a value of b is zero.
     pub ratio: Option<Interval>,
-    /// Ratio of two copies of one subject (the A/A pair) in the same rounds; None without copies.
+    /// Ratio of two copies of one subject (the A/A pair) in the same rounds; None without copies that have LEAST_ROUNDS
+    /// rounds in common.
     pub noise: Option<Interval>,
 }
 

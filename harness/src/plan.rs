@@ -173,22 +173,11 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
         );
     }
     let mut notes = Vec::new();
-    for (kind, why) in [
-        (
-            Kind::Accept,
-            "`accept` is left out: make rules has no such rule",
-        ),
-        (
-            Kind::Nftables,
-            "`nftables` is left out: its rules would be the machine's own",
-        ),
-    ] {
-        let subjects = experiment.subjects.len();
-        experiment.subjects.retain(|subject| subject.kind != kind);
-        if experiment.subjects.len() < subjects {
-            notes.push(why.to_string());
-        }
-    }
+    experiment.subjects.retain(|subject| {
+        let barred = barred_from_host(subject);
+        notes.extend(barred.map(|why| format!("`{subject}` is left out: {why}")));
+        barred.is_none()
+    });
     let is_probe = |workload: Workload| workload == Workload::TcpProbe;
     let workloads = experiment.workloads.len();
     experiment.workloads.retain(|plan| !is_probe(plan.name));
@@ -225,6 +214,17 @@ fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
         .figures
         .retain(|figure| figure.path == Route::Loopback);
     Ok(notes)
+}
+
+/// Returns the reason why a subject can't be measured on the machine's own loopback; None if it can.
+fn barred_from_host(subject: &Subject) -> Option<&'static str> {
+    let own_rules = Some("its rules would be the machine's own");
+    match subject.kind {
+        Kind::Accept => Some("make rules has no such rule"),
+        Kind::Nftables | Kind::Tracked | Kind::Stage { .. } => own_rules,
+        Kind::Peer { rules: Some(_), .. } => own_rules,
+        _ => None,
+    }
 }
 
 /// Removes optional peers that are not installed, and returns notes on them. Comparisons with them stay, without
@@ -515,4 +515,41 @@ fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<
         }
     }
     Ok(seen)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the subjects of a shipped experiment that are measured on the host, and the notes on omitted parts.
+    fn on_the_host(name: &str) -> (Vec<String>, Vec<String>) {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("experiments");
+        let mut experiment = Experiment::read(&folder.join(name)).unwrap();
+        let notes = fit_to_host(&mut experiment).unwrap();
+        let subjects = experiment.subjects.iter().map(Subject::name).collect();
+        (subjects, notes)
+    }
+
+    #[test]
+    fn subjects_that_would_leave_rules_on_the_host_are_left_out() {
+        let (subjects, notes) = on_the_host("stage.toml");
+        assert_eq!(subjects, ["none"]);
+        for name in [
+            "nftables-tracked",
+            "stage-rust",
+            "stage-rust#2",
+            "stage-c",
+            "squid",
+            "suricata-bypass",
+            "opensnitch-way",
+        ] {
+            let note = format!("`{name}` is left out: its rules would be the machine's own");
+            assert!(notes.contains(&note), "{notes:?}");
+        }
+        let (subjects, notes) = on_the_host("peers.toml");
+        assert_eq!(subjects[..2], ["none", "rust-raw-fast"]);
+        assert!(subjects.contains(&"libnetfilter_queue".to_string()));
+        let accept = "`accept` is left out: make rules has no such rule";
+        assert!(notes.iter().any(|note| note == accept));
+    }
 }

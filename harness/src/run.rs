@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::{bail, Context, Result};
 
+use crate::count::CALLS_PER;
 use crate::experiment::Route;
 use crate::experiment::Slices;
 use crate::interrupt;
@@ -19,7 +20,7 @@ use crate::progress::Progress;
 use crate::runner::Outcome;
 use crate::schedule::{self, Cell, Step};
 use crate::slices::{self, SlicedOutcome};
-use crate::store::{CellName, Round, Sample, Store, METADATA, UNTIMED};
+use crate::store::{raw_start, CellName, Round, Sample, Store, METADATA, UNTIMED};
 use crate::subject::Subject;
 use crate::summary::main_metric;
 use crate::table::number;
@@ -53,7 +54,7 @@ fn create(plan: &Plan, folder: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Opens the result folder of an interrupted run, so that the run can continue. Removes the rows of incomplete rounds,
+/// Opens the result folder of an interrupted run, so that the run can continue. Removes the data of incomplete rounds,
 /// and copies the progress from the old metadata to the plan. Fails if the old run had another configuration.
 fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
     let old = Metadata::read(folder).context("there is nothing to resume: leave --resume out")?;
@@ -65,7 +66,8 @@ fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
         );
     }
     let store = Store::open(folder);
-    store.cut(|load, round| match is_sliced(plan, load) {
+    let loads: Vec<CellName> = plan.cells.iter().map(Cell::name).collect();
+    store.cut(&loads, |load, round| match is_sliced(plan, load) {
         true => old.loads_done.contains(&load.to_string()),
         false => round <= old.rounds_done,
     })?;
@@ -78,6 +80,13 @@ fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
     };
     plan.metadata.write(&store)?;
     Ok(store)
+}
+
+/// Returns true if the system calls were counted. Loads in slices have values without a round too.
+fn has_counts(samples: &[Sample]) -> bool {
+    samples
+        .iter()
+        .any(|sample| sample.round == UNTIMED && sample.metric.starts_with(CALLS_PER))
 }
 
 fn is_sliced(plan: &Plan, load: &CellName) -> bool {
@@ -101,8 +110,7 @@ impl<'a> Session<'a> {
         let metadata = plan.metadata.clone();
         let experiment = &plan.experiment;
         let samples: Vec<Sample> = store.read()?;
-        let counted = samples.iter().any(|sample| sample.round == UNTIMED);
-        let count = experiment.count_syscalls && !counted;
+        let count = experiment.count_syscalls && !has_counts(&samples);
         let rounds = experiment.rounds.saturating_sub(metadata.rounds_done);
         let progress = Progress::new(schedule::amount(experiment, rounds, count, |cell| {
             !metadata.loads_done.contains(&cell.name().to_string())
@@ -375,11 +383,7 @@ fn main_result(cell: &Cell, outcome: &Outcome) -> String {
 
 /// Returns the name of a tool's output in raw.jsonl.gz; names sort by round, load and subject.
 fn raw_name(round: u32, subject: &Subject, cell: &Cell, name: &str) -> String {
-    let (workload, route, bytes) = (cell.workload, cell.route, cell.payload_bytes);
-    let policy = cell
-        .policy
-        .map_or(String::new(), |policy| format!("{policy}-"));
-    format!("{round:03}-{workload}-{route}-{bytes}-{policy}{subject}-{name}")
+    format!("{}{subject}-{name}", raw_start(round, &cell.name()))
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! The files of a result folder. Rows are appended a round at a time and are on the disk before the next round starts. Files
 //! of rounds are compressed; each addition is a member of the gzip file, so that a crash loses only the last addition.
 
+mod raw;
 mod rows;
 
 use std::fs::{self, File, OpenOptions};
@@ -12,8 +13,8 @@ use anyhow::{Context, Result};
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use flate2::Compression;
-use serde::Serialize;
 
+pub use raw::raw_start;
 pub use rows::{CellName, PairRow, PercentileRow, RoundRow, Row, Sample, SeriesRow, Summary};
 
 pub const METADATA: &str = "metadata.json";
@@ -22,13 +23,6 @@ pub const RAW: &str = "raw.jsonl.gz";
 const GZ: &str = ".gz";
 /// Round number of rows without a timed round: counted system calls, and values of a whole load in slices.
 pub const UNTIMED: u32 = 0;
-
-/// A line of [`RAW`]: one output of a tool.
-#[derive(Serialize)]
-struct Raw<'a> {
-    name: &'a str,
-    text: &'a str,
-}
 
 /// Rows that are appended together: those of one round, of one load in slices, or of all counted system calls.
 #[derive(Default)]
@@ -92,11 +86,14 @@ impl Store {
         self.write_raw(&round.raw)
     }
 
-    /// Removes the rows of an interrupted round: rows for which `kept` is false, by load and round, and a broken last line.
-    pub fn cut(&self, kept: impl Fn(&CellName, u32) -> bool) -> Result<()> {
+    /// Removes the data of an interrupted round: rows and output of tools for which `kept` is false, by load and round,
+    /// and a broken last line.
+    /// - loads: all loads of the result.
+    pub fn cut(&self, loads: &[CellName], kept: impl Fn(&CellName, u32) -> bool) -> Result<()> {
         self.cut_rows::<Sample>(&kept)?;
         self.cut_rows::<SeriesRow>(&kept)?;
-        self.cut_rows::<PercentileRow>(&kept)
+        self.cut_rows::<PercentileRow>(&kept)?;
+        self.cut_raw(loads, &kept)
     }
 
     /// Returns all rows of a kind; none if the file is missing.
@@ -124,27 +121,6 @@ impl Store {
             Some(plain) => remove_if_there(&self.folder.join(plain)),
             None => Ok(()),
         }
-    }
-
-    /// Appends the output of tools, one line of JSON for each (name, text).
-    fn write_raw(&self, texts: &[(String, String)]) -> Result<()> {
-        if texts.is_empty() {
-            return Ok(());
-        }
-        let mut lines = Vec::new();
-        for (name, text) in texts {
-            serde_json::to_writer(&mut lines, &Raw { name, text })?;
-            lines.push(b'\n');
-        }
-        let bytes = packed(RAW, lines)?;
-        let file = self.folder.join(RAW);
-        let append = || -> io::Result<()> {
-            let mut options = OpenOptions::new();
-            let mut file = options.append(true).create(true).open(&file)?;
-            file.write_all(&bytes)?;
-            file.sync_all()
-        };
-        append().with_context(|| file.display().to_string())
     }
 
     /// Replaces a file; a crash leaves the old contents or the new contents.
@@ -283,6 +259,20 @@ mod tests {
         }
     }
 
+    /// Returns the lines of [`RAW`]: (name, text).
+    fn raw_lines(folder: &Folder) -> Vec<(String, String)> {
+        let file = File::open(folder.0.join(RAW)).unwrap();
+        let mut text = String::new();
+        MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        lines
+            .map(|line: serde_json::Value| {
+                let field = |name: &str| line[name].as_str().unwrap().to_string();
+                (field("name"), field("text"))
+            })
+            .collect()
+    }
+
     #[test]
     fn rows_come_back_as_they_were_written() {
         let folder = Folder::new("rows");
@@ -341,7 +331,7 @@ mod tests {
         let half = packed(Sample::FILE, b"2,1,rust-raw-fast,udp".to_vec()).unwrap();
         file.write_all(&half[..half.len() / 2]).unwrap();
         assert!(store.read::<Sample>().is_err());
-        store.cut(|_, round| round <= 1).unwrap();
+        store.cut(&[], |_, round| round <= 1).unwrap();
         assert_eq!(
             store.read::<Sample>().unwrap(),
             [sample(UNTIMED, 0.5), sample(1, 1.0)]
@@ -390,7 +380,7 @@ mod tests {
         fs::write(&plain, text).unwrap();
         fs::remove_file(&file).unwrap();
         assert_eq!(store.read::<Sample>().unwrap(), rows);
-        store.cut(|_, round| round == 1).unwrap();
+        store.cut(&[], |_, round| round == 1).unwrap();
         assert_eq!(store.read::<Sample>().unwrap(), rows[..1]);
         assert!(file.exists() && !plain.exists());
     }
@@ -407,16 +397,44 @@ mod tests {
             };
             store.append(&round).unwrap();
         }
-        let file = File::open(folder.0.join(RAW)).unwrap();
-        let mut text = String::new();
-        MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
-        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
-        let found: Vec<(String, String)> = lines
-            .map(|line: serde_json::Value| {
-                let field = |name: &str| line[name].as_str().unwrap().to_string();
-                (field("name"), field("text"))
-            })
-            .collect();
-        assert_eq!(found, ["a", "b", "c"].map(said));
+        assert_eq!(raw_lines(&folder), ["a", "b", "c"].map(said));
+    }
+
+    #[test]
+    fn the_output_of_an_interrupted_round_is_cut_off() {
+        let folder = Folder::new("raw-cut");
+        let store = Store::create(&folder.0).unwrap();
+        let plain = sample(1, 1.0).cell();
+        let filtered = CellName {
+            policy: Some("ports-10".parse().unwrap()),
+            ..plain.clone()
+        };
+        let said = |round: u32, load: &CellName| {
+            let name = format!("{}none-out.json", raw_start(round, load));
+            (name, "{}\n".to_string())
+        };
+        let append = |raw: Vec<(String, String)>| {
+            let round = Round {
+                raw,
+                ..Round::default()
+            };
+            store.append(&round).unwrap();
+        };
+        let kept = [said(UNTIMED, &plain), said(1, &plain)];
+        let dropped = [said(1, &filtered), said(2, &plain)];
+        append([kept.clone(), dropped].concat());
+        let mut file = OpenOptions::new()
+            .append(true)
+            .open(folder.0.join(RAW))
+            .unwrap();
+        let half = packed(RAW, b"{\"name\": \"002-udp".to_vec()).unwrap();
+        file.write_all(&half[..half.len() / 2]).unwrap();
+        let loads = [filtered, plain.clone()];
+        store
+            .cut(&loads, |load, round| *load == plain && round <= 1)
+            .unwrap();
+        assert_eq!(raw_lines(&folder), kept);
+        append(vec![said(2, &plain)]);
+        assert_eq!(raw_lines(&folder).len(), 3);
     }
 }

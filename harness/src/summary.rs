@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::experiment::Pair;
-use crate::finding::Comparison;
+use crate::finding::{noise_floor, Comparison, LEAST_ROUNDS};
 use crate::statistics::{better, median_interval, ratio_interval, Better, Interval};
 use crate::store::{CellName, PairRow, Sample, Summary, UNTIMED};
 use crate::subject::original;
@@ -99,16 +99,18 @@ impl Groups {
         })
     }
 
-    /// Returns the widest ratio interval of copies to their originals.
+    /// Returns the ratio interval of the copies with the largest noise floor. None without copies that have LEAST_ROUNDS
+    /// rounds in common with their originals.
     fn noise(&self, cell: &CellName, metric: &str, copies: &[Pair]) -> Option<Interval> {
         let ratios = copies.iter().filter_map(|pair| {
             let (a, b) = (
                 self.find(cell, &pair.a, metric)?,
                 self.find(cell, &pair.b, metric)?,
             );
-            ratio_interval(&a.paired(b))
+            let paired = a.paired(b);
+            ratio_interval(&paired).filter(|_| paired.len() >= LEAST_ROUNDS)
         });
-        ratios.max_by(|x, y| (x.high - x.low).total_cmp(&(y.high - y.low)))
+        ratios.max_by(|x, y| noise_floor(*x).total_cmp(&noise_floor(*y)))
     }
 
     fn cells(&self) -> Vec<CellName> {
@@ -203,7 +205,7 @@ fn pair_row(a: &Values, b: &Values, noise: Option<Interval>, same: bool) -> Pair
         noise: if same { ratio } else { noise },
     };
     let finding = match comparison.noise_floor() {
-        Some(floor) if same => {
+        Some(floor) if same && paired.len() >= LEAST_ROUNDS => {
             format!(
                 "two copies of the same: noise floor ±{:.1} %",
                 100.0 * floor
@@ -303,6 +305,52 @@ mod tests {
             rows[1].finding,
             "two copies of the same: noise floor ±1.1 %"
         );
+    }
+
+    #[test]
+    fn the_noise_is_that_of_the_copies_that_are_furthest_apart() {
+        let mut samples = Vec::new();
+        for round in 1..=8 {
+            // The copies of accept have the wider interval; those of none are always 8 % apart.
+            for (subject, value) in [
+                ("accept", 1.0),
+                ("accept#2", 1.0 + 0.01 * f64::from(round % 4)),
+                ("none", 1.0),
+                ("none#2", 1.08),
+                ("c-raw-fast", 1.05),
+            ] {
+                samples.push(sample(round, subject, "throughput", value));
+            }
+        }
+        let asked = [Pair {
+            a: "c-raw-fast".into(),
+            b: "none".into(),
+        }];
+        let names = ["accept#2", "none#2"].map(String::from);
+        let rows = compare(&samples, &asked, &names);
+        assert_eq!(
+            rows[0].finding,
+            "no difference (within +5.0 to +5.0 %; noise floor ±8.0 %)"
+        );
+    }
+
+    #[test]
+    fn copies_with_few_common_rounds_give_no_noise_floor() {
+        let mut samples = samples();
+        samples.retain(|s| !(s.round > 5 && s.subject == "rust-raw-fast#2"));
+        let asked = [Pair {
+            a: "c-raw-fast".into(),
+            b: "rust-raw-fast".into(),
+        }];
+        let rows = compare(&samples, &asked, &["rust-raw-fast#2".into()]);
+        assert_eq!(rows[0].noise_high, None);
+        assert_eq!(
+            rows[0].finding,
+            "c-raw-fast is 20.0 % slower (20.0 to 20.0); there is no A/A pair to tell the noise"
+        );
+        assert!(rows[1]
+            .finding
+            .starts_with("no finding on 5 of at least 6 rounds"));
     }
 
     #[test]

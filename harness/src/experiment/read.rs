@@ -445,7 +445,10 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
         Workload::TcpProbe => (0..=0, "0"),
         Workload::Packet => (60..=1514, "60 to 1514"),
         name if name.is_exchange() => (0..=1 << 20, "0 to 1048576"),
-        Workload::Frames => (700..=1500, "700 to 1500"),
+        Workload::Frames | Workload::FramesNeighbour | Workload::FramesFile => {
+            (700..=1500, "700 to 1500")
+        }
+        Workload::FramesFilePaced => (60..=1514, "60 to 1514"),
         Workload::FramesDelayed => (0..=10_000, "0 to 10000"),
         _ => (1..=1 << 20, "1 to 1048576"),
     };

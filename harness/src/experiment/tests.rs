@@ -272,6 +272,36 @@ fn exchanges_and_traffic_do_not_mix() {
 }
 
 #[test]
+fn frames_have_sizes_that_can_be_sent() {
+    let parse = |workload: &str, subject: &str, bytes: u32| {
+        let text = exchanges(workload, "veth", subject).replace("\"exchange\"", "\"capture\"");
+        let text = text.replace("[64]", &format!("[{bytes}]"));
+        Experiment::parse("x", &text).map_err(|refusal| refusal.words)
+    };
+    for (workload, subject, least, most) in [
+        ("frames", "capture-recvmmsg-thp", 700, 1500),
+        ("frames-neighbour", "capture-recvmmsg-thp", 700, 1500),
+        ("frames-file", "record-tcpdump", 700, 1500),
+        ("frames-file-paced", "record-tcpdump", 60, 1514),
+    ] {
+        for (bytes, is_allowed) in [
+            (least - 1, false),
+            (least, true),
+            (most, true),
+            (most + 1, false),
+        ] {
+            let parsed = parse(workload, subject, bytes);
+            assert_eq!(
+                parsed.is_ok(),
+                is_allowed,
+                "{workload} {bytes}: {:?}",
+                parsed.err()
+            );
+        }
+    }
+}
+
+#[test]
 fn only_exchanges_in_the_machine_have_rounds_of_their_own() {
     let parse = |text: &str| Experiment::parse("x", text).map_err(|refusal| refusal.words);
     let with = |path| exchanges("call", path, "ipc-pipe") + "rounds = 3\n";

@@ -131,7 +131,7 @@ fn plans_of(figure: &Figure, cells: &[CellName]) -> Vec<Plan> {
 }
 
 /// Plans all figures that the data allow: growth for loads that differ only in the size of their policy; for the other
-/// loads, per workload and path, dots of all sizes, and series and percentiles of the first size.
+/// loads, per workload, path and policy, dots of all sizes, and series and percentiles of the first size.
 fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
     let (single, growths) = Growth::divide(cells);
     let mut plans: Vec<Plan> = growths
@@ -140,15 +140,26 @@ fn plans_of_data(data: &Data, cells: &[CellName]) -> Vec<Plan> {
         .collect();
     let cells = &single;
     for cell in cells {
-        let name = |kind: &str| format!("{}-{}-{kind}", cell.workload, cell.path);
-        let sizes = |other: &&CellName| other.workload == cell.workload && other.path == cell.path;
+        let (policy, counts) = match cell.policy {
+            Some(policy) => {
+                let counts = format!(", {} {}", policy.size, policy.kind.counts());
+                (format!("-{policy}"), counts)
+            }
+            None => Default::default(),
+        };
+        let name = |kind: &str| format!("{}-{}{policy}-{kind}", cell.workload, cell.path);
+        let sizes = |other: &&CellName| {
+            other.workload == cell.workload
+                && other.path == cell.path
+                && other.policy == cell.policy
+        };
         let sizes: Vec<CellName> = cells.iter().filter(sizes).cloned().collect();
         if sizes.first() != Some(cell) {
             continue;
         }
         let plan = |kind: FigureKind, word: &str, cells: Vec<CellName>| Plan {
             name: name(word),
-            title: format!("{}: {}", data.metadata.title, cell.workload),
+            title: format!("{}: {}{counts}", data.metadata.title, cell.workload),
             kind,
             metric: main_metric(&cell.workload).into(),
             cells,

@@ -338,6 +338,41 @@ fn growth_is_drawn_without_wishes_too() {
 }
 
 #[test]
+fn loads_with_different_policies_of_one_size_have_separate_figures() {
+    let folder = twins().write("policies");
+    let store = Store::open(&folder.0);
+    let samples: Vec<Sample> = store.read().unwrap();
+    let flood = samples
+        .iter()
+        .filter(|sample| sample.workload == "udp-flood");
+    let filtered = flood.flat_map(|sample| {
+        ["addresses-10", "ports-10"].map(|policy| Sample {
+            policy: Some(policy.parse().unwrap()),
+            ..sample.clone()
+        })
+    });
+    let samples: Vec<Sample> = filtered.collect();
+    store.rewrite(&samples).unwrap();
+    store.rewrite(&summarize(&samples, "none")).unwrap();
+    let drawn = scenes(&folder);
+    let names: Vec<&str> = drawn.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "udp-flood-loopback-addresses-10-dots",
+            "udp-flood-loopback-ports-10-dots"
+        ]
+    );
+    for (name, scene) in &drawn {
+        check_texts(name, scene);
+    }
+    assert!(says(
+        &drawn[1].1,
+        "A test: udp-flood, 10 rules “udp dport N drop”"
+    ));
+}
+
+#[test]
 fn a_figure_without_data_is_left_out() {
     let mut made = twins();
     made.figures = json!([

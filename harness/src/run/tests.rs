@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::Read;
 use std::path::PathBuf;
@@ -102,6 +103,14 @@ impl Bench {
     fn samples(&self) -> Vec<Sample> {
         Store::open(&self.folder).read().unwrap()
     }
+
+    /// Returns the output of all runs, one line each.
+    fn raw(&self) -> String {
+        let file = fs::File::open(self.folder.join(RAW)).unwrap();
+        let mut text = String::new();
+        MultiGzDecoder::new(file).read_to_string(&mut text).unwrap();
+        text
+    }
 }
 
 /// Failure rule: no run fails.
@@ -174,9 +183,7 @@ fn a_run_leaves_samples_in_the_order_of_the_schedule() {
     );
     let series: Vec<SeriesRow> = Store::open(&bench.folder).read().unwrap();
     assert_eq!((series.len(), series[1].second), (36, 1.0));
-    let raw = fs::File::open(bench.folder.join(RAW)).unwrap();
-    let mut text = String::new();
-    MultiGzDecoder::new(raw).read_to_string(&mut text).unwrap();
+    let text = bench.raw();
     assert_eq!(text.lines().count(), 18);
     let third = r#"{"name":"001-tcp-stream-loopback-100-none#2-out.json","text":"{}"}"#;
     assert_eq!(text.lines().nth(2).unwrap(), third);
@@ -213,16 +220,44 @@ fn a_run_that_stopped_keeps_its_rounds_and_goes_on() {
     );
     assert_eq!(Metadata::read(&bench.folder).unwrap().rounds_done, 1);
     assert_eq!(bench.samples().len(), 6);
-    // Data that a kill in the middle of writing leaves in the file.
-    let file = bench.folder.join(Sample::FILE);
-    let mut bytes = fs::read(&file).unwrap();
-    bytes.extend_from_within(..bytes.len() / 2);
-    fs::write(&file, bytes).unwrap();
+    // Data that a kill in the middle of writing leaves in the files.
+    for name in [Sample::FILE, RAW] {
+        let file = bench.folder.join(name);
+        let mut bytes = fs::read(&file).unwrap();
+        bytes.extend_from_within(..bytes.len() / 2);
+        fs::write(&file, bytes).unwrap();
+    }
     bench.run(experiment(4), true, never).unwrap();
     let rounds: Vec<u32> = bench.samples().iter().map(|sample| sample.round).collect();
     assert_eq!(rounds.len(), 24);
     assert!((1..=4).all(|round| rounds.iter().filter(|r| **r == round).count() == 6));
-    assert_eq!(Metadata::read(&bench.folder).unwrap().rounds_done, 4);
+    let metadata = Metadata::read(&bench.folder).unwrap();
+    assert_eq!(metadata.rounds_done, 4);
+    // The incidents of the round that was not kept are not kept either.
+    assert!(metadata.incidents.is_empty());
+    let raw = bench.raw();
+    let names: BTreeSet<&str> = raw.lines().collect();
+    assert_eq!((raw.lines().count(), names.len()), (24, 24));
+}
+
+#[test]
+fn a_total_of_a_load_in_slices_is_no_count_of_calls() {
+    let sample = |metric: &str| Sample {
+        round: UNTIMED,
+        position: 0,
+        subject: "c-raw-fast".into(),
+        workload: "udp-flood".into(),
+        path: "loopback".into(),
+        payload_bytes: 18,
+        policy: None,
+        metric: metric.into(),
+        unit: String::new(),
+        value: 1.0,
+    };
+    assert!(!has_counts(&[sample("lost_percent")]));
+    for metric in ["syscalls_per_packet", "syscalls_per_exchange"] {
+        assert!(has_counts(&[sample("lost_percent"), sample(metric)]));
+    }
 }
 
 #[test]
