@@ -15,8 +15,10 @@ pub enum Kind {
     Untrusted,
     /// The store does not answer: the same call may work later.
     Unreachable,
-    /// The store answered, and refused.
+    /// The store or root's service answered, and refused: it refuses the same request again.
     Refused,
+    /// Root's service can't carry out the request now: the same request may succeed later.
+    Later,
     /// A file or a program of this host failed.
     System,
 }
@@ -51,6 +53,10 @@ pub fn unreachable(text: impl Display) -> Failure {
 
 pub fn refused(text: impl Display) -> Failure {
     Failure::new(Kind::Refused, text)
+}
+
+pub fn later(text: impl Display) -> Failure {
+    Failure::new(Kind::Later, text)
 }
 
 pub fn system(text: impl Display) -> Failure {

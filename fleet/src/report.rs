@@ -106,6 +106,8 @@ pub struct Local {
     pub why: Option<String>,
     /// Generation that was confirmed last; 0 = none.
     pub confirmed: u64,
+    /// Number of the latest accepted question, whose trial may still run; 0 = none.
+    pub question: u64,
     pub ledger: Ledger,
     /// The firewall's program, e.g. "rust-firewall".
     pub twin: Option<String>,

@@ -212,18 +212,41 @@ pub fn push_into(
     Ok(pointer)
 }
 
-/// Publishes the policy of an earlier generation again, as a new generation.
-/// - generation: None: the generation before the present one.
+/// Returns the latest earlier generation with another policy whose rollout has reached its last wave. Fails if there is
+/// none.
+fn latest_complete(etcd: &mut Etcd, present: &Pointer, signer: &Signer) -> Result<u64> {
+    let channel = &present.channel;
+    for generation in (1..present.generation).rev() {
+        let found = etcd.get(&key::in_etcd(&key::history(channel, generation)))?;
+        let Some(entry) = found.entries.first() else {
+            continue;
+        };
+        let old = read(&entry.value, channel, Some(&signer.trusted))?;
+        if old.digest != present.digest && old.wave + 1 == old.waves.len() {
+            return Ok(generation);
+        }
+    }
+    Err(request(format_args!(
+        "no earlier policy of channel {channel} has reached its last wave: name a generation"
+    )))
+}
+
+/// Publishes the policy of an earlier generation again, as a new generation. Returns the new pointer and the number of
+/// the earlier generation.
+/// - generation: None: the latest earlier generation with another policy whose rollout has reached its last wave.
 pub fn rollback(
     etcd: &mut Etcd,
     channel: &str,
     generation: Option<u64>,
     wishes: &Wishes,
     signer: &Signer,
-) -> Result<Pointer> {
+) -> Result<(Pointer, u64)> {
     let present = present(etcd, channel, Some(&signer.trusted))?
         .ok_or_else(|| request(format_args!("channel {channel} has no policy: push one")))?;
-    let wanted = generation.unwrap_or(present.pointer.generation - 1);
+    let wanted = match generation {
+        Some(generation) => generation,
+        None => latest_complete(etcd, &present.pointer, signer)?,
+    };
     let found = etcd.get(&key::in_etcd(&key::history(channel, wanted)))?;
     let Some(entry) = found.entries.first() else {
         return Err(request(format_args!(
@@ -240,7 +263,7 @@ pub fn rollback(
     let mut pointer = pointer_of(channel, present.pointer.generation + 1, old.digest, wishes);
     pointer.url = old.url;
     publish(etcd, &pointer, present.modified, signer)?;
-    Ok(pointer)
+    Ok((pointer, wanted))
 }
 
 /// Asks all hosts of a channel what a policy would drop, for a number of seconds of their traffic. Returns the
@@ -285,9 +308,10 @@ pub enum Step {
     Nobody,
     /// The next wave has begun, or the first wave was enlarged: the new pointer.
     Next(Pointer),
-    /// The last wave meets the bounds. The number is that of silent hosts, whose policy is not known.
-    Done(usize),
-    /// Too many hosts have reverted: their number, and the reason of the first host.
+    /// The last wave meets the bounds. Numbers of silent hosts, whose policy is not known, and of present hosts that have
+    /// not confirmed.
+    Done(usize, usize),
+    /// Too many hosts have reverted, or all hosts that are not silent: their number, and the reason of the first host.
     Stopped(usize, String),
 }
 
@@ -315,15 +339,16 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
         all.filter(move |host| host.state(pointer) == state)
     };
     let reverted = are(State::Reverted).count();
-    if reverted > bounds.reverted {
+    let silent = are(State::Silent).count();
+    let wanted = reached.len() - silent - reverted;
+    let all_reverted = reverted > 0 && wanted == 0;
+    if reverted > bounds.reverted || all_reverted {
         let first = are(State::Reverted).next();
         let why = first.map_or(String::new(), |host| format!("{}: {}", host.id, host.why()));
         return Step::Stopped(reverted, why);
     }
     let confirmed = are(State::Confirmed).count();
-    let silent = are(State::Silent).count();
-    let wanted = reached.len() - silent - reverted;
-    if wanted + reverted == 0 {
+    if wanted == 0 {
         return present_canary(pointer, hosts);
     }
     if confirmed * 100 < wanted * bounds.confirmed_percent {
@@ -335,7 +360,7 @@ fn judge(pointer: &Pointer, hosts: &[Host], bounds: Bounds) -> Step {
             next.wave += 1;
             Step::Next(next)
         }
-        false => Step::Done(silent),
+        false => Step::Done(silent, wanted + reverted - confirmed),
     }
 }
 
@@ -429,11 +454,24 @@ mod tests {
             host("b", Phase::Confirmed, false),
             host("c", Phase::None, false),
         ];
-        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(2));
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(2, 0));
         hosts[1].is_alive = true;
-        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(1));
+        assert_eq!(judge(&last, &hosts, BOUNDS), Step::Done(1, 0));
         hosts[2].is_alive = true;
         assert_eq!(judge(&last, &hosts, BOUNDS), Step::Wait(2, 3));
+    }
+
+    #[test]
+    fn a_wave_whose_hosts_all_reverted_is_followed_by_none() {
+        let last = Pointer { wave: 1, ..half() };
+        let bounds = Bounds {
+            reverted: 1,
+            ..BOUNDS
+        };
+        let mut hosts = vec![host("a", Phase::Reverted, true)];
+        assert!(matches!(judge(&last, &hosts, bounds), Step::Stopped(1, _)));
+        hosts.push(host("b", Phase::Confirmed, true));
+        assert_eq!(judge(&last, &hosts, bounds), Step::Done(0, 1));
     }
 
     #[test]

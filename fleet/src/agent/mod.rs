@@ -58,8 +58,9 @@ pub struct Agent {
     ledger_read: Option<Instant>,
     /// Latest handled rotation of keys, as it is stored. Root's service need not be asked about it again.
     rotation: Vec<u8>,
-    /// Latest refused pointer (the signed message that names a policy), as it is stored.
-    refused: Vec<u8>,
+    /// Latest refused pointer (the signed message that names a policy), as it is stored, and the reason. None: no
+    /// pointer was refused since the last rotation of keys.
+    refused: Option<(Vec<u8>, Failure)>,
     /// Latest handled question (a signed request to try a policy), as it is stored.
     question: Vec<u8>,
     /// End of the trial that the latest question requests, while it runs.
@@ -77,22 +78,14 @@ pub fn host_name() -> String {
 }
 
 /// Returns true if root's service should be asked about a pointer (the signed message that names a policy): the rollout
-/// has reached this host, the pointer was not refused, and its generation is new or unfinished.
-/// - value: the signed message.
-/// - refused: the latest message that was refused.
-fn concerns(
-    settings: &Settings,
-    report: &Report,
-    refused: &[u8],
-    pointer: &Pointer,
-    value: &[u8],
-) -> bool {
+/// has reached this host, and the pointer's generation is new or unfinished.
+fn concerns(settings: &Settings, report: &Report, pointer: &Pointer) -> bool {
     let local = &report.local;
     let is_unfinished =
         local.phase == Phase::Pending || was_interrupted(local.phase, local.why.as_deref());
     let is_next = pointer.generation > local.generation
         || pointer.generation == local.generation && is_unfinished;
-    is_next && refused != value && pointer.reaches(&settings.host)
+    is_next && pointer.reaches(&settings.host)
 }
 
 impl Agent {
@@ -110,7 +103,7 @@ impl Agent {
             written: None,
             ledger_read: None,
             rotation: Vec::new(),
-            refused: Vec::new(),
+            refused: None,
             question: Vec::new(),
             trial_ends: None,
         }
@@ -207,8 +200,9 @@ impl Agent {
                 let pointer = Signed::parse(value).and_then(|one| Pointer::parse(&one.text));
                 // A pointer that can't be parsed, or is older, is read too: its error belongs in the report.
                 pointer.map_or(true, |pointer| {
+                    let is_refused = refused.as_ref().is_some_and(|(one, _)| one == value);
                     pointer.generation < report.local.generation
-                        || concerns(settings, report, refused, &pointer, value)
+                        || !is_refused && concerns(settings, report, &pointer)
                 })
             };
             has_changed = store.wait(&settings.channel, rest, may_concern);
@@ -272,6 +266,13 @@ impl Agent {
         if pointer.try_seconds == 0 {
             return Ok(());
         }
+        // The trial replaces the answer to a question, so the store must have the answer before.
+        if self.trial_ends.is_some() {
+            self.ask(&Request::State {}, &[])?;
+        }
+        if self.report.local.trial.is_some() {
+            self.tell()?;
+        }
         let request = Request::Try {
             message: signed.clone(),
             bundle_bytes: bundle.len(),
@@ -292,8 +293,7 @@ impl Agent {
         }
         let message = Signed::parse(&value)?;
         let question = Question::parse(&message.text)?;
-        let answered = self.report.local.trial.as_ref();
-        let is_new = answered.is_none_or(|one| one.question < question.number);
+        let is_new = question.number > self.report.local.question;
         if is_new && unix_seconds() < question.expires {
             let bundle = self.bundle(&question.digest, None)?;
             let bundle_bytes = bundle.len();
@@ -319,8 +319,11 @@ impl Agent {
         }
         let keys = Signed::parse(&value)?;
         let asked = self.ask(&Request::Rotate { keys }, &[]);
+        if asked.as_ref().is_err_and(|one| one.kind != Kind::Refused) {
+            return asked;
+        }
         // The pointer may be signed with the new keys.
-        self.refused.clear();
+        self.refused = None;
         self.rotation = value;
         match asked {
             // The service has accepted this rotation before this agent began.
@@ -329,15 +332,10 @@ impl Agent {
         }
     }
 
-    /// Reads the channel's messages (rotation of keys, question, pointer), and carries them out.
-    fn look(&mut self) -> Result<()> {
-        let channel = self.settings.channel.clone();
-        let messages = self.store.messages(&channel)?;
-        self.rotate(messages.rotation.unwrap_or_default())?;
-        self.take_question(messages.question.unwrap_or_default())?;
-        let Some(value) = messages.pointer else {
-            return Ok(());
-        };
+    /// Handles the pointer in the store (the signed message that names a policy), if it is new, valid and for this host:
+    /// makes root's service apply its policy, and waits for the confirmation or the revert. An earlier refusal of the
+    /// same pointer is returned again.
+    fn take_pointer(&mut self, value: Vec<u8>) -> Result<()> {
         let signed = Signed::parse(&value)?;
         let pointer = Pointer::parse(&signed.text)?;
         if pointer.generation < self.report.local.generation {
@@ -347,14 +345,13 @@ impl Agent {
             )));
         }
         self.report.wanted = pointer.generation;
-        if !concerns(
-            &self.settings,
-            &self.report,
-            &self.refused,
-            &pointer,
-            &value,
-        ) {
+        if !concerns(&self.settings, &self.report, &pointer) {
             return Ok(());
+        }
+        if let Some((refused, failure)) = &self.refused {
+            if *refused == value {
+                return Err(failure.clone());
+            }
         }
         if self.report.local.phase == Phase::Pending {
             return self.settle(&pointer);
@@ -373,7 +370,7 @@ impl Agent {
         };
         if let Err(failure) = tried.and_then(|()| self.ask(&request, &bundle)) {
             if failure.kind == Kind::Refused {
-                self.refused = value;
+                self.refused = Some((value, failure.clone()));
             }
             let _ = self.ask(&Request::State {}, &[]);
             return Err(failure);
@@ -382,6 +379,19 @@ impl Agent {
         // The report is not written first: the policy may cut off the store, and the time for the confirmation has
         // begun.
         self.settle(&pointer)
+    }
+
+    /// Reads the channel's messages (rotation of keys, question, pointer), and carries them out.
+    fn look(&mut self) -> Result<()> {
+        let channel = self.settings.channel.clone();
+        let messages = self.store.messages(&channel)?;
+        self.rotate(messages.rotation.unwrap_or_default())?;
+        let tried = self.take_question(messages.question.unwrap_or_default());
+        // A question that fails must not delay the pointer.
+        let applied = messages
+            .pointer
+            .map_or(Ok(()), |value| self.take_pointer(value));
+        applied.and(tried)
     }
 
     /// Checks the store once: renews the lease, carries out messages, and writes the report. Fails if the store can't

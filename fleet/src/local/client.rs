@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::protocol::{Answer, Request};
-use crate::failure::{refused, system, Result};
+use crate::failure::{later, refused, system, Result};
 use crate::report::Local;
 
 /// Time limit for the answer of root's service: nft loads the policy meanwhile.
@@ -15,7 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_MAX: u64 = 1 << 20;
 
 /// Sends a request to root's service (twinwall-fleet-local). Returns the host's state after the request. Fails with the
-/// service's error text if the service refuses.
+/// service's error text if the service refuses. The kind is `Later` if the same request may succeed later.
 /// - bundle: bytes of the bundle in `apply` and `try`; empty in other requests.
 pub fn ask(socket: &Path, request: &Request, bundle: &[u8]) -> Result<Local> {
     let fail = |error: std::io::Error| {
@@ -43,6 +43,7 @@ pub fn ask(socket: &Path, request: &Request, bundle: &[u8]) -> Result<Local> {
     match serde_json::from_str(&said) {
         Ok(Answer::Done(local)) => Ok(local),
         Ok(Answer::Error(text)) => Err(refused(text)),
+        Ok(Answer::Later(text)) => Err(later(text)),
         Err(_) => Err(system(
             "root's service ended without an answer: see journalctl -u 'twinwall-fleet@*'",
         )),

@@ -42,8 +42,10 @@ pub enum Request {
 #[serde(rename_all = "lowercase")]
 pub enum Answer {
     Done(Local),
-    /// The request has failed: "CAUSE: CURE".
+    /// The request was refused, and is refused again if it is repeated: "CAUSE: CURE".
     Error(String),
+    /// The request can't be carried out now, and may succeed later: "CAUSE: CURE".
+    Later(String),
 }
 
 /// Reads a request and its bundle. The bundle is empty unless the request is `apply` or `try`.

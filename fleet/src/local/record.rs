@@ -98,7 +98,8 @@ impl Folder {
             }
         };
         Ok(Folder {
-            path: path.to_owned(),
+            // `fwctl apply` stores paths without symbolic links.
+            path: fs::canonicalize(path).map_err(at(path))?,
             record,
             _lock: lock,
         })

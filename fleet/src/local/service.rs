@@ -12,7 +12,7 @@ use super::record::{Folder, Rotated};
 use super::{health, past, reach, trial};
 use crate::bundle::{self, Bundle};
 use crate::clock;
-use crate::failure::{at, refused, untrusted, Result};
+use crate::failure::{at, later, refused, untrusted, Kind, Result};
 use crate::keys::{Keys, Rotation, ROTATION};
 use crate::pointer::Pointer;
 use crate::question::Question;
@@ -141,6 +141,7 @@ impl Host {
             phase: record.phase,
             why: record.why.clone(),
             confirmed: record.confirmed,
+            question: record.question,
             ledger,
             twin,
             trial: record.trial.clone().filter(|_| record.trial_ends.is_none()),
@@ -181,11 +182,11 @@ impl Host {
             )));
         }
         if !pointer.reaches(&self.id) {
-            return Err(refused("the rollout has not reached this host: wait"));
+            return Err(later("the rollout has not reached this host: wait"));
         }
         if pointer.generation > record.generation {
             return match record.phase {
-                Phase::Pending => Err(refused("a generation waits for its confirmation: wait")),
+                Phase::Pending => Err(later("a generation waits for its confirmation: wait")),
                 _ => Ok(()),
             };
         }
@@ -218,7 +219,8 @@ impl Host {
         (old, new): (Option<&Path>, &Path),
         one: &mut Trial,
     ) -> Result<bool> {
-        if one.question == 0 && !trial::reads_names(new)? {
+        let old_reads = old.is_some_and(|old| trial::reads_names(old).unwrap_or_default());
+        if one.question == 0 && !old_reads && !trial::reads_names(new)? {
             return Ok(false);
         }
         match past::decide(&self.fwctl, &self.packets, (old, new), nothing, one) {
@@ -240,7 +242,13 @@ impl Host {
         });
         let policies = (applied.as_deref(), policy.as_path());
         let begun = match self.try_past(&nothing, policies, &mut one) {
-            Ok(false) => trial::begin(&policy, applied.as_deref(), &tables).map(|()| false),
+            Ok(false) => {
+                // The kernel can't decide by names: then only drops by the new policy are counted.
+                let old = applied
+                    .as_deref()
+                    .filter(|old| trial::reads_names(old) == Ok(false));
+                trial::begin(&policy, old, &tables).map(|()| false)
+            }
             tried => tried,
         };
         let record = &mut folder.record;
@@ -256,7 +264,7 @@ impl Host {
     /// - bytes: the bundle.
     fn try_policy(&self, folder: &mut Folder, message: &Signed, bytes: &[u8]) -> Result<()> {
         if folder.record.trial_ends.is_some() {
-            return Err(refused("another policy is tried: wait"));
+            return Err(later("another policy is tried: wait"));
         }
         let text = message.verify(&keys(self, folder)?)?;
         let one = match Question::parse(text) {
@@ -302,7 +310,7 @@ impl Host {
             is_over && one.digest == pointer.digest && one.seconds >= pointer.try_seconds
         });
         let Some(tried) = tried else {
-            return Err(refused("the policy was not tried before: wait"));
+            return Err(later("the policy was not tried before: wait"));
         };
         let bound = pointer.drops_per_second.unwrap_or(u64::MAX);
         let worst = tried.drops.first();
@@ -372,7 +380,7 @@ impl Host {
         };
         let passed_ms = clock::unix_ms().saturating_sub(record.applied_ms);
         if passed_ms < u64::from(record.observe_seconds) * 1000 {
-            return Err(refused(format_args!(
+            return Err(later(format_args!(
                 "generation {} is watched for {} s before it can be confirmed: wait",
                 record.generation, record.observe_seconds
             )));
@@ -414,10 +422,9 @@ impl Host {
             serde_json::from_str(text).map_err(|error| broken(error.to_string()))?;
         let anchor = fs::read(&self.keys).map_err(at(&self.keys))?;
         let anchor = bundle::digest(&anchor);
+        // The serial number counts even if root has changed the keys file: an old rotation must not undo the change.
         let present = folder.record.rotated.as_ref();
-        let serial = present
-            .filter(|one| one.anchor == anchor)
-            .map_or(0, |one| one.serial);
+        let serial = present.map_or(0, |one| one.serial);
         if rotation.kind != ROTATION
             || rotation.channel != self.channel
             || rotation.serial <= serial
@@ -456,7 +463,10 @@ impl Host {
     pub fn serve(&self, request: &Request, bundle: &[u8]) -> Answer {
         match self.serve_request(request, bundle) {
             Ok(local) => Answer::Done(local),
-            Err(failure) => Answer::Error(failure.text),
+            Err(failure) => match failure.kind {
+                Kind::Later | Kind::Unreachable | Kind::System => Answer::Later(failure.text),
+                Kind::Request | Kind::Untrusted | Kind::Refused => Answer::Error(failure.text),
+            },
         }
     }
 }

@@ -225,7 +225,7 @@ pub struct Diff {
 pub struct Rollback {
     #[arg(value_name = "CHANNEL", value_parser = name)]
     pub channel: String,
-    /// The generation to distribute (default: the previous one)
+    /// The generation to distribute (default: the latest with another policy that has reached its last wave)
     #[arg(value_name = "GENERATION")]
     pub generation: Option<u64>,
     #[command(flatten)]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! `fleet diff`: shows what a policy would newly drop on each host of a channel.
 
+use std::collections::HashMap;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -29,8 +30,19 @@ fn answer(host: &Host, question: u64) -> Option<&Trial> {
 fn hosts(etcd: &mut Etcd, asked: &Diff, question: u64) -> Result<Vec<Host>> {
     let end = Duration::from_secs(u64::from(asked.seconds) + ANSWER_SECONDS);
     let begun = Instant::now();
+    let mut answers: HashMap<String, Trial> = HashMap::new();
     loop {
-        let hosts = hosts::read(etcd, &asked.channel)?;
+        let mut hosts = hosts::read(etcd, &asked.channel)?;
+        for host in &mut hosts {
+            match answer(host, question) {
+                Some(trial) => drop(answers.insert(host.id.clone(), trial.clone())),
+                // A later trial has replaced the answer in the host's report.
+                None if answers.contains_key(&host.id) => {
+                    host.report.local.trial = answers.get(&host.id).cloned();
+                }
+                None => {}
+            }
+        }
         let mut there = hosts.iter().filter(|host| host.is_alive);
         let have_answered = there.all(|host| answer(host, question).is_some());
         if have_answered || begun.elapsed() > end {

@@ -43,7 +43,7 @@ impl From<fleet::failure::Failure> for Failure {
         let exit = match failure.kind {
             Kind::Request | Kind::Untrusted => Exit::Usage,
             Kind::Unreachable => Exit::Unreachable,
-            Kind::Refused | Kind::System => Exit::Refused,
+            Kind::Refused | Kind::Later | Kind::System => Exit::Refused,
         };
         Failure::new(exit, failure.text)
     }
@@ -124,11 +124,17 @@ fn follow(
                     next.wave + 1,
                     f64::from(next.share()) / 10.0
                 )),
-                Step::Done(silent) => {
-                    let rest = match silent {
-                        0 => String::new(),
-                        silent => format!(
-                            ", except on silent hosts ({silent}): see fwctl fleet status {channel}"
+                Step::Done(silent, without) => {
+                    let hosts = [("silent hosts", *silent), ("hosts without it", *without)];
+                    let hosts = hosts.into_iter().filter(|(_, count)| *count > 0);
+                    let hosts: Vec<String> = hosts
+                        .map(|(kind, count)| format!("{kind} ({count})"))
+                        .collect();
+                    let rest = match hosts.is_empty() {
+                        true => String::new(),
+                        false => format!(
+                            ", except on {}: see fwctl fleet status {channel}",
+                            hosts.join(" and ")
                         ),
                     };
                     output::line(&format!("generation {generation} is everywhere{rest}"));
@@ -212,7 +218,7 @@ fn rollback(asked: &Rollback) -> Result<Exit> {
     let signer = signer(&asked.signing)?;
     let mut etcd = etcd(&asked.servers)?;
     let wishes = wishes(&asked.careful, &[fleet::bucket::BUCKETS], None);
-    let pointer = rollout::rollback(
+    let (pointer, earlier) = rollout::rollback(
         &mut etcd,
         &asked.channel,
         asked.generation,
@@ -221,7 +227,7 @@ fn rollback(asked: &Rollback) -> Result<Exit> {
     )?;
     let generation = pointer.generation;
     output::line(&format!(
-        "generation {generation} of channel {} is an earlier one again",
+        "generation {generation} of channel {} has the policy of generation {earlier}",
         asked.channel
     ));
     match asked.waiting.no_wait {

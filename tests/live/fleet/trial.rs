@@ -17,6 +17,14 @@ pub const ROWS: &[Row] = &[
         "a-policy-that-would-drop-too-much-is-not-applied",
         a_policy_that_would_drop_too_much,
     ),
+    (
+        "a-push-waits-for-the-trial-of-a-question",
+        a_push_during_a_trial,
+    ),
+    (
+        "a-question-that-cannot-be-read-delays-no-push",
+        a_question_that_cannot_be_read,
+    ),
 ];
 
 /// Sends datagrams to ports on a host's loopback while `work` runs. Returns the result of `work`, and the numbers of
@@ -134,4 +142,48 @@ fn a_policy_that_would_drop_too_much() -> anyhow::Result<()> {
     })?;
     place.wait_for("confirmed", 1)?;
     place.all_have("udp dport 9999")
+}
+
+/// Tests a push whose policy must be tried first, while the host tries the policy of a question. The question gets its
+/// answer, and the push succeeds.
+fn a_push_during_a_trial() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    place.push_well(&policy(7777))?;
+    let path = place.folder.write("new.nft", policy(8888))?;
+    let key = place.folder.file("out/fleet.key");
+    let diff = ["diff", CHANNEL, &path, "--seconds", "3", "--sign", &key];
+    let (asked, pushed) = thread::scope(|scope| {
+        let asked = scope.spawn(|| place.fleet(&diff));
+        let is_tried = || Ok(place.rules(&place.hosts[0])?.contains("twinwall_trial"));
+        let pushed = until("the trial of the question", PATIENCE, is_tried).and_then(|()| {
+            let options = [
+                "--try",
+                "1",
+                "--max-drops",
+                "1000",
+                "--observe",
+                "1",
+                "--confirm",
+                "30",
+            ];
+            place.push(&policy(9999), &options)
+        });
+        (asked.join().expect("no panic"), pushed)
+    });
+    let ((code, said), pushed) = (asked?, pushed?);
+    ensure!(
+        code == Some(0) && said.contains("1 of 1 hosts tried"),
+        "{said}"
+    );
+    ensure!(pushed.0 == Some(0), "{}", pushed.1);
+    place.all_have("udp dport 9999")
+}
+
+fn a_question_that_cannot_be_read() -> anyhow::Result<()> {
+    let place = Place::new(1)?;
+    let name = format!("twinwall/channel/{CHANNEL}/question");
+    let (done, said) = place.etcdctl("out/operator.login", &["put", &name, "x"])?;
+    ensure!(done, "{said}");
+    place.wait_for_log(0, "no signed text")?;
+    place.push_well(&policy(7777)).map(drop)
 }
