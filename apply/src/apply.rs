@@ -6,7 +6,7 @@ use crate::firewall::Naming;
 use crate::kernel::{self, Parts, Wanted};
 use crate::learned::{Learned, Saved, Sets};
 use crate::present::Present;
-use crate::source::{Source, Table};
+use crate::source::{self, Source, Table};
 use crate::state::{Generation, Outcome, Pending};
 use crate::store::{Host, Store, KERNEL, LEARNED, NAMES, POLICY, UNDO};
 use crate::{
@@ -34,10 +34,18 @@ pub struct Applied {
     pub warnings: Vec<String>,
 }
 
-/// Fails if the kernel has a table of the policy that is not in `ours`: another program made the table.
+/// Fails if the kernel has a table that another program made: a table of the policy that is not in `ours`, or a table
+/// with the name of the one that identifies the generation, but without a generation's number.
 /// - tables: tables of the policy.
 /// - ours: tables of the applied and of the pending generation.
 fn refuse_foreign(tables: &[Table], ours: &[Table], present: &Present) -> Result<()> {
+    let own = nft::own_table();
+    let listed = present.text_of(&own);
+    if listed.is_some_and(|listed| nft::generation(listed).is_none()) {
+        return Err(policy(format_args!(
+            "table {own} exists and another program made it: nft delete table {own}"
+        )));
+    }
     let mut foreign = tables.iter().filter(|table| !ours.contains(table));
     match foreign.find(|table| present.has(table)) {
         Some(table) => Err(policy(format_args!(
@@ -200,7 +208,7 @@ fn load(
     present: &Present,
 ) -> Result<()> {
     if let Some(seconds) = confirm_seconds {
-        timer::arm(store.places(), seconds)?;
+        timer::arm(store.places(), parts.number, seconds)?;
     }
     match &parts.naming {
         Some((_, naming)) => load_with_names(store, parts.number, naming, present)?,
@@ -214,6 +222,11 @@ fn load(
 
 /// Applies a policy. Reverts it if it can't be loaded.
 pub fn run(host: Host, request: &Request) -> Result<Applied> {
+    // At boot, without a deadline, the table may be in a stored generation of an earlier version: without the generation
+    // the host would be less protected.
+    if request.confirm_seconds.is_some() {
+        source::refuse_own(&request.source)?;
+    }
     let mut store = Store::open(host)?;
     clear_pending(&mut store)?;
     let (source, lists) = lists::read(&request.source, store.folder())?;

@@ -128,8 +128,8 @@ fn list(socket: &OwnedFd) -> nix::Result<Listing> {
             match i32::from(number(message, 4).unwrap_or_default()) {
                 libc::NLMSG_DONE => return Ok(listing),
                 libc::NLMSG_ERROR => {
-                    let code = code(message).unwrap_or_default();
-                    return Err(Errno::from_raw(-code));
+                    let code = code(message).filter(|code| *code != 0);
+                    return Err(code.map_or(Errno::EBADMSG, |code| Errno::from_raw(-code)));
                 }
                 _ => listing.connections.extend(connection(message)),
             }

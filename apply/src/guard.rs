@@ -26,15 +26,15 @@ fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
 }
 
 /// Makes this process an orphan in a session of its own, and waits until the deadline of the pending generation.
-/// Returns true at the deadline, or false as soon as the generation is no longer pending.
-fn wait(folder: &Path) -> Result<bool> {
+/// Returns the generation's number at the deadline, or None as soon as the generation is no longer pending.
+fn wait(folder: &Path) -> Result<Option<u64>> {
     let fail = |error: nix::Error| {
         system(format_args!(
             "waiting for the deadline: {error}: run fwctl revert by hand"
         ))
     };
     let Some(pending) = store::read(folder)?.and_then(|state| state.pending) else {
-        return Ok(false);
+        return Ok(None);
     };
     // These signals must not end or stop this process before the deadline.
     let polite = SigSet::from_iter([
@@ -58,11 +58,11 @@ fn wait(folder: &Path) -> Result<bool> {
     }
     loop {
         let Some(deadline_ms) = deadline_of(folder, pending.number) else {
-            return Ok(false);
+            return Ok(None);
         };
         let left_ms = deadline_ms.saturating_sub(clock::boot_ms());
         if left_ms == 0 {
-            return Ok(true);
+            return Ok(Some(pending.number));
         }
         // The pause uses the monotonic clock, which stops in suspend, so the boot time is read at least once a second.
         // The folder is not watched (inotify): root has a limit of 128 instances per machine, and the revert must not
@@ -73,9 +73,9 @@ fn wait(folder: &Path) -> Result<bool> {
 
 /// Waits for the deadline, and reverts the generation if it is still pending.
 pub fn run(host: Host) -> Result<()> {
-    if wait(host.folder)? {
-        let mut store = Store::seize(host)?;
-        undo::pending(&mut store, "not confirmed in time")?;
+    let number = wait(host.folder)?;
+    if number.is_some() {
+        undo::at_deadline(&mut Store::seize(host)?, number)?;
     }
     Ok(())
 }

@@ -140,16 +140,34 @@ pub fn tables() -> Result<Vec<Table>> {
     Ok(text.lines().filter_map(table_of).collect())
 }
 
-/// Returns the number of the generation in the kernel. None if the kernel holds no generation.
-pub fn loaded() -> Result<Option<u64>> {
-    let text = list(&own_table())?.unwrap_or_default();
-    let mut lines = text.lines().filter_map(|line| {
+/// Returns the number of a generation in nft's list of the table that identifies it. None if the table identifies no
+/// generation.
+pub fn generation(listed: &str) -> Option<u64> {
+    listed.lines().find_map(|line| {
         let comment = line.trim().strip_prefix("comment \"")?;
         comment
             .strip_prefix(MARKER)?
             .strip_suffix('"')?
             .parse()
             .ok()
-    });
-    Ok(lines.next())
+    })
+}
+
+/// Returns the number of the generation in the kernel. None if the kernel holds no generation.
+pub fn loaded() -> Result<Option<u64>> {
+    let listed = list(&own_table())?;
+    Ok(listed.and_then(|listed| generation(&listed)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_identifies_a_generation_by_its_comment() {
+        assert_eq!(generation(&marker(12)), Some(12));
+        let other = marker(12).replace(MARKER, "version ");
+        assert_eq!(generation(&other), None);
+        assert_eq!(generation("table inet twinwall {\n}\n"), None);
+    }
 }

@@ -38,7 +38,13 @@ impl Present {
     }
 
     pub fn has(&self, table: &Table) -> bool {
-        self.0.iter().any(|(one, _)| one == table)
+        self.text_of(table).is_some()
+    }
+
+    /// Returns the text of a table; None if the table does not exist.
+    pub fn text_of(&self, table: &Table) -> Option<&str> {
+        let found = self.0.iter().find(|(one, _)| one == table);
+        found.map(|(_, text)| text.as_str())
     }
 
     /// Returns the tables with their texts.

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::failure::{at, policy, Result};
+use crate::nft;
 
 const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
 /// Words after the verb of a command (`add`, `delete`, …) on an object of a table. The table is the first name after
@@ -217,19 +218,39 @@ pub fn parse(file: PathBuf, text: stage::Source) -> Result<Source> {
     Ok(Source { file, text, tables })
 }
 
+/// Fails if a policy names the table that identifies the generation in the kernel: the kernel would keep the comment of
+/// the policy's table, so that the generation could be neither confirmed nor reverted.
+pub fn refuse_own(source: &Source) -> Result<()> {
+    let (own, text) = (nft::own_table(), &source.text);
+    if !source.tables.contains(&own) {
+        return Ok(());
+    }
+    for command in commands(&text.text) {
+        if table_of(text, &command)?.is_some_and(|table| table == own) {
+            return Err(policy(format_args!(
+                "{}: fwctl apply itself makes table {own}, which identifies the generation: remove the command",
+                text.place(command.at)
+            )));
+        }
+    }
+    Ok(())
+}
+
 /// Reads a policy with its included files.
 pub fn read(path: &Path) -> Result<Source> {
     read_checked(path, &|_| Ok(()))
 }
 
 /// Reads a policy like [`read`]. Calls `check` with the path of each file, and of each folder that an `include`
-/// searches, before reading it. Fails if `check` fails.
+/// searches, before reading it. Fails if `check` fails, or if the policy is refused by [`refuse_own`].
 pub fn read_checked(path: &Path, check: stage::Check) -> Result<Source> {
     let file = fs::canonicalize(path).map_err(at(path))?;
     let text = stage::checked_file(&file.to_string_lossy(), check);
     let text =
         text.map_err(|error| policy(format_args!("{error}: name a policy that can be read")))?;
-    parse(file, text)
+    let source = parse(file, text)?;
+    refuse_own(&source)?;
+    Ok(source)
 }
 
 #[cfg(test)]
@@ -280,6 +301,23 @@ mod tests {
             let text = tables(text).unwrap_err();
             assert!(text.starts_with(place), "{text}");
         }
+    }
+
+    #[test]
+    fn the_table_of_the_generation_is_refused_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.nft");
+        for (text, line) in [
+            ("table ip a {\n}\ntable inet twinwall {\n}\n", 3),
+            ("\ndelete table inet twinwall\n", 2),
+        ] {
+            fs::write(&path, text).unwrap();
+            let said = read(&path).unwrap_err().text;
+            let words = format!("p.nft:{line}: fwctl apply itself makes table inet twinwall");
+            assert!(said.contains(&words), "{said}");
+        }
+        fs::write(&path, "table ip twinwall {\n}\n").unwrap();
+        assert!(read(&path).is_ok());
     }
 
     #[test]

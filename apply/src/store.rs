@@ -4,7 +4,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, Permissions};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -58,11 +58,21 @@ pub struct Store<'a> {
     lock: Lock,
 }
 
+/// Creates a folder and the missing folders above it with a mode, whatever the umask is. Existing folders don't change.
+pub fn create_folder(folder: &Path, mode: u32) -> io::Result<()> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let missing: Vec<&Path> = folder.ancestors().take_while(is_missing).collect();
+    for path in missing.iter().rev() {
+        DirBuilder::new().recursive(true).mode(mode).create(path)?;
+        fs::set_permissions(path, Permissions::from_mode(mode))?;
+    }
+    Ok(())
+}
+
 /// Creates the folder if it does not exist. Fails if another user can change it. All users may enter it: a firewall's
 /// user reads lists there.
 fn prepare(folder: &Path) -> Result<()> {
-    let made = DirBuilder::new().recursive(true).mode(0o711).create(folder);
-    made.map_err(at(folder))?;
+    create_folder(folder, 0o711).map_err(at(folder))?;
     let data = fs::symlink_metadata(folder).map_err(at(folder))?;
     let is_own = data.uid() == geteuid().as_raw() && data.mode() & WRITABLE_BY_OTHERS == 0;
     if data.is_dir() && is_own {
@@ -81,6 +91,8 @@ fn replace(path: &Path, content: &[u8], mode: u32) -> Result<()> {
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(mode);
         let mut file = options.open(&part)?;
+        // The umask may have cleared bits.
+        file.set_permissions(Permissions::from_mode(mode))?;
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&part, path)?;
@@ -185,8 +197,7 @@ impl<'a> Store<'a> {
     pub fn write_lists(&self, lists: &[List]) -> Result<()> {
         let place = self.folder().join(lists::FOLDER);
         if !lists.is_empty() {
-            let made = DirBuilder::new().recursive(true).mode(0o755).create(&place);
-            made.map_err(at(&place))?;
+            create_folder(&place, 0o755).map_err(at(&place))?;
             let passable = Permissions::from_mode(0o711);
             fs::set_permissions(self.folder(), passable).map_err(at(self.folder()))?;
         }
@@ -218,11 +229,36 @@ impl<'a> Store<'a> {
             let _ = fs::remove_dir_all(self.place(*number));
         }
         let kept = self.state.generations.iter();
-        let texts: Vec<String> = kept
-            .filter_map(|one| self.text(one.number, POLICY).ok())
-            .collect();
+        let texts = kept.map(|one| self.text(one.number, POLICY).ok());
+        // A policy that can't be read may need any of the lists.
+        let Some(texts) = texts.collect::<Option<Vec<String>>>() else {
+            return;
+        };
         for list in lists::unused(self.folder(), &texts) {
             let _ = fs::remove_file(list);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    #[test]
+    fn the_umask_changes_no_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let (parent, place) = (folder.path().join("a"), folder.path().join("a/b"));
+        // Modes with bits that usual umasks clear.
+        create_folder(&place, 0o777).unwrap();
+        assert_eq!((mode(&parent), mode(&place)), (0o777, 0o777));
+        create_folder(&place, 0o700).unwrap();
+        assert_eq!(mode(&place), 0o777);
+        let file = place.join("file");
+        replace(&file, b"", 0o666).unwrap();
+        assert_eq!(mode(&file), 0o666);
     }
 }

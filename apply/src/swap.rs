@@ -181,16 +181,15 @@ pub fn check(text: &str, present: &Present, file: &str, cure: &str) -> Result<()
 }
 
 /// Loads a transaction of a generation, and retains base chains if possible. If the kernel refuses that, for example
-/// after a change by another program, loads the transaction unchanged.
+/// after a change by another program, or if the changed transaction can't be written, loads the transaction unchanged.
 /// - present: as for [`check`].
 pub fn load(store: &Store, number: u64, name: &str, present: &Present) -> Result<()> {
-    if let Some(swap) = plan(&store.text(number, name)?, present) {
-        store.write(number, SWAP, &swap.text)?;
-        if store.load(number, SWAP).is_ok() {
-            return Ok(());
-        }
+    let swap = plan(&store.text(number, name)?, present);
+    let is_written = swap.is_some_and(|swap| store.write(number, SWAP, &swap.text).is_ok());
+    match is_written && store.load(number, SWAP).is_ok() {
+        true => Ok(()),
+        false => store.load(number, name),
     }
-    store.load(number, name)
 }
 
 /// Reads those of the kernel's tables that a transaction of a generation removes.

@@ -30,8 +30,8 @@ fn systemctl(arguments: &[&str]) {
         .status();
 }
 
-/// Starts a systemd timer that reverts the pending generation after `seconds`.
-fn arm_unit(program: &Path, places: &[&OsStr], seconds: u32) -> Result<()> {
+/// Starts a systemd timer that reverts a generation after `seconds`, if it is still pending.
+fn arm_unit(program: &Path, places: &[&OsStr], number: u64, seconds: u32) -> Result<()> {
     systemctl(&["reset-failed", &format!("{UNIT}.service")]);
     let output = Command::new("systemd-run")
         .args(["--quiet", "--collect", "--unit", UNIT])
@@ -41,7 +41,7 @@ fn arm_unit(program: &Path, places: &[&OsStr], seconds: u32) -> Result<()> {
             "--timer-property=AccuracySec=100ms",
         ])
         .arg(program)
-        .args(["revert", "--pending"])
+        .args(["revert", "--pending", &number.to_string()])
         .args(places)
         .output();
     match output {
@@ -84,14 +84,15 @@ fn arm_process(program: &Path, places: &[&OsStr]) -> Result<()> {
 
 /// Schedules the revert of the pending generation.
 /// - places: the options by which fwctl finds its state and the firewall.
+/// - number: number of the generation.
 /// - seconds: until the deadline, which is also in the state.
-pub fn arm(places: &[&OsStr], seconds: u32) -> Result<()> {
+pub fn arm(places: &[&OsStr], number: u64, seconds: u32) -> Result<()> {
     let program = std::env::current_exe();
     let program =
         program.map_err(|error| system(format_args!("/proc/self/exe: {error}: mount /proc")))?;
     disarm();
     match has_systemd() {
-        true => arm_unit(&program, places, seconds),
+        true => arm_unit(&program, places, number, seconds),
         false => arm_process(&program, places),
     }
 }

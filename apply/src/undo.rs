@@ -105,6 +105,16 @@ pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     Ok(Some(pending.number))
 }
 
+/// Reverts a generation at its deadline, like [`pending`]. Does nothing and returns None if it is no longer pending.
+/// - number: number of the generation; None: the pending generation.
+pub fn at_deadline(store: &mut Store, number: Option<u64>) -> Result<Option<u64>> {
+    let waiting = store.state.pending.as_ref().map(|one| one.number);
+    match number.is_none() || number == waiting {
+        true => pending(store, "not confirmed in time"),
+        false => Ok(None),
+    }
+}
+
 /// Reverts the pending generation, removes the tables of the applied generation, and stops the firewall. Returns the
 /// number of the applied generation; if there is none, of the reverted generation. Fails if there is neither.
 pub fn all(host: Host) -> Result<u64> {

@@ -53,7 +53,7 @@ pub struct Revert {
     /// Keep the generation without a confirmation
     #[arg(long, conflicts_with = "confirm", requires = "generation")]
     pub now: bool,
-    /// Run by the timer at the deadline
+    /// Run by the timer at the deadline of generation N
     #[arg(long, hide = true)]
     pub pending: bool,
     /// Used by the process that waits for the deadline where there is no systemd

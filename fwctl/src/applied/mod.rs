@@ -174,19 +174,31 @@ pub fn unapply(place: &StatePlace) -> Result<Exit, Failure> {
     Ok(Exit::Fine)
 }
 
-/// Reverts the pending generation now.
-/// - seize: true to kill a running operation; false to wait for its end.
-fn revert_pending(host: Host, seize: bool, why: &str) -> Result<(), Failure> {
-    let mut store = match seize {
-        true => Store::seize(host)?,
-        false => Store::open(host)?,
-    };
-    let Some(number) = apply::undo::pending(&mut store, why)? else {
+/// Stops the timer of a reverted generation, and prints the generation's number.
+fn say_reverted(number: u64) {
+    apply::timer::disarm();
+    output::line(&format!("generation {number} is reverted"));
+}
+
+/// Reverts the pending generation now. Waits for the end of a running operation.
+fn revert_pending(host: Host) -> Result<(), Failure> {
+    let mut store = Store::open(host)?;
+    let Some(number) = apply::undo::pending(&mut store, "fwctl revert")? else {
         let text = "nothing waits for a confirmation: name a generation of fwctl history";
         return Err(Failure::new(Exit::Usage, text));
     };
-    apply::timer::disarm();
-    output::line(&format!("generation {number} is reverted"));
+    say_reverted(number);
+    Ok(())
+}
+
+/// Reverts a generation at its deadline, for systemd's timer. Kills a running operation. Does nothing if the generation
+/// is no longer pending: an earlier confirmation takes precedence.
+/// - number: number of the generation; None: the pending generation, for a timer that an earlier version started.
+fn revert_late(host: Host, number: Option<u64>) -> Result<(), Failure> {
+    let mut store = Store::seize(host)?;
+    if let Some(number) = apply::undo::at_deadline(&mut store, number)? {
+        say_reverted(number);
+    }
     Ok(())
 }
 
@@ -196,17 +208,14 @@ pub fn revert(asked: &Revert) -> Result<Exit, Failure> {
     if asked.at_deadline {
         on_host(place, |host| Ok(apply::guard::run(host)?))?;
     } else if asked.pending {
-        // Started by systemd's timer. An earlier confirmation takes precedence.
-        let _ = on_host(place, |host| {
-            revert_pending(host, true, "not confirmed in time")
-        });
+        on_host(place, |host| revert_late(host, asked.generation))?;
     } else if let Some(number) = asked.generation {
         let confirm_seconds = (!asked.now).then_some(asked.confirm);
         let config = config::read(&place.config)?;
         let applied = apply_again(place, &config, number, confirm_seconds)?;
         say_applied(&applied, confirm_seconds);
     } else {
-        on_host(place, |host| revert_pending(host, false, "fwctl revert"))?;
+        on_host(place, revert_pending)?;
     }
     Ok(Exit::Fine)
 }

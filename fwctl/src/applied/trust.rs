@@ -3,9 +3,9 @@
 //! them.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Metadata};
+use std::fs::{self, File, Metadata, Permissions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
@@ -104,8 +104,7 @@ pub fn at(path: &Path) -> impl Fn(std::io::Error) -> Failure + '_ {
 
 /// Creates a folder that everybody can read, if it is missing. Fails if others than root can change it.
 pub fn folder(path: &Path) -> Result<(), Failure> {
-    let made = DirBuilder::new().recursive(true).mode(0o755).create(path);
-    made.map_err(at(path))?;
+    apply::store::create_folder(path, 0o755).map_err(at(path))?;
     let data = fs::symlink_metadata(path).map_err(at(path))?;
     match data.is_dir() && is_roots(&data) {
         true => Ok(()),
@@ -125,8 +124,28 @@ pub fn replace(path: &Path, text: &str) -> Result<(), Failure> {
     let write = || {
         let mut options = File::options();
         options.write(true).create(true).truncate(true).mode(0o644);
-        options.open(&part)?.write_all(text.as_bytes())?;
+        let mut file = options.open(&part)?;
+        // The umask may have cleared bits.
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.write_all(text.as_bytes())?;
         fs::rename(&part, path)
     };
     write().map_err(at(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everybody_can_read_a_replaced_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, part) = (folder.path().join("f.nft"), folder.path().join("f.part"));
+        // The mode of a file that a narrow umask has left.
+        fs::write(&part, "").unwrap();
+        fs::set_permissions(&part, Permissions::from_mode(0o600)).unwrap();
+        replace(&path, "x").unwrap();
+        let mode = fs::metadata(&path).unwrap().mode() & 0o777;
+        assert_eq!(mode, 0o644);
+    }
 }

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! An `apply` that is killed or stopped at any step: the rules are restored.
+//! An `apply` that is killed or stopped at any step, and a revert that can write no file: the rules are restored.
 
 use std::os::unix::process::ExitStatusExt;
 
 use anyhow::{ensure, Context};
 use testbed::wait::{until, wait_within, PATIENCE};
 
-use super::place::{Place, Row, OTHER_POLICY};
+use super::place::{Place, Row, OTHER_POLICY, POLICY};
 
 pub const ROWS: &[Row] = &[
     ("killed-at-every-step", killed_at_every_step),
     ("stopped-in-the-middle", stopped_in_the_middle),
+    ("reverted-on-a-full-disk", reverted_on_a_full_disk),
+    (
+        "reverted-by-its-own-timer-only",
+        reverted_by_its_own_timer_only,
+    ),
 ];
 
 /// System calls before which a command is killed, one group after another: renaming files, writing files, starting
@@ -120,5 +125,52 @@ fn stopped_in_the_middle() -> anyhow::Result<()> {
     );
     let status = wait_within(&mut apply, PATIENCE).context("the stopped fwctl was not ended")?;
     ensure!(!status.success(), "{status}");
+    Ok(())
+}
+
+/// Applies a policy with the base chain of the applied one, so that a revert keeps the chain. The policy is the second
+/// generation, and waits for its confirmation. Returns the place, and its rules before and after the apply.
+fn waiting() -> anyhow::Result<(Place, String, String)> {
+    let (place, _) = Place::applied()?;
+    let before = place.rules()?;
+    let other = place
+        .folder
+        .write("other.nft", POLICY.replace("7777", "8888"))?;
+    place.done(&["apply", "--confirm", "600", &other])?;
+    let after = place.rules()?;
+    Ok((place, before, after))
+}
+
+/// Checks that the timer's command restores the rules although it can write no file, that it fails, and that a later
+/// revert writes the outcome.
+fn reverted_on_a_full_disk() -> anyhow::Result<()> {
+    let (place, before, _) = waiting()?;
+    let inject = "inject=fsync:error=ENOSPC";
+    let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", inject];
+    let mut revert = place.command_under(&wrapper, &["revert", "--pending", "2"]);
+    let output = revert.output().context("strace")?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.code() == Some(4) && stderr.contains("state.json: No space left on device"),
+        "{}: {stderr}",
+        output.status
+    );
+    place.check_rules(&before)?;
+    place.done(&["revert"])?;
+    place.check_rules(&before)?;
+    ensure!(place.outcome()?.0 == "reverted", "{:?}", place.outcome()?);
+    Ok(())
+}
+
+/// Checks that the timer of an earlier generation reverts nothing, and that a timer is silent if nothing is pending.
+fn reverted_by_its_own_timer_only() -> anyhow::Result<()> {
+    let (place, before, after) = waiting()?;
+    place.done(&["revert", "--pending", "1"])?;
+    place.check_rules(&after)?;
+    ensure!(place.is_pending()?, "{}", place.state()?);
+    place.done(&["revert", "--pending", "2"])?;
+    place.check_rules(&before)?;
+    let said = place.done(&["revert", "--pending", "2"])?;
+    ensure!(said.is_empty(), "{said}");
     Ok(())
 }

@@ -28,6 +28,7 @@ pub const ROWS: &[Row] = &[
     ("names-are-refused-with-their-place", names_are_refused),
     ("lists-come-back-with-their-generation", lists_come_back),
     ("lists-that-give-little", little_of_lists),
+    ("names-under-a-narrow-umask", names_under_a_narrow_umask),
 ];
 
 pub const NAMES: &str = r#"table inet host {
@@ -387,14 +388,41 @@ fn little_of_lists() -> anyhow::Result<()> {
     check_denied(&place, "one.example", "two.example")
 }
 
+/// Returns the policy NAMES with the file list.txt in place of the denied names.
+fn listed() -> String {
+    NAMES.replace(
+        "elements = { \"denied.example\", \"*.denied.example\" }",
+        "file \"list.txt\"",
+    )
+}
+
+/// Checks that the firewall's user can read the policy and the lists that root writes under a narrow umask: a running
+/// firewall reloads them, and is not started again.
+fn names_under_a_narrow_umask() -> anyhow::Result<()> {
+    let place = Place::with_twin(Twin::Rust)?;
+    let policy = place.folder.write("policy.nft", listed())?;
+    let narrow = ["sh", "-c", "umask 077; exec \"$@\"", "sh"];
+    let apply = |denied: &str| -> anyhow::Result<Option<u32>> {
+        place.folder.replace("list.txt", format!("{denied}\n"))?;
+        let mut apply = place.command_under(&narrow, &["apply", "--now", &policy]);
+        let output = apply.output()?;
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{stderr}");
+        Ok(place.firewall())
+    };
+    let first = apply("one.example")?;
+    let second = apply("two.example")?;
+    ensure!(
+        first.is_some() && second == first,
+        "the firewall was started again: {first:?}, {second:?}"
+    );
+    check_denied(&place, "two.example", "one.example")
+}
+
 /// Checks that a revert restores the list of its generation, although the list's file was changed and deleted.
 fn lists_come_back() -> anyhow::Result<()> {
     let place = Place::with_twin(Twin::Rust)?;
-    let listed = NAMES.replace(
-        "elements = { \"denied.example\", \"*.denied.example\" }",
-        "file \"list.txt\"",
-    );
-    let policy = place.folder.write("policy.nft", listed)?;
+    let policy = place.folder.write("policy.nft", listed())?;
     for (number, (denied, allowed)) in [
         ("one.example", "two.example"),
         ("two.example", "one.example"),

@@ -14,6 +14,10 @@ pub const ROWS: &[Row] = &[
         "a-policy-that-can't-be-loaded-is-refused",
         a_policy_that_cant_be_loaded_is_refused,
     ),
+    (
+        "another-program's-marker-is-refused",
+        another_programs_marker_is_refused,
+    ),
     ("another-policy-waits", another_policy_waits),
     (
         "a-rule-set-that-was-replaced-is-not-confirmed",
@@ -43,6 +47,10 @@ fn a_policy_that_cant_be_loaded_is_refused() -> anyhow::Result<()> {
             "table inet docker exists and another program made it",
         ),
         ("table inet docker {\n}\n", "nft delete table inet docker"),
+        (
+            "table inet t {\n}\ntable inet twinwall {\n\tcomment \"generation 1\"\n}\n",
+            "bad.nft:3: fwctl apply itself makes table inet twinwall",
+        ),
         ("include \"nowhere.nft\"\n", "nowhere.nft: No such file"),
         ("", "it names no table"),
     ] {
@@ -61,6 +69,21 @@ fn a_policy_that_cant_be_loaded_is_refused() -> anyhow::Result<()> {
     }
     ensure!(place.state()?["applied"] == 1, "{}", place.state()?);
     Ok(())
+}
+
+/// Checks that no policy is loaded while another program's table has the name of the table that identifies the
+/// generation: the transaction would remove that table.
+fn another_programs_marker_is_refused() -> anyhow::Result<()> {
+    let place = Place::new()?;
+    let policy = place.folder.write("policy.nft", POLICY)?;
+    let nft = |text: &str| place.namespace.feed("nft", &["-f", "-"], text);
+    nft("table inet twinwall {\n}\n")?;
+    let before = place.rules()?;
+    let words = "exists and another program made it: nft delete table inet twinwall";
+    place.refused(&["apply", "--now", &policy], 2, words)?;
+    place.check_rules(&before)?;
+    nft("delete table inet twinwall\n")?;
+    place.done(&["apply", "--now", &policy]).map(drop)
 }
 
 fn another_policy_waits() -> anyhow::Result<()> {

@@ -17,6 +17,8 @@ use testbed::twin::{root, Twin, TWINS};
 use testbed::wait::{wait_within, PATIENCE};
 use twinwall_tests::case::Case;
 
+mod upgrade;
+
 /// Returns all test cases of this folder, which is one part of the tests.
 pub fn cases() -> Vec<Case> {
     vec![
@@ -485,7 +487,7 @@ fn dpkg<A: AsRef<OsStr>>(
     done(dpkg.args(arguments)).map(drop)
 }
 
-/// Packages in an order in which they can be installed.
+/// Packages in an order in which they can be installed. [`deb`] refers to the first two by their place.
 const PACKAGES: [&str; 6] = [
     "twinwall-common",
     "twinwall-fleet",
@@ -543,6 +545,7 @@ fn deb() -> anyhow::Result<()> {
         let words = String::from_utf8_lossy(&output.stdout);
         ensure!(words.is_empty(), "lintian: {words}");
     }
+    upgrade::check(&packages[0], &packages[1])?;
     let lists = into.path().join("var/lib/dpkg");
     fs::create_dir_all(lists.join("info"))?;
     fs::create_dir_all(lists.join("updates"))?;

@@ -66,6 +66,8 @@ systemctl stop $unit
 check boots systemctl start twinwall.service
 check decides-after-the-boot denies denied.example other.example
 systemctl enable --quiet twinwall
+check doctor-knows-the-boot says 'twinwall.service loads the applied policy at boot' fwctl doctor
+check doctor-keeps-no-applied-rules not says 'leads no packet to a queue' fwctl doctor
 confirmed=$(policy_rules)
 check applies-before-a-reboot fwctl apply --confirm 600 /run/apply/other.nft
 check other-decides-before-the-reboot denies other.example denied.example

@@ -26,7 +26,7 @@ pub mod program;
 mod unit;
 
 /// Name of the firewall's instance, in its unit and its runtime folder.
-const INSTANCE: &str = "twinwall";
+pub const INSTANCE: &str = "twinwall";
 /// Parent of the runtime folders. systemd's units use no other parent.
 pub const RUN: &str = "/run/twinwall";
 
