@@ -11,12 +11,14 @@ use crate::failure::{Exit, Failure};
 use crate::output;
 
 /// Returns the facts about these queues: which of them no rule sends packets to, and whether their rules have a bypass.
-/// Rules of all chains count, also if no rule jumps to the chain.
+/// Rules of all chains count, also if no rule jumps to the chain; rules for RSTs of the name stage's rejections don't.
 fn facts(tables: &[Table], queues: Queues) -> QueueRules {
     let chains = tables.iter().flat_map(|table| &table.chains);
-    let targets = chains
-        .flat_map(|chain| &chain.rules)
-        .map(|rule| &rule.target);
+    let targets = chains.flat_map(|chain| {
+        let rules = chain.rules.iter();
+        let counted = rules.filter(move |rule| !rule.is_of_resets(&chain.name));
+        counted.map(|rule| &rule.target)
+    });
     let mut facts = QueueRules::default();
     let mut unfed: Vec<u16> = (queues.0..=queues.1).collect();
     for target in targets {
@@ -98,6 +100,11 @@ mod tests {
                 "-A INPUT -j NFQUEUE --queue-num 2\n-A INPUT -j NFQUEUE --queue-num 6\n",
                 "3-5",
             ),
+            (
+                "-A x -m mark --mark 0x80000000/0xffff0000 -j NFQUEUE --queue-num 3\n\
+                 -A x -m mark --mark 0x80020000/0xffff0000 -j NFQUEUE --queue-num 3 --queue-bypass\n",
+                "plain 4-5",
+            ),
             ("-A INPUT -j ACCEPT --queue-num 3\n", "3-5"),
             ("#-A INPUT -j NFQUEUE --queue-num 3\n", "3-5"),
         ] {
@@ -155,6 +162,18 @@ mod tests {
             );
             let (tables, xt) = nft::parse(&text).unwrap();
             assert_eq!((told(&tables).as_str(), xt), (expected, has_xt), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_bypass_of_resets_does_not_count() {
+        for (chain, expected) in [("stage-refuse", "3-5"), ("stage-queue", "bypass 3, 5")] {
+            let head = r#""family":"inet","table":"t""#;
+            let text = format!(
+                r#"{{"nftables":[{{"table":{{"family":"inet","name":"t"}}}},{{"chain":{{{head},"name":"{chain}"}}}},{{"rule":{{{head},"chain":"{chain}","expr":[{{"queue":{{"num":4,"flags":"bypass"}}}}]}}}}]}}"#
+            );
+            let (tables, _) = nft::parse(&text).unwrap();
+            assert_eq!(told(&tables), expected, "{chain}");
         }
     }
 

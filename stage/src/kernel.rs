@@ -11,7 +11,7 @@ use crate::learn::Learns;
 use crate::marks::Layout;
 use crate::names::{NameRule, Names};
 use crate::reach::Ways;
-use crate::reject::{outermost, resets_of};
+use crate::reject::{outermost, resets_of, REFUSE};
 use crate::replace::{bytes, Edit};
 use crate::tree::Rule;
 use crate::trial::Trials;
@@ -220,7 +220,7 @@ impl Kernel<'_> {
             let refuse = self.queue(layout.refused(), true);
             let _ = write!(
                 text,
-                "\n\tchain stage-refuse {{\n\t\t{refuse}\n\t}}\n\n\tchain stage-passed {{\n\t\t{clear}\n\t}}\n"
+                "\n\tchain {REFUSE} {{\n\t\t{refuse}\n\t}}\n\n\tchain stage-passed {{\n\t\t{clear}\n\t}}\n"
             );
         }
         if self.asks_questions() {

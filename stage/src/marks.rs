@@ -24,6 +24,17 @@ pub struct Layout {
     generation_bits: u32,
 }
 
+/// Least number of bits in a mask: two for the class, two for the generation, and the highest bit.
+const MASK_BITS_MIN: u32 = 5;
+
+/// Returns true if a mark is that of the RST to the sender of a rejected packet (`Layout::refused`).
+/// - mark: bits of the mark within `mask`.
+/// - mask: mask of all fields.
+pub fn is_of_reset(mark: u32, mask: u32) -> bool {
+    let (highest, lowest) = (mask & !(mask >> 1), mask & mask.wrapping_neg());
+    mask.count_ones() >= MASK_BITS_MIN && mark == highest | lowest << 1
+}
+
 /// Numbers of generation bits, in the order in which they are tried.
 const GENERATION_BITS: [u32; 11] = [12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2];
 
@@ -478,6 +489,14 @@ mod tests {
         assert_eq!(found.class_mask(), 0x0007_0000);
         assert_eq!(found.generation(0), 0x0008_0000);
         assert_ne!(found.generation(found.generations()), 0);
+        let smallest = layout(1, 0x1f, &[]).unwrap();
+        for found in [found, smallest] {
+            let mask = found.mask();
+            assert!(is_of_reset(found.refused(), mask), "{mask:#x}");
+            for other in [found.asked(), found.learns(), found.said_undecided()] {
+                assert!(!is_of_reset(other, mask), "{mask:#x} {other:#x}");
+            }
+        }
         let uses = [Use {
             at: 0,
             bits: 0xf000_0000,

@@ -22,6 +22,9 @@ pub fn resets_of(family: &str) -> &'static str {
     }
 }
 
+/// Chain that queues the RSTs of rejections. Its queue statement always has a bypass.
+pub const REFUSE: &str = "stage-refuse";
+
 /// Match of packets that this host sends: in the hooks of sent packets there is no input interface (0), and packets to
 /// the host itself arrive by the loopback interface.
 const OWN: &str = "meta iif { 0, \"lo\" }";
@@ -163,7 +166,7 @@ impl Kernel<'_> {
     /// RSTs belong to their connection.
     pub fn resets(&self, family: &str) -> String {
         let (reset, known) = (resets_of(family), self.known());
-        format!("{reset} ct state related {known} goto stage-refuse")
+        format!("{reset} ct state related {known} goto {REFUSE}")
     }
 
     /// Returns the edits that replace rejections with jumps to their chains, and that insert the matches that

@@ -2,6 +2,7 @@
 //! Finds packets that met a queue rule and were dropped by the kernel before they had an id: the firewall's ledger
 //! begins with the id. The counters of the rules and of the queues are read twice.
 
+use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
 
@@ -17,15 +18,23 @@ use crate::units::{count, thousands};
 /// Time between the two readings of the counters.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Returns the number of packets that matched the rules for these queues. Fails if one of the rules has no counter.
+/// Returns the number of packets that matched the rules for these queues. Fails if one of the rules has no counter, or
+/// leads to other queues, too.
 fn met(queue_rules: &[QueueRule], queues: &[u16]) -> Result<u64, String> {
-    let ours = |rule: &&QueueRule| {
-        let mut queues = queues.iter();
-        queues.any(|queue| (rule.first..=rule.last).contains(queue))
-    };
-    let ours = queue_rules.iter().filter(ours);
-    let sum = ours.map(|rule| rule.packets).sum::<Option<u64>>();
-    sum.ok_or_else(|| "a rule has no counter".to_owned())
+    let is_ours = |queue: u16| queues.contains(&queue);
+    let (mut seen, mut sum) = (BTreeSet::new(), 0);
+    for rule in queue_rules {
+        let (mut all, mut any) = (rule.first..=rule.last, rule.first..=rule.last);
+        // A rule is listed for each jump that leads to it.
+        if !any.any(is_ours) || !seen.insert(&rule.text) {
+            continue;
+        }
+        if !all.all(is_ours) {
+            return Err(format!("\"{}\" leads to other queues, too", rule.text));
+        }
+        sum += rule.packets.ok_or("a rule has no counter")?;
+    }
+    Ok(sum)
 }
 
 /// Returns the number of packets that the kernel has tried to send to the owners of the queues, or has dropped because
@@ -92,24 +101,42 @@ pub fn check(patient: &Patient, queue_rules: &[QueueRule], findings: &mut Findin
 mod tests {
     use super::*;
 
+    fn rule(text: &str, last: u16, packets: Option<u64>) -> QueueRule {
+        QueueRule {
+            tool: "iptables",
+            hook: "input".to_owned(),
+            text: text.to_owned(),
+            number: 1,
+            first: 0,
+            last,
+            bypass: false,
+            is_of_resets: false,
+            packets,
+            blocked: None,
+            skipped: Vec::new(),
+        }
+    }
+
     #[test]
     fn the_missing_counter_is_named() {
         let why = offered(&[u16::MAX]).unwrap_err();
         assert_eq!(why, "no process serves queue 65535");
-        let rule = QueueRule {
-            tool: "iptables",
-            hook: "input".to_owned(),
-            text: String::new(),
-            number: 1,
-            first: 0,
-            last: 0,
-            bypass: false,
-            packets: None,
-            blocked: None,
-            skipped: Vec::new(),
-        };
-        let why = met(std::slice::from_ref(&rule), &[0]).unwrap_err();
-        assert_eq!(why, "a rule has no counter");
-        assert_eq!(met(&[rule], &[5]), Ok(0));
+        let rules = [rule("a", 0, None)];
+        assert_eq!(met(&rules, &[0]).unwrap_err(), "a rule has no counter");
+        assert_eq!(met(&rules, &[5]), Ok(0));
+    }
+
+    #[test]
+    fn packets_of_other_queues_are_not_compared() {
+        let rules = [rule("a", 3, Some(7))];
+        let why = met(&rules, &[0]).unwrap_err();
+        assert_eq!(why, "\"a\" leads to other queues, too");
+        assert_eq!(met(&rules, &[0, 1, 2, 3]), Ok(7));
+    }
+
+    #[test]
+    fn a_rule_behind_several_jumps_is_counted_once() {
+        let rules = [rule("a", 0, Some(7)), rule("a", 0, Some(7))];
+        assert_eq!(met(&rules, &[0]), Ok(7));
     }
 }

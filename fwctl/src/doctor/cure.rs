@@ -279,6 +279,7 @@ mod tests {
             first: 0,
             last: 0,
             bypass: true,
+            is_of_resets: false,
             blocked: None,
             skipped: Vec::new(),
         }

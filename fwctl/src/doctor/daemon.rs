@@ -7,15 +7,13 @@ use std::os::unix::fs::MetadataExt;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use rust_firewall::options::OptionsConntrack;
-use rust_firewall::policy::advice;
 use rust_firewall::queue;
 use rustix::process::{pidfd_getfd, pidfd_open, Pid, PidfdFlags, PidfdGetfdFlags};
 
 use super::finding::Findings;
-use super::{cure, rights, tools, Patient};
+use super::{cure, reload, rights, tools, Patient};
 use crate::answer::{Status, StatusQueue};
 use crate::contract;
-use crate::running;
 use crate::units::{count, thousands};
 
 /// Fill level above which a queue counts as nearly full: waiting packets as a percentage of the queue's length.
@@ -285,26 +283,6 @@ fn program(status: &Status, findings: &mut Findings) {
     }
 }
 
-/// Checks whether the next reload can read the policy with the rights of the firewall's user, and reports rules that do
-/// less than they seem to.
-fn policy(patient: &Patient, status: &Status, findings: &mut Findings) {
-    if status.policy.is_none() {
-        return;
-    }
-    match running::read(status, patient.writer) {
-        Ok(read) => {
-            findings.ok(format!("{} can be reloaded", read.path.display()));
-            advice::advise(&read.policy, &mut |text| {
-                findings.warning(text, "fwctl reload  # when mended");
-            });
-        }
-        Err(failure) => findings.warning(
-            format!("the next reload would fail: {}", failure.text),
-            "fwctl reload  # when mended; the firewall's user has to be able to read the file",
-        ),
-    }
-}
-
 pub fn check(patient: &Patient, findings: &mut Findings) {
     let Some(status) = &patient.status else {
         return;
@@ -328,7 +306,7 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
             "fwctl reload  # when mended",
         );
     }
-    policy(patient, status, findings);
+    reload::check(patient, status, findings);
     rights::check_reject(patient, status, findings);
     counts(status, findings);
     if patient

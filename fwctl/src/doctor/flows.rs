@@ -2,11 +2,9 @@
 //! Checks for rules of other programs that put connections into a flowtable: packets of these connections skip a policy
 //! with names.
 
-use std::path::Path;
-
-use super::cure;
 use super::finding::Findings;
 use super::ruleset::{Rule, Table, Target};
+use super::{applied_tables, cure};
 
 /// Chains that `fwctl split` adds in the hooks that packets of a flowtable skip.
 const STAGE: [&str; 3] = [
@@ -39,10 +37,7 @@ fn others<'a>(tables: &'a [Table], own: &[String]) -> Vec<&'a Rule> {
 
 /// Adds a finding for each rule of another table that puts connections into a flowtable past a policy with names.
 pub fn check(tables: &[Table], findings: &mut Findings) {
-    let state = apply::store::read(Path::new(apply::store::FOLDER));
-    let state = state.ok().flatten().unwrap_or_default();
-    let own: Vec<String> = state.tables().iter().map(ToString::to_string).collect();
-    for rule in others(tables, &own) {
+    for rule in others(tables, &applied_tables()) {
         let text = format!("nft: {}", rule.text);
         findings.warning(
             format!("\"{text}\" puts connections into a flowtable: their packets skip the policy with names"),

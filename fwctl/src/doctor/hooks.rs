@@ -41,7 +41,7 @@ fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
             );
         }
         let open = patient.crash_open();
-        if open == Some(false) && rule.bypass {
+        if open == Some(false) && rule.bypass && !rule.is_of_resets {
             findings.warning(
                 format!(
                     "--fail crash=closed, but \"{}\" lets packets pass while no firewall runs",
@@ -264,8 +264,53 @@ pub fn check(patient: &Patient, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::iptables;
+    use std::ffi::OsString;
+
+    use rust_firewall::options::{self, OptionsAction};
+
+    use super::super::{iptables, nft};
     use super::*;
+
+    /// Returns true if doctor warns about the first queue rule of a table, for a stopped firewall with --fail closed.
+    fn is_warned_of(table: &Table) -> bool {
+        let words = [options::PROGRAM, "--queue", "0"].map(OsString::from);
+        let Ok(OptionsAction::Run(options)) = options::parse(&words) else {
+            panic!("no options");
+        };
+        let patient = Patient {
+            status: None,
+            writer: None,
+            options: Some(options),
+            queues: vec![0],
+        };
+        let mut findings = Findings::default();
+        check_rule(&ruleset::queue_rules(table)[0], &patient, &mut findings);
+        findings.any()
+    }
+
+    #[test]
+    fn the_bypass_of_resets_is_meant() {
+        for (matches, expected) in [
+            ("-m mark --mark 0x80020000/0xffff0000 ", false),
+            ("-m mark --mark 0x80000000/0xffff0000 ", true),
+            ("", true),
+        ] {
+            let rule = format!("-A OUTPUT {matches}-j NFQUEUE --queue-num 0 --queue-bypass");
+            let text = format!("*mangle\n:OUTPUT ACCEPT [0:0]\n{rule}\nCOMMIT\n");
+            let tables = iptables::parse("iptables", &text);
+            assert_eq!(is_warned_of(&tables[0]), expected, "{rule}");
+        }
+        let text = format!(
+            r#"{{"nftables":[{{"table":{{"family":"inet","name":"t"}}}},
+            {{"chain":{{"family":"inet","table":"t","name":"o","hook":"output"}}}},
+            {{"chain":{{"family":"inet","table":"t","name":"{0}"}}}},
+            {{"rule":{{"family":"inet","table":"t","chain":"o","handle":3,"expr":[{{"goto":{{"target":"{0}"}}}}]}}}},
+            {{"rule":{{"family":"inet","table":"t","chain":"{0}","handle":4,"expr":[
+            {{"queue":{{"num":0,"flags":"bypass"}}}}]}}}}]}}"#,
+            stage::REFUSE
+        );
+        assert!(!is_warned_of(&nft::parse(&text).unwrap().0[0]));
+    }
 
     #[test]
     fn the_listing_is_of_the_rules_own_table() {

@@ -29,7 +29,8 @@ fn target_of(words: &[&str], at: usize, chains: &[Chain]) -> Target {
     match (words[at], name) {
         ("-g", _) => Target::Goto(name.to_owned()),
         (_, "ACCEPT") => Target::Accept,
-        (_, "RETURN" | "DROP" | "REJECT") => Target::End,
+        (_, "RETURN") => Target::Return,
+        (_, "DROP" | "REJECT") => Target::Drop,
         (_, "NFQUEUE") => {
             let options = &words[at..];
             let queues = numbers(options, "--queue-balance").or(numbers(options, "--queue-num"));
@@ -130,7 +131,7 @@ mod tests {
 
     fn rules_of(rules: &str) -> Vec<super::super::ruleset::QueueRule> {
         let text = format!(
-            "*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:OURS - [0:0]\n{rules}\nCOMMIT\n"
+            "*filter\n:INPUT ACCEPT [0:0]\n:OUTPUT ACCEPT [0:0]\n:OURS - [0:0]\n:TCP - [0:0]\n{rules}\nCOMMIT\n"
         );
         queue_rules(&parse("iptables", &text)[0])
     }
@@ -190,5 +191,20 @@ mod tests {
         );
         assert!(found[0].blocked.is_none());
         assert_eq!(found[0].skipped.len(), 1);
+    }
+
+    #[test]
+    fn packets_that_return_from_a_chain_are_not_blocked_by_its_last_rule() {
+        let rest = "-A INPUT -j OURS\n-A INPUT -j NFQUEUE --queue-num 7\n-A OURS -j ACCEPT";
+        for returned in ["-A OURS -p tcp -j RETURN", "-A OURS -p tcp -g TCP"] {
+            let found = rules_of(&format!("{returned}\n{rest}"));
+            assert_eq!(found[0].blocked, None, "{returned}");
+            assert_eq!(found[0].skipped, ["iptables: -A OURS -j ACCEPT"]);
+        }
+        let found = rules_of(&format!("-A OURS -p tcp -j DROP\n{rest}"));
+        assert!(found[0].blocked.is_some());
+        // In a built-in chain a return is the chain's policy.
+        let found = rules_of("-A INPUT -p tcp -j RETURN\n-A INPUT -j ACCEPT\n-A INPUT -j NFQUEUE");
+        assert!(found[0].blocked.is_some());
     }
 }

@@ -17,12 +17,14 @@ mod metrics;
 mod netlink;
 pub mod nft;
 mod owner;
+mod reload;
 pub mod rights;
 pub mod ruleset;
 mod source;
 pub mod tools;
 
 use std::ffi::OsString;
+use std::path::Path;
 
 use nix::sys::socket::UnixCredentials;
 use rust_firewall::options::{self, Options, OptionsAction, OptionsSituation};
@@ -102,6 +104,14 @@ impl Patient {
             .as_ref()
             .map_or(64 << 20, |options| options.receive_buffer)
     }
+}
+
+/// Returns the names of the tables of the applied policy ("inet filter"), and of a policy that waits for its
+/// confirmation.
+fn applied_tables() -> Vec<String> {
+    let state = apply::store::read(Path::new(apply::store::FOLDER));
+    let state = state.ok().flatten().unwrap_or_default();
+    state.tables().iter().map(ToString::to_string).collect()
 }
 
 /// Parses queues in the format of the firewall's --queue.

@@ -43,7 +43,8 @@ fn target_of(statement: &Value) -> Option<Target> {
     let chain = || text(value, "target").to_owned();
     Some(match name.as_str() {
         "accept" => Target::Accept,
-        "drop" | "reject" | "return" => Target::End,
+        "drop" | "reject" => Target::Drop,
+        "return" => Target::Return,
         "queue" => queue_of(value),
         "flow" => Target::Flow,
         "jump" => Target::Jump(chain()),
@@ -92,6 +93,42 @@ fn rule_of(object: &Value) -> Rule {
     }
 }
 
+/// Returns the elements of the map in a verdict map statement: [[KEY, VERDICT], …]. None if there is no such map.
+/// - data: set of elements, or "@NAME" of a map of the table.
+/// - maps: all named maps.
+fn elements_of<'a>(data: &'a Value, table: &str, maps: &[&'a Value]) -> Option<&'a Vec<Value>> {
+    let Some(name) = data.as_str() else {
+        return data["set"].as_array();
+    };
+    let name = name.strip_prefix('@')?;
+    let is_meant = |map: &&&Value| table_name(map) == table && text(map, "name") == name;
+    let map = *maps.iter().find(is_meant)?;
+    map["elem"].as_array()
+}
+
+/// Parses a rule. Each verdict of its verdict maps becomes a conditional rule before the rest of the rule. The rest
+/// decides the packets without an element.
+/// - maps: all named maps.
+fn rules_of(object: &Value, maps: &[&Value]) -> Vec<Rule> {
+    let (rest, table) = (rule_of(object), table_name(object));
+    let statements = object["expr"].as_array().into_iter().flatten();
+    let data = statements.filter_map(|statement| Some(&statement.get("vmap")?["data"]));
+    let elements = data.filter_map(|data| elements_of(data, &table, maps));
+    let mut targets: Vec<Target> = Vec::new();
+    for target in elements.flatten().filter_map(|one| target_of(&one[1])) {
+        if !targets.contains(&target) {
+            targets.push(target);
+        }
+    }
+    let of_target = |target| Rule {
+        target,
+        ..rest.clone()
+    };
+    let mut rules: Vec<Rule> = targets.into_iter().map(of_target).collect();
+    rules.push(rest);
+    rules
+}
+
 fn is_xt(object: &Value) -> bool {
     let statements = object["expr"].as_array();
     statements.is_some_and(|all| all.iter().any(|statement| statement.get("xt").is_some()))
@@ -103,7 +140,9 @@ pub fn parse(printed: &str) -> Option<(Vec<Table>, bool)> {
     let value: Value = serde_json::from_str(printed).ok()?;
     let mut tables: Vec<Table> = Vec::new();
     let mut has_xt = false;
-    for entry in value["nftables"].as_array()? {
+    let entries = value["nftables"].as_array()?;
+    let maps: Vec<&Value> = entries.iter().filter_map(|one| one.get("map")).collect();
+    for entry in entries {
         if let Some(table) = entry.get("table") {
             tables.push(Table {
                 tool: "nft",
@@ -128,7 +167,7 @@ pub fn parse(printed: &str) -> Option<(Vec<Table>, bool)> {
             let mut chains = table.chains.iter_mut();
             let chain = chains.find(|chain| chain.name == text(object, "chain"));
             if let Some(chain) = chain {
-                chain.rules.push(rule_of(object));
+                chain.rules.extend(rules_of(object, &maps));
             }
         }
     }
@@ -137,7 +176,7 @@ pub fn parse(printed: &str) -> Option<(Vec<Table>, bool)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::ruleset::queue_rules;
+    use super::super::ruleset::{queue_rules, QueueRule};
     use super::*;
 
     #[test]
@@ -157,5 +196,47 @@ mod tests {
         );
         assert_eq!(found[0].packets, Some(7));
         assert_eq!(found[0].skipped, ["nft: inet t c handle 3"]);
+    }
+
+    /// Returns the queue rules of a ruleset with a base chain "c", and the chains "web" (queue 1) and "dns" (queue 2).
+    /// - data: map of the statement vmap in the only rule of "c".
+    /// - more: further statements of the same rule.
+    fn rules_behind(data: &str, more: &str) -> Vec<QueueRule> {
+        let printed = format!(
+            r#"{{"nftables":[{{"metainfo":{{}}}},{{"table":{{"family":"inet","name":"t"}}}},
+            {{"chain":{{"family":"inet","table":"t","name":"web","handle":1}}}},
+            {{"chain":{{"family":"inet","table":"t","name":"dns","handle":2}}}},
+            {{"chain":{{"family":"inet","table":"t","name":"c","handle":3,"type":"filter","hook":"input","prio":0}}}},
+            {{"map":{{"family":"inet","name":"m","table":"u","type":"inet_service","handle":4,"map":"verdict"}}}},
+            {{"map":{{"family":"inet","name":"m","table":"t","type":"inet_service","handle":4,"map":"verdict",
+            "elem":[[80,{{"goto":{{"target":"web"}}}}],[{{"elem":{{"val":53,"comment":"a"}}}},{{"drop":null}}]]}}}},
+            {{"rule":{{"family":"inet","table":"t","chain":"web","handle":5,"expr":[{{"queue":{{"num":1}}}}]}}}},
+            {{"rule":{{"family":"inet","table":"t","chain":"dns","handle":6,"expr":[{{"queue":{{"num":2}}}}]}}}},
+            {{"rule":{{"family":"inet","table":"t","chain":"c","handle":7,"expr":[
+            {{"vmap":{{"key":{{"payload":{{"protocol":"tcp","field":"dport"}}}},"data":{data}}}}}{more}]}}}}]}}"#
+        );
+        queue_rules(&parse(&printed).unwrap().0[0])
+    }
+
+    #[test]
+    fn queues_behind_a_verdict_map_are_found() {
+        let set = r#"{"set":[[22,{"accept":null}],[80,{"jump":{"target":"web"}}],[8080,{"jump":{"target":"web"}}],
+            [{"range":[53,54]},{"goto":{"target":"dns"}}],[1,{"continue":null}]]}"#;
+        let rest = r#",{"queue":{"num":3}}"#;
+        for (data, more, expected) in [
+            (set, "", vec![1, 2]),
+            (set, rest, vec![1, 2, 3]),
+            (r#""@m""#, "", vec![1]),
+            (r#""@m""#, rest, vec![1, 3]),
+            (r#""@none""#, "", vec![]),
+        ] {
+            let found = rules_behind(data, more);
+            let queues: Vec<u16> = found.iter().map(|rule| rule.first).collect();
+            assert_eq!(queues, expected, "{data}{more}");
+        }
+        for rule in rules_behind(set, rest) {
+            assert_eq!(rule.skipped, ["nft: inet t c handle 7"]);
+            assert_eq!(rule.blocked, None);
+        }
     }
 }

@@ -93,7 +93,7 @@ fn check_program(program: &Path, is_running: bool, findings: &mut Findings) {
 }
 
 /// Returns whether a process has a raw IPv4 socket. None if this process may not see it.
-fn has_raw_socket(pid: i32) -> Option<bool> {
+pub fn has_raw_socket(pid: i32) -> Option<bool> {
     let table = fs::read_to_string(format!("/proc/{pid}/net/raw")).ok()?;
     let inodes = table.lines().filter_map(|line| {
         let inode = line.split_whitespace().nth(9)?;

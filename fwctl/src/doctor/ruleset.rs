@@ -16,8 +16,11 @@ pub enum Target {
     /// Jumps to a chain and returns.
     Jump(String),
     Goto(String),
-    /// Ends the chain for matching packets, by drop, reject or return.
-    End,
+    /// Ends the chain for matching packets, which continue in the calling chain. In a base chain its policy decides
+    /// them.
+    Return,
+    /// Drops or rejects.
+    Drop,
     /// Adds the connection to a flowtable.
     Flow,
     Other,
@@ -31,6 +34,20 @@ pub struct Rule {
     pub target: Target,
     /// Number of packets that matched the rule; None without a counter.
     pub packets: Option<u64>,
+}
+
+impl Rule {
+    /// Returns true if the rule queues only the RSTs of the name stage's rejections: they pass without a firewall,
+    /// whatever --fail crash says.
+    /// - chain: name of the rule's chain.
+    pub fn is_of_resets(&self, chain: &str) -> bool {
+        let marked = self.text.split_once(" --mark ").and_then(|(_, rest)| {
+            let (mark, mask) = rest.split(' ').next()?.split_once('/')?;
+            let number = |word: &str| u32::from_str_radix(word.strip_prefix("0x")?, 16).ok();
+            Some(stage::is_of_reset(number(mark)?, number(mask)?))
+        });
+        chain == stage::REFUSE || marked == Some(true)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,6 +83,8 @@ pub struct QueueRule {
     pub first: u16,
     pub last: u16,
     pub bypass: bool,
+    /// True if the rule queues only the RSTs of the name stage's rejections.
+    pub is_of_resets: bool,
     /// Number of packets that matched the rule; None without a counter.
     pub packets: Option<u64>,
     /// Text of the first rule before it that accepts all packets, so that none reaches it; None if there is no such
@@ -103,7 +122,7 @@ impl Walk<'_> {
     /// Evaluates a chain, with the chains that its rules jump to, and adds its queue rules.
     /// - conditional: true if only some packets enter the chain.
     /// - depth: number of jumps on the way to the chain.
-    fn chain(&mut self, name: &str, conditional: bool, depth: usize) {
+    fn chain(&mut self, name: &str, mut conditional: bool, depth: usize) {
         let table = self.table;
         let Some(chain) = table.chains.iter().find(|chain| chain.name == name) else {
             return;
@@ -124,6 +143,7 @@ impl Walk<'_> {
                     first: *first,
                     last: *last,
                     bypass: *bypass,
+                    is_of_resets: rule.is_of_resets(name),
                     packets: rule.packets,
                     blocked: self.blocked.clone(),
                     skipped: self.skipped.clone(),
@@ -131,11 +151,14 @@ impl Walk<'_> {
                 Target::Jump(next) | Target::Goto(next) if depth < DEPTH_MAX => {
                     self.chain(next, conditional || rule.conditional, depth + 1);
                 }
-                Target::Jump(_) | Target::Goto(_) | Target::Flow | Target::Other | Target::End => {}
+                _ => {}
             }
-            if matches!(rule.target, Target::Goto(_) | Target::End) && !rule.conditional {
+            let leaves = matches!(rule.target, Target::Goto(_) | Target::Return);
+            if !rule.conditional && (leaves || rule.target == Target::Drop) {
                 return;
             }
+            // The packets that leave a called chain continue in its caller.
+            conditional |= leaves && depth > 0;
         }
     }
 }
@@ -143,6 +166,11 @@ impl Walk<'_> {
 /// Returns the queue rules of a table.
 pub fn queue_rules(table: &Table) -> Vec<QueueRule> {
     let mut queue_rules = Vec::new();
+    // Tables of other programs may have many thousand chains.
+    let mut rules = table.chains.iter().flat_map(|chain| &chain.rules);
+    if !rules.any(|rule| matches!(rule.target, Target::Queue { .. })) {
+        return queue_rules;
+    }
     for chain in table.chains.iter().filter(|chain| chain.base) {
         let mut walk = Walk {
             table,

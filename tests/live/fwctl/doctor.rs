@@ -15,6 +15,7 @@ use testbed::owner::Owner;
 use testbed::place::{namespace, restore, run};
 use testbed::skip::skip;
 use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::ctl::{binary, check_has, fwctl, Place, Said, POLICY};
@@ -26,6 +27,8 @@ pub const ROWS: &[Row] = &[
     ("doctor-of-a-firewall-without-a-rule", no_rule),
     ("doctor-of-a-bypass-that-was-not-meant", bypass),
     ("doctor-of-a-failed-reload", failed_reload),
+    ("doctor-of-reloads-that-would-fail", would_fail),
+    ("doctor-of-a-guard-without-a-firewall", bereaved_guard),
     ("doctor-of-lost-packets", lost),
     ("doctor-of-names-that-are-no-bar", no_bar),
     ("doctor-of-another-namespace", another_namespace),
@@ -427,6 +430,64 @@ fn failed_reload(twin: Twin) -> anyhow::Result<()> {
     let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
     found.cure("warning", "the last reload failed: ")?;
     Ok(())
+}
+
+/// Checks that doctor reports policies that the running firewall would not load although they can be parsed, and that
+/// a reload of each fails.
+fn would_fail(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, POLICY, &["--copy-bytes", "128"])?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    found.cure("ok", &format!("{} can be reloaded", place.policy))?;
+    let second = "udp dport 9002 counter drop";
+    for (rule, words) in [
+        (
+            "meta skuid 0 drop",
+            "reads meta skuid or meta skgid, and the loaded policy does not",
+        ),
+        (
+            "ct state new drop",
+            "reads ct state or ct mark, and the loaded policy does not",
+        ),
+        (
+            "oif \"nowhere\" drop",
+            "there is no network interface of this name",
+        ),
+        (
+            "tls sni \"a.example\" drop",
+            "where --copy-bytes gives it 128",
+        ),
+    ] {
+        let policy = POLICY.replace(second, rule);
+        place.folder.write("web.nft", policy)?;
+        let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+        found.cure("warning", words)?;
+        ensure!(found.cure("ok", "can be reloaded").is_err(), "{rule}");
+        place.fwctl(&["reload"])?.code(4)?;
+    }
+    let broken = format!("{POLICY}# expect: udp -> :1 drop\n");
+    place.folder.write("web.nft", broken)?;
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    found.cure("warning", "expected drop, got accept (")?;
+    place.fwctl(&["reload"])?.code(2).map(drop)
+}
+
+/// Checks that doctor does not take the guard of a killed firewall for a foreign process: the next start ends it.
+fn bereaved_guard(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::with(twin, POLICY, &["--fail", "crash=open"])?;
+    let pid = place.firewall.pid;
+    testbed::proc::signal(pid, libc::SIGKILL);
+    until("the firewall has ended", PATIENCE, || {
+        Ok(testbed::proc::state(pid)? == 'Z')
+    })?;
+    let guard = "the firewall of queue 0 has ended, and its guard (pid ";
+    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let cure = found.cure("warning", guard)?;
+    let start = format!("sudo {} --queue 0 …", twin.binary().display());
+    check_has(&cure, &start)?;
+    let next = Firewall::start(&place.namespace, twin, &[])?;
+    let found = Found::read(&place.fwctl(&["doctor", "--json"])?)?;
+    ensure!(found.cure("warning", guard).is_err(), "a guard is left");
+    next.stop().map(drop)
 }
 
 /// Checks that doctor reports a firewall that had no CAP_NET_RAW at its start: it can't load a policy that rejects.
