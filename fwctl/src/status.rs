@@ -25,28 +25,28 @@ fn changed(status: &Status) -> Option<Contract> {
     contract::changed(status, &options)
 }
 
-/// Prints the applied policy. Returns false if the kernel does not hold it, or no firewall reads names for it. None: no
-/// policy is applied, or the state or the kernel's rules can't be read.
-fn print_applied(place: &StatePlace) -> Option<bool> {
-    let firewall = HostFirewall::new(&place.run);
-    let lines = summary::lines(&place.state, &firewall)?;
+/// Prints the applied policy, if there is one and its state can be read.
+fn print_applied(place: &StatePlace, firewall: &HostFirewall) {
+    let Some(lines) = summary::lines(&place.state, firewall) else {
+        return;
+    };
     let mut shown = vec!["applied policy".to_owned()];
     shown.extend(block("policy", &lines));
     output::lines(&shown);
-    summary::is_held(&place.state, &firewall)
 }
 
 pub fn run(arguments: &Arguments, place: &StatePlace) -> Result<Exit, Failure> {
-    let is_held = match arguments.json {
-        true => None,
-        false => print_applied(place),
-    };
+    let firewall = HostFirewall::new(&place.run);
+    let is_held = summary::is_held(&place.state, &firewall);
+    if !arguments.json {
+        print_applied(place, &firewall);
+    }
     let of_applied = match is_held {
         Some(false) => Exit::Findings,
         _ => Exit::Fine,
     };
     // The applied policy needs no firewall, or its absence was reported.
-    if is_held.is_some() && !arguments.socket.exists() {
+    if is_held.is_some() && !arguments.json && !arguments.socket.exists() {
         return Ok(of_applied);
     }
     let mut client = client::connect(&arguments.socket)?;

@@ -19,8 +19,9 @@ mod surroundings;
 pub mod unit;
 
 use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -97,18 +98,46 @@ fn read(arguments: &[String]) -> Result<Options, Failure> {
 }
 
 /// Returns the rights of a new firewall whose arguments come from root. Its user is that of `--user`, or the old
-/// firewall's user if `--user` is missing or names no user.
-fn named_rights(peer: &Peer, options: &Options) -> Rights {
-    let named = options.user.as_deref();
-    match named.and_then(|name| user::find(Some(name)).ok()) {
-        Some(user) => Rights::of_roots_word(user.uid.as_raw(), user.gid.as_raw()),
-        None => Rights::of_roots_word(peer.uid, peer.gid),
+/// firewall's user if `--user` is missing. Fails if there is no such user.
+fn named_rights(peer: &Peer, options: &Options) -> Result<Rights, Failure> {
+    let Some(name) = options.user.as_deref() else {
+        return Ok(Rights::of_roots_word(peer.uid, peer.gid));
+    };
+    let user = user::find(Some(name))?;
+    Ok(Rights::of_roots_word(user.uid.as_raw(), user.gid.as_raw()))
+}
+
+/// Fails unless the operator's arguments name the old firewall's control socket: fwctl waits there for the new firewall.
+fn check_control(options: &Options, socket: &Path) -> Result<(), Failure> {
+    let file_of = |path: &Path| {
+        let data = fs::metadata(path).ok()?;
+        Some((data.dev(), data.ino()))
+    };
+    let given = options
+        .control
+        .as_deref()
+        .and_then(|path| file_of(Path::new(path)));
+    if given.is_some() && given == file_of(socket) {
+        return Ok(());
     }
+    Err(Failure::new(
+        Exit::Usage,
+        format_args!(
+            "the arguments after -- do not name the old firewall's control socket: add --control {}",
+            socket.display()
+        ),
+    ))
 }
 
 /// Returns the orders for the new firewall. Fails if the caller is neither root nor the old firewall's user.
+/// - socket: control socket of the old firewall.
 /// - given: the operator's arguments for the new firewall. Empty: those that the old firewall reports.
-fn orders_for(peer: &Peer, program: &Program, given: &[String]) -> Result<Orders, Failure> {
+fn orders_for(
+    socket: &Path,
+    peer: &Peer,
+    program: &Program,
+    given: &[String],
+) -> Result<Orders, Failure> {
     let is_root = geteuid().is_root();
     if !is_root && peer.uid != geteuid().as_raw() {
         return Err(refused(format_args!(
@@ -119,7 +148,11 @@ fn orders_for(peer: &Peer, program: &Program, given: &[String]) -> Result<Orders
     let own = Rights::of(peer)?;
     let (arguments, rights) = match given {
         [] => (claimed(peer)?, own),
-        given => (given.to_vec(), named_rights(peer, &read(given)?)),
+        given => {
+            let options = read(given)?;
+            check_control(&options, socket)?;
+            (given.to_vec(), named_rights(peer, &options)?)
+        }
     };
     Ok(Orders {
         name: program.path.clone(),
@@ -140,7 +173,7 @@ fn take_over(
     program: &Program,
     given: &[String],
 ) -> Result<Peer, Failure> {
-    let mut orders = orders_for(old, program, given)?;
+    let mut orders = orders_for(socket, old, program, given)?;
     // Only root can open the file with the kernel's counters of queues. The firewalls can do without it.
     let figures = File::open(queue::proc::QUEUES).ok();
     rehearsal::run(program, &mut orders, socket)?;
@@ -150,7 +183,7 @@ fn take_over(
     let output = Output::Old(OldOutput::of(old));
     old.check()?;
     let figures = figures.as_ref().map(AsFd::as_fd);
-    Started::start(program, &orders, figures, output, false)?.wait_for(socket, old.pid)
+    Started::start(program, &orders, figures, output, false)?.wait_for(socket, old)
 }
 
 fn line(

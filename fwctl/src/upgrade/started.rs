@@ -210,14 +210,14 @@ impl Started {
     }
 
     /// Waits until the new firewall replies at the control socket, and returns it. Fails if it ends before that. After
-    /// PATIENCE, kills it and fails.
-    /// - old: process id of the old firewall, for a message.
-    pub fn wait_for(&mut self, socket: &Path, old: i32) -> Result<Peer, Failure> {
+    /// PATIENCE, fails, and kills it if the old firewall still runs.
+    pub fn wait_for(&mut self, socket: &Path, old: &Peer) -> Result<Peer, Failure> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end {
             if let Some(ended) = self.ended() {
                 return Err(refused(format_args!(
-                    "the new firewall {ended}, the old one (pid {old}) stays: {}",
+                    "the new firewall {ended}, the old one (pid {}) stays: {}",
+                    old.pid,
                     self.words()
                 )));
             }
@@ -225,6 +225,14 @@ impl Started {
                 Ok(peer) if peer.pid == self.pid => return Ok(peer),
                 _ => thread::sleep(STEP),
             }
+        }
+        if peer::has_ended(old.process()) {
+            return Err(refused(format_args!(
+                "the new firewall (pid {}) has taken over, but does not answer at {}: {}",
+                self.pid,
+                socket.display(),
+                self.words()
+            )));
         }
         self.kill();
         Err(refused(format_args!(

@@ -82,22 +82,33 @@ fn part<'a>(command: &'a str, begin: &str, end: &str) -> Option<&'a str> {
     rest.split_once(end).map(|(part, _)| part)
 }
 
-/// Parses a time in systemctl's format: "1min 30s". None for "0" and "infinity", which have no unit.
+/// Parses a time in systemctl's format: "1min 30s", "1.500000s". None for "0" and "infinity", which have no unit.
 fn microseconds(span: &str) -> Option<u64> {
-    const UNITS: [(&str, u64); 6] = [
+    // The units of systemd's format_timespan; a month is a twelfth of 365.25 days.
+    const UNITS: [(&str, u64); 9] = [
         ("us", 1),
         ("ms", 1000),
-        ("min", 60_000_000),
         ("s", 1_000_000),
+        ("min", 60_000_000),
         ("h", 3_600_000_000),
         ("d", 86_400_000_000),
+        ("w", 604_800_000_000),
+        ("month", 2_629_800_000_000),
+        ("y", 31_557_600_000_000),
     ];
     let of_word = |word: &str| {
-        let digits = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        let number = word.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let (_, unit) = UNITS
             .iter()
-            .find(|(name, _)| *name == &word[digits.len()..])?;
-        digits.parse::<u64>().ok()?.checked_mul(*unit)
+            .find(|(name, _)| *name == &word[number.len()..])?;
+        let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
+        let scale = 10_u64.checked_pow(decimals.len().try_into().ok()?)?;
+        let part = decimals.parse::<u64>().ok()?.checked_mul(*unit)? / scale;
+        whole
+            .parse::<u64>()
+            .ok()?
+            .checked_mul(*unit)?
+            .checked_add(part)
     };
     span.split_whitespace().map(of_word).sum()
 }
@@ -283,7 +294,7 @@ fn take_over(arguments: &Arguments, stream: &UnixStream, given: &[String]) -> Re
     let option = format!("--take-over={}", arguments.socket.display());
     orders.arguments.push(option);
     let mut started = Started::start(&program, &orders, None, Output::Own, true)?;
-    started.wait_for(&arguments.socket, old.pid).map(drop)
+    started.wait_for(&arguments.socket, &old).map(drop)
 }
 
 /// Runs a unit's ExecReload: the upgrade that a process `fwctl upgrade` requests. Without such a process, reloads the
@@ -318,6 +329,11 @@ mod tests {
             ("10s", Some(10_000_000)),
             ("1min 30s", Some(90_000_000)),
             ("500ms", Some(500_000)),
+            ("1.500000s", Some(1_500_000)),
+            ("1w 1d", Some(691_200_000_000)),
+            ("1month 2.5ms", Some(2_629_800_002_500)),
+            ("5", None),
+            ("1.s", None),
             ("0", None),
             ("infinity", None),
         ] {

@@ -25,6 +25,8 @@ pub const ROWS: &[Row] = &[
     ("upgrade-takes-the-same-place", same_place),
     ("upgrade-to-the-same-file", same_file),
     ("upgrade-that-fails", fails),
+    ("upgrade-after-one-that-failed-late", after_late_failure),
+    ("upgrade-with-a-relative-path", relative_path),
     ("upgrade-to-a-program-of-others", others_program),
     ("upgrade-with-given-arguments", given_arguments),
     ("upgrade-believes-no-stand-in", stand_in),
@@ -303,6 +305,43 @@ fn fails(twin: Twin) -> anyhow::Result<()> {
     check_has(place.fwctl(&["status"])?.code(0)?, "reconciled")
 }
 
+/// Tests an upgrade after an upgrade that failed when the new firewall had listened at the control socket: the kernel
+/// must name the old firewall as the listener again.
+fn after_late_failure(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let binary = installed(&place.folder, other(twin))?;
+    // The old firewall has given up CAP_NET_RAW, because its policy had no `reject`.
+    fs::write(
+        &place.policy,
+        POLICY.replace("counter drop", "counter reject"),
+    )?;
+    place
+        .fwctl(&["upgrade", &binary])?
+        .error(4, &format!("(pid {}) stays", place.firewall.pid))?;
+    until("the old firewall goes on", PATIENCE, || {
+        let status = place.fwctl(&["status", "--json"])?.object()?;
+        Ok(status["counts"]["upgrades_failed"] == 1)
+    })?;
+    fs::write(&place.policy, POLICY)?;
+    let _new = upgrade(&place, other(twin))?;
+    Ok(())
+}
+
+/// Tests an upgrade of a firewall that has a relative path in --control. fwctl gives the new firewall the absolute path.
+fn relative_path(twin: Twin) -> anyhow::Result<()> {
+    let (namespace, folder) = (namespace()?, Folder::new()?);
+    restore(&namespace, "iptables", "-A OUTPUT -j NFQUEUE --queue-num 0")?;
+    let enter = format!("cd '{}' && exec \"$@\"", folder.file(""));
+    let wrapper = ["sh", "-c", &enter, "sh"];
+    let arguments = ["--control", "control", "--json"];
+    let mut old = Firewall::start_under(&namespace, &wrapper, twin, &arguments)?;
+    let binary = installed(&folder, other(twin))?;
+    let words = ["upgrade", &binary, "--json"];
+    let said = fwctl(&namespace, &folder.file("control"), &words)?;
+    let _new = brought(&said, other(twin))?;
+    until("the old firewall ends", PATIENCE, || Ok(!old.is_running()?))
+}
+
 /// Checks that a program is not run if another user could have created or changed it.
 fn others_program(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
@@ -359,11 +398,19 @@ fn given_arguments(twin: Twin) -> anyhow::Result<()> {
     ensure!(status["pid"] == new.0 && status["uid"] == 1, "{status}");
     let arguments = status["arguments"].as_array().context("arguments")?;
     ensure!(arguments.iter().any(|word| word == "drop"), "{status}");
-    for wrong in [["--take-over", "/x"], ["--no-such", "option"]] {
+    for wrong in [
+        ["--take-over", "/x"],
+        ["--no-such", "option"],
+        ["--user", "no-such-user"],
+    ] {
         place
             .fwctl(&["upgrade", &binary, "--", wrong[0], wrong[1]])?
             .code(2)?;
     }
+    // fwctl would not see a firewall at another socket, or without one.
+    place
+        .fwctl(&["upgrade", &binary, "--", "--policy", &place.policy])?
+        .error(2, "do not name the old firewall's control socket")?;
     Ok(())
 }
 
