@@ -126,6 +126,8 @@ int exchange_main(int count, char **arguments, const struct operation *operation
     if (operation->name == NULL)
         return usage(operations);
     size_t bytes = number(arguments[2], "BYTES"), exchanges = number(arguments[3], "COUNT");
+    if (exchanges == 0)
+        fail_because("COUNT", "expected 1 or more");
 
     operation->open(bytes);
     /* Warms up caches, the peer, and memory that is touched for the first time. A single long

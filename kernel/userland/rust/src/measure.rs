@@ -3,7 +3,7 @@
 
 use std::process::ExitCode;
 
-use anyhow::{bail, Context, Result};
+use anyhow::{bail, ensure, Context, Result};
 use nix::time::{clock_getcpuclockid, clock_gettime, ClockId};
 use nix::unistd::Pid;
 
@@ -92,6 +92,7 @@ fn measure(
     };
     let bytes: usize = bytes.parse().context("BYTES")?;
     let count: usize = count.parse().context("COUNT")?;
+    ensure!(count > 0, "COUNT: expected 1 or more");
     let mut exchange = open(operation, bytes)?;
     // A single long exchange needs no warm-up.
     if count > 1 {
