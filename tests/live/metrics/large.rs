@@ -117,12 +117,22 @@ fn shared() -> anyhow::Result<()> {
     served.firewall.stop()?.total.check_clean()
 }
 
+/// Reads a reply. A client that reads too slowly on a busy machine, and is closed for that, asks again.
+fn read_one(place: &Place) -> anyhow::Result<()> {
+    until("a client reads an answer", PATIENCE, || {
+        match rest(asker(place)?) {
+            Err(error) if is_closed(&error) => Ok(false),
+            read => read.map(|_| true),
+        }
+    })
+}
+
 /// Checks that the exporter's memory stays limited while many clients never read their replies. The clients connect so
 /// far apart that they share no reply.
 fn bounded() -> anyhow::Result<()> {
     let place = Place::new()?;
     let Served { firewall, exporter } = start(&place)?;
-    rest(asker(&place)?)?;
+    read_one(&place)?;
     let before_mib = proc::peak_memory_mib(exporter.pid)?;
     let mut streams = Vec::new();
     for _ in 0..CLIENTS - 1 {
@@ -130,7 +140,7 @@ fn bounded() -> anyhow::Result<()> {
         pause_for(Duration::from_millis(300));
     }
     // The last of the exporter's connections is for a client that reads.
-    rest(asker(&place)?)?;
+    read_one(&place)?;
     let now_mib = proc::peak_memory_mib(exporter.pid)?;
     ensure!(
         now_mib < before_mib + GROWTH_MIB,
@@ -151,7 +161,7 @@ fn slow() -> anyhow::Result<()> {
         .inspect(|bytes| received += bytes)
     {
         ensure!(begin.elapsed() < PATIENCE, "a slow reader is kept");
-        rest(asker(&place)?)?;
+        read_one(&place)?;
         others += 1;
     }
     ensure!(received < ANSWER, "{received} bytes");

@@ -33,6 +33,8 @@ const AIOQUIC_PORT: u16 = 4434;
 const SEGMENT_BYTES: usize = 1_448;
 /// Time limit for a browser's start and all its requests, on a busy machine.
 const BROWSED: Duration = Duration::from_secs(60);
+/// Number of browsers, one after another: on a busy machine a browser may request a name over TLS instead of QUIC.
+const BROWSERS: u32 = 3;
 /// Pause between two checks of the browser's progress.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -192,7 +194,6 @@ fn chromium(twin: Twin) -> anyhow::Result<()> {
             Ok([net.answered()?, over_quic])
         };
         let before = completed()?.map(|names| names.len());
-        let _browser = programs::browse(&net, browser, &pictures, &over_quic)?;
         let reached = || -> anyhow::Result<bool> {
             let [tls, quic] = completed()?;
             let all = |names: &[String]| {
@@ -202,12 +203,19 @@ fn chromium(twin: Twin) -> anyhow::Result<()> {
             };
             Ok(all(&tls[before[0]..]) && all(&quic[before[1]..]))
         };
-        until("the browser has asked for every name", BROWSED, || {
-            pause_for(LOOK);
-            let counters = firewall.ledger()?.policy.context("a policy")?.counters;
-            Ok(reached()? && counters.iter().all(|counter| counter.packets > 0))
-        })
-        .with_context(|| {
+        let mut asked = Ok(());
+        for _ in 0..BROWSERS {
+            let _browser = programs::browse(&net, browser, &pictures, &over_quic)?;
+            asked = until("the browser has asked for every name", BROWSED, || {
+                pause_for(LOOK);
+                let counters = firewall.ledger()?.policy.context("a policy")?.counters;
+                Ok(reached()? && counters.iter().all(|counter| counter.packets > 0))
+            });
+            if asked.is_ok() {
+                break;
+            }
+        }
+        asked.with_context(|| {
             format!(
                 "{:?}, {:?}",
                 completed(),
