@@ -418,15 +418,6 @@ enum stream_put lifetime_store(struct connections *connections, uint32_t slot, u
     return STREAM_POOL;
 }
 
-enum stream_put lifetime_receive(struct connections *connections, uint32_t slot, uint32_t offset,
-                                 const uint8_t *bytes, uint32_t length, uint64_t now_ns) {
-    const struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
-
-    return stream_is_late(stream, offset, length)
-               ? STREAM_LATE
-               : lifetime_store(connections, slot, offset, bytes, length, now_ns);
-}
-
 struct followed lifetime_refuse(struct connections *connections, uint32_t slot, enum stream_put put,
                                 uint64_t now_ns) {
     switch (put) {

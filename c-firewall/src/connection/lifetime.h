@@ -100,11 +100,6 @@ void lifetime_start_showing(struct connections *connections, uint32_t slot, uint
 enum stream_put lifetime_store(struct connections *connections, uint32_t slot, uint32_t offset,
                                const uint8_t *bytes, uint32_t length, uint64_t now_ns);
 
-/// Stores a piece of a TCP client's bytes like lifetime_store, or returns STREAM_LATE (see
-/// stream_is_late).
-enum stream_put lifetime_receive(struct connections *connections, uint32_t slot, uint32_t offset,
-                                 const uint8_t *bytes, uint32_t length, uint64_t now_ns);
-
 /// Handles bytes of a client that were not stored. If different bytes are stored for their position
 /// (STREAM_CONFLICT), the connection is denied for good; otherwise its names become unreadable.
 /// - put: result of the attempt to store the bytes; not STREAM_KEPT.

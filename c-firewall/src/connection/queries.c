@@ -57,6 +57,7 @@ static uint32_t border(const struct connections *connections, uint32_t place, ui
 static void trim(struct connections *connections, uint32_t slot, uint64_t now_ns) {
     struct stream *stream = &at(connections, slot)->stream;
     const struct stream before = *stream;
+    enum stream_put put;
     uint32_t end, first;
 
     if (before.span_count != 1)
@@ -67,11 +68,11 @@ static void trim(struct connections *connections, uint32_t slot, uint64_t now_ns
         return;
     stream_release(stream, &connections->pool);
     *stream = stream_make(before.base + first);
-    stream->acked = before.acked - first;
     stream->decided = before.decided > first ? before.decided - first : 0;
     stream->ahead = before.ahead;
-    if (stream_insert(stream, &connections->pool, 0, connections->gathered + first, end - first) !=
-        STREAM_KEPT)
+    put = stream_insert(stream, &connections->pool, 0, connections->gathered + first, end - first);
+    stream->acked = before.acked - first;
+    if (put != STREAM_KEPT)
         lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
 }
 
@@ -177,7 +178,7 @@ struct followed queries_follow(struct connections *connections, uint32_t slot, u
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     if (offset > STREAM_BYTES_MAX || length > STREAM_BYTES_MAX - offset)
         return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
-    put = lifetime_receive(connections, slot, offset, data, length, now_ns);
+    put = lifetime_store(connections, slot, offset, data, length, now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, now_ns);
     if (offset > before)

@@ -71,6 +71,7 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
     const struct stream before = *stream;
     const uint32_t end = stream_prefix(stream), step = (uint32_t)min(requests->next, STEP_BYTES);
     const uint32_t kept = end > requests->next ? end - step : 0;
+    enum stream_put put;
 
     // Bytes after a gap wait until the gap is filled.
     if (step == 0 || before.acked == 0 || before.acked < before.decided ||
@@ -80,10 +81,11 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
         stream_gather(stream, &connections->pool, step, end, connections->gathered);
     stream_release(stream, &connections->pool);
     *stream = stream_make(before.base + step);
-    stream->acked = before.acked > step ? before.acked - step : 0;
     requests->next -= step;
     connection->requests_begun = *requests;
-    if (stream_insert(stream, &connections->pool, 0, connections->gathered, kept) != STREAM_KEPT) {
+    put = stream_insert(stream, &connections->pool, 0, connections->gathered, kept);
+    stream->acked = before.acked > step ? before.acked - step : 0;
+    if (put != STREAM_KEPT) {
         lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
         return;
     }
@@ -263,7 +265,7 @@ struct followed requests_follow(struct connections *connections, uint32_t slot, 
         return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
     if (captured < needed)
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
-    put = lifetime_receive(connections, slot, offset, data, needed, now_ns);
+    put = lifetime_store(connections, slot, offset, data, needed, now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, now_ns);
     if (offset < connection->stream.decided) {

@@ -122,12 +122,21 @@ static bool add_span(struct stream *stream, uint32_t start, uint32_t limit) {
     return true;
 }
 
+/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on: the
+/// bytes there passed unseen, and may differ from the piece.
+static bool is_late(const struct stream *stream, uint32_t offset, uint32_t length) {
+    return offset < stream->acked &&
+           max(offset, stream_prefix(stream)) < min(stream->acked, offset + length);
+}
+
 enum stream_put stream_insert(struct stream *stream, struct connection_pool *pool, uint32_t offset,
                               const uint8_t *bytes, uint32_t length) {
     const uint32_t kept = offset < STREAM_BYTES_MAX ? min(length, STREAM_BYTES_MAX - offset) : 0;
 
     if (kept == 0)
         return STREAM_KEPT;
+    if (is_late(stream, offset, kept))
+        return STREAM_LATE;
     if (differs(stream, pool, offset, bytes, kept))
         return STREAM_CONFLICT;
     if (!store(stream, pool, offset, bytes, kept))
@@ -137,11 +146,6 @@ enum stream_put stream_insert(struct stream *stream, struct connection_pool *poo
 
 uint32_t stream_prefix(const struct stream *stream) {
     return stream->span_count > 0 && stream->spans[0].start == 0 ? stream->spans[0].end : 0;
-}
-
-bool stream_is_late(const struct stream *stream, uint32_t offset, uint32_t length) {
-    return offset < stream->acked &&
-           max(offset, stream_prefix(stream)) < min(stream->acked, offset + length);
 }
 
 bool stream_has_more(const struct stream *stream) {

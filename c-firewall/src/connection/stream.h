@@ -34,10 +34,6 @@ enum stream_put stream_insert(struct stream *stream, struct connection_pool *poo
 /// Returns the number of bytes before the first gap.
 uint32_t stream_prefix(const struct stream *stream);
 
-/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on: the
-/// bytes there passed unseen, and may differ from the piece.
-bool stream_is_late(const struct stream *stream, uint32_t offset, uint32_t length);
-
 /// Returns true if bytes are stored after those that the names were read from.
 bool stream_has_more(const struct stream *stream);
 

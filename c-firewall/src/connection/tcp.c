@@ -61,7 +61,7 @@ static struct followed follow_known(struct connections *connections, uint32_t sl
         return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     if (captured < needed)
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
-    put = lifetime_receive(connections, slot, offset, data, needed, segment->now_ns);
+    put = lifetime_store(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
     followed = may_retry && stream_prefix(stream) > before
@@ -134,7 +134,7 @@ static struct followed follow_undecided(struct connections *connections, uint32_
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     before = stream_prefix(&connection->stream);
     lifetime_start_showing(connections, slot, segment->now_ns);
-    put = lifetime_receive(connections, slot, offset, data, needed, segment->now_ns);
+    put = lifetime_store(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
     after = stream_prefix(&connection->stream);

@@ -415,7 +415,8 @@ static bool decode_spans(struct handover_reading *reading,
 /// unreadable. Returns true if the pieces are valid.
 static bool decode_stream(struct handover_reading *reading, struct connections *connections,
                           uint32_t slot, uint64_t now_ns) {
-    const struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
+    struct stream *stream = &connection_table_at(&connections->table, slot)->stream;
+    const uint32_t acked = stream->acked;
     struct stream_span spans[CONNECTION_SPANS_MAX];
     uint32_t count, most = STREAM_BYTES_MAX;
     bool is_kept = true;
@@ -426,6 +427,8 @@ static bool decode_stream(struct handover_reading *reading, struct connections *
         most = count > 0 && spans[0].start == 0 ? spans[0].end : 0;
     if (stream->decided > most || stream->acked > INT32_MAX || (stream->let_go && count > 0))
         return false;
+    // The old firewall has stored the bytes before the server acknowledged them.
+    stream->acked = 0;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t length = (uint32_t)(spans[i].end - spans[i].start);
         const uint8_t *bytes = part(reading, length);
@@ -434,6 +437,7 @@ static bool decode_stream(struct handover_reading *reading, struct connections *
             is_kept = lifetime_store(connections, slot, spans[i].start, bytes, length, now_ns) ==
                       STREAM_KEPT;
     }
+    stream->acked = acked;
     if (!is_kept)
         lifetime_make_unreadable(connections, slot, CONNECTION_POOL, now_ns);
     return !reading->cut;

@@ -499,21 +499,6 @@ pub fn store(
     StreamPut::Pool
 }
 
-/// Stores a piece of a TCP client's bytes like `store`, or returns `Late` (see `stream::is_late`).
-pub fn receive(
-    connections: &mut Connections,
-    slot: u32,
-    offset: u32,
-    bytes: &[u8],
-    now_ns: u64,
-) -> StreamPut {
-    let stream = &table::at(&mut connections.table, slot).stream;
-    match stream::is_late(stream, offset, bytes.len() as u32) {
-        true => StreamPut::Late,
-        false => store(connections, slot, offset, bytes, now_ns),
-    }
-}
-
 /// Handles bytes of a client that were not stored. If different bytes are stored for their position (`Conflict`), the
 /// connection is denied for good; otherwise its names become unreadable.
 /// - put: result of the attempt to store the bytes; not `Kept`.

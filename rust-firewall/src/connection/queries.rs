@@ -77,11 +77,11 @@ fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     let stream = &mut table::at(&mut connections.table, slot).stream;
     stream::release(stream, &mut connections.pool);
     *stream = stream::make(before.base.wrapping_add(first));
-    stream.acked = before.acked - first;
     stream.decided = before.decided.saturating_sub(first);
     stream.ahead = before.ahead;
     let left = connections.gathered.get(first as usize..end as usize);
     let put = stream::insert(stream, &mut connections.pool, 0, left.unwrap_or_default());
+    stream.acked = before.acked - first;
     if put != StreamPut::Kept {
         lifetime::make_unreadable(connections, slot, ConnectionCause::Pool, now_ns);
     }
@@ -204,7 +204,7 @@ pub fn follow(
     if offset.saturating_add(length) > BYTES_MAX {
         return lifetime::packet_unreadable(connections, ConnectionCause::Gaps);
     }
-    let put = lifetime::receive(connections, slot, offset, data, now_ns);
+    let put = lifetime::store(connections, slot, offset, data, now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, now_ns);
     }

@@ -104,14 +104,15 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
     stream::release(stream, &mut connections.pool);
     *stream = stream::make(base.wrapping_add(step));
-    stream.acked = acked.saturating_sub(step);
     connection.requests.next -= u64::from(step);
     connection.requests_begun = connection.requests;
     let bytes = connections
         .gathered
         .get(..kept as usize)
         .unwrap_or_default();
-    if stream::insert(stream, &mut connections.pool, 0, bytes) != StreamPut::Kept {
+    let put = stream::insert(stream, &mut connections.pool, 0, bytes);
+    stream.acked = acked.saturating_sub(step);
+    if put != StreamPut::Kept {
         lifetime::make_unreadable(connections, slot, ConnectionCause::Pool, now_ns);
         return;
     }
@@ -328,7 +329,7 @@ pub fn follow(
     let Some(data) = data.get(..needed as usize) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
-    let put = lifetime::receive(connections, slot, offset, data, now_ns);
+    let put = lifetime::store(connections, slot, offset, data, now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, now_ns);
     }

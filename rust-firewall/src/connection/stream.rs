@@ -158,12 +158,21 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     true
 }
 
+/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on: the bytes there passed
+/// unseen, and may differ from the piece.
+fn is_late(stream: &Stream, offset: u32, length: u32) -> bool {
+    offset < stream.acked && offset.max(prefix(stream)) < stream.acked.min(offset + length)
+}
+
 /// Stores a piece of a stream at an offset. Bytes from offset BYTES_MAX on are ignored.
 pub fn insert(stream: &mut Stream, pool: &mut Pool, offset: u32, bytes: &[u8]) -> StreamPut {
     let room = BYTES_MAX.saturating_sub(offset) as usize;
     let bytes = bytes.get(..room).unwrap_or(bytes);
     if bytes.is_empty() {
         return StreamPut::Kept;
+    }
+    if is_late(stream, offset, bytes.len() as u32) {
+        return StreamPut::Late;
     }
     if differs(stream, pool, offset, bytes) {
         return StreamPut::Conflict;
@@ -183,12 +192,6 @@ pub fn prefix(stream: &Stream) -> u32 {
         Some(span) if stream.span_count > 0 && span.start == 0 => span.end.into(),
         _ => 0,
     }
-}
-
-/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on: the bytes there passed
-/// unseen, and may differ from the piece.
-pub fn is_late(stream: &Stream, offset: u32, length: u32) -> bool {
-    offset < stream.acked && offset.max(prefix(stream)) < stream.acked.min(offset + length)
 }
 
 /// Returns true if bytes are stored after those that the names were read from.

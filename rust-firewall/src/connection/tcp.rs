@@ -63,7 +63,7 @@ fn follow_known(
     let Some(data) = data.get(..needed as usize) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
-    let put = lifetime::receive(connections, slot, offset, data, segment.now_ns);
+    let put = lifetime::store(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, segment.now_ns);
     }
@@ -150,7 +150,7 @@ fn follow_undecided(
     let connection = table::at(&mut connections.table, slot);
     let before = stream::prefix(&connection.stream);
     lifetime::start_showing(connections, slot, segment.now_ns);
-    let put = lifetime::receive(connections, slot, offset, data, segment.now_ns);
+    let put = lifetime::store(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, segment.now_ns);
     }

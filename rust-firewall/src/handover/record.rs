@@ -468,7 +468,8 @@ fn decode_stream(
     let Some(count) = decode_spans(reading, &mut spans) else {
         return false;
     };
-    let stream = &table::at(&mut connections.table, slot).stream;
+    let stream = &mut table::at(&mut connections.table, slot).stream;
+    let acked = stream.acked;
     let prefix = match spans.first() {
         Some(first) if count > 0 && first.start == 0 => first.end.into(),
         _ => 0,
@@ -477,6 +478,8 @@ fn decode_stream(
     if stream.decided > most || stream.acked > i32::MAX as u32 || stream.let_go && count > 0 {
         return false;
     }
+    // The old firewall has stored the bytes before the server acknowledged them.
+    stream.acked = 0;
     let mut is_kept = true;
     for span in spans.iter().take(count) {
         let bytes = part(reading, (span.end - span.start).into());
@@ -485,6 +488,7 @@ fn decode_stream(
             is_kept = put == StreamPut::Kept;
         }
     }
+    table::at(&mut connections.table, slot).stream.acked = acked;
     if !is_kept {
         lifetime::make_unreadable(connections, slot, ConnectionCause::Pool, now_ns);
     }
