@@ -56,16 +56,6 @@ static bool has_names(const struct packet *packet) {
            (packet->version == 6 && packet_is_extension(protocol));
 }
 
-/// Returns true if the kernel writes the packet's checksum later and can't get the packet back with
-/// it, since it was not copied whole. False for packets of this host: where the MTU is large, as
-/// that of the loopback device, its TCP sends such packets all the time.
-static bool is_changing(const struct packet *packet, const struct connection_input *input) {
-    return packet->captured < packet->original && !input->segmented &&
-           input->checksum == CONNECTION_CHECKSUM_NOT_READY &&
-           input->source_interface != CONNECTION_INTERFACE_HOST &&
-           input->source_interface != CONNECTION_INTERFACE_UNKNOWN;
-}
-
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input) {
     struct followed followed;
@@ -81,11 +71,7 @@ struct followed connection_follow(struct connections *connections, const struct 
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     followed = packet->protocol == IPPROTO_TCP ? connection_tcp_follow(connections, packet, input)
                                                : connection_udp_follow(connections, packet, input);
-    followed = bound_pass(connections, packet, followed);
-    if (!is_changing(packet, input) || !connection_decides(connections, &followed, packet))
-        return followed;
-    connections->queries.slot = CONNECTION_SLOT_NONE;
-    return lifetime_packet_unreadable(connections, CONNECTION_CUT);
+    return bound_pass(connections, packet, followed);
 }
 
 bool connection_next(struct connections *connections) {

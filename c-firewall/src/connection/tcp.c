@@ -132,8 +132,8 @@ static struct followed follow_undecided(struct connections *connections, uint32_
         return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
     if (captured < needed)
         return lifetime_packet_unreadable(connections, CONNECTION_CUT);
-    before = stream_prefix(&connection->stream);
     lifetime_start_showing(connections, slot, segment->now_ns);
+    before = stream_prefix(&connection->stream);
     put = lifetime_store(connections, slot, offset, data, needed, segment->now_ns);
     if (put != STREAM_KEPT)
         return lifetime_refuse(connections, slot, put, segment->now_ns);
@@ -153,6 +153,18 @@ static struct followed follow_undecided(struct connections *connections, uint32_
     if (needed < length)
         return lifetime_packet_unreadable(connections, CONNECTION_GAPS);
     return lifetime_packet_names(connections, slot);
+}
+
+/// Returns true if the kernel writes the segment's checksum later and can't get the packet back
+/// with it, since it was not copied whole. False for packets of this host: where the MTU is large,
+/// as that of the loopback device, its TCP sends such packets all the time.
+static bool is_changing(const struct segment *segment) {
+    const struct connection_input *input = &segment->input;
+
+    return segment->captured < segment->length && !input->segmented &&
+           input->checksum == CONNECTION_CHECKSUM_NOT_READY &&
+           input->source_interface != CONNECTION_INTERFACE_HOST &&
+           input->source_interface != CONNECTION_INTERFACE_UNKNOWN;
 }
 
 /// Reads a client's data. Bytes before the start of the stream are skipped.
@@ -235,6 +247,8 @@ static struct followed go_on(struct connections *connections, uint32_t slot,
     }
     if (!is_over && !is_acknowledging)
         return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
+    if (is_changing(segment) && (!is_over || connection->is_dns))
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     return follow_data(connections, slot, segment, segment->sequence);
 }
 
@@ -276,6 +290,8 @@ static struct followed open(struct connections *connections, uint32_t slot,
                             const struct segment *segment) {
     struct followed followed;
 
+    if (is_changing(segment))
+        return lifetime_packet_unreadable(connections, CONNECTION_CUT);
     if (slot == CONNECTION_SLOT_NONE)
         slot = opening_begin(connections, segment);
     else if (opening_begin_again(connections, slot, segment, &followed))

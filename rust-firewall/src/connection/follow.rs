@@ -20,9 +20,8 @@
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
-    ConnectionCache, ConnectionCause, ConnectionChecksum, ConnectionCounts, ConnectionInput,
-    ConnectionQueries, ConnectionSettings, Connections, Followed, FollowedKind, INTERFACE_HOST,
-    INTERFACE_UNKNOWN, SLOT_NONE,
+    ConnectionCache, ConnectionCause, ConnectionCounts, ConnectionInput, ConnectionQueries,
+    ConnectionSettings, Connections, Followed, FollowedKind, SLOT_NONE,
 };
 use crate::connection::{
     bound, lifetime, opening, pool, queries, requests, segment, table, tcp, udp,
@@ -59,16 +58,6 @@ fn has_names(packet: &Packet) -> bool {
         || (packet.version == 6 && packet::is_extension(packet.protocol))
 }
 
-/// Returns true if the kernel writes the packet's checksum later and can't get the packet back with it, since it was
-/// not copied whole. False for packets of this host: where the MTU is large, as that of the loopback device, its TCP
-/// sends such packets all the time.
-fn is_changing(packet: &Packet, input: &ConnectionInput) -> bool {
-    (packet.bytes.len() as u32) < packet.original
-        && !input.segmented
-        && input.checksum == ConnectionChecksum::NotReady
-        && ![INTERFACE_HOST, INTERFACE_UNKNOWN].contains(&input.source_interface)
-}
-
 /// Updates the connection of a packet. Returns the connection's slot, and the packet's kind: None (neither TCP nor
 /// UDP), Names (in any state, also undecided) or Denied. Must be called for the packets of both directions, in the
 /// order of the queue.
@@ -92,12 +81,7 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
         TCP => tcp::follow(connections, packet, input),
         _ => udp::follow(connections, packet, input),
     };
-    let followed = bound::pass(connections, packet, followed);
-    if !is_changing(packet, input) || !decides(connections, &followed, packet) {
-        return followed;
-    }
-    connections.queries.slot = SLOT_NONE;
-    lifetime::packet_unreadable(connections, ConnectionCause::Cut)
+    bound::pass(connections, packet, followed)
 }
 
 /// Moves to the next DNS query over TCP or HTTP request that decides the packet followed last. Must be called after the

@@ -13,7 +13,7 @@ use crate::connection::segment::{self, Segment, ACK, FIN, RST, SYN, URG};
 use crate::connection::stream::{StreamPut, BYTES_MAX};
 use crate::connection::types::{
     ConnectionCause, ConnectionChecksum, ConnectionInput, ConnectionList, Connections, Followed,
-    FollowedKind, SLOT_NONE,
+    FollowedKind, INTERFACE_HOST, INTERFACE_UNKNOWN, SLOT_NONE,
 };
 use crate::connection::{
     checksum, direction, lifetime, opening, queries, requests, retry, stream, table,
@@ -147,9 +147,9 @@ fn follow_undecided(
     let Some(data) = data.get(..needed as usize) else {
         return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     };
+    lifetime::start_showing(connections, slot, segment.now_ns);
     let connection = table::at(&mut connections.table, slot);
     let before = stream::prefix(&connection.stream);
-    lifetime::start_showing(connections, slot, segment.now_ns);
     let put = lifetime::store(connections, slot, offset, data, segment.now_ns);
     if put != StreamPut::Kept {
         return lifetime::refuse(connections, slot, put, segment.now_ns);
@@ -180,6 +180,17 @@ fn follow_undecided(
         }
     }
     lifetime::packet_names(connections, slot)
+}
+
+/// Returns true if the kernel writes the segment's checksum later and can't get the packet back with it, since it was
+/// not copied whole. False for packets of this host: where the MTU is large, as that of the loopback device, its TCP
+/// sends such packets all the time.
+fn is_changing(segment: &Segment) -> bool {
+    let input = &segment.input;
+    (segment.data.len() as u32) < segment.length
+        && !input.segmented
+        && input.checksum == ConnectionChecksum::NotReady
+        && ![INTERFACE_HOST, INTERFACE_UNKNOWN].contains(&input.source_interface)
 }
 
 /// Reads a client's data. Bytes before the start of the stream are skipped.
@@ -257,8 +268,9 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
         return hear(connections, slot, segment);
     }
     let is_over = opening::is_finished(connection) && !requests::go_on(connection);
+    let is_dns = connection.is_dns;
     // The receiver removes the urgent byte from the stream (RFC 6093), and the position of this byte is uncertain.
-    if segment.flags & URG != 0 && (!is_over || connection.is_dns) {
+    if segment.flags & URG != 0 && (!is_over || is_dns) {
         let cause = ConnectionCause::Ambiguous;
         return lifetime::make_unreadable(connections, slot, cause, segment.now_ns);
     }
@@ -271,6 +283,9 @@ fn go_on(connections: &mut Connections, slot: u32, segment: &Segment) -> Followe
     }
     if !is_over && !is_acknowledging {
         return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
+    }
+    if is_changing(segment) && (!is_over || is_dns) {
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
     }
     follow_data(connections, slot, segment, segment.sequence)
 }
@@ -310,6 +325,9 @@ fn denied(connections: &mut Connections, slot: u32, segment: &Segment) -> Follow
 
 /// Handles a SYN without ACK.
 fn open(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
+    if is_changing(segment) {
+        return lifetime::packet_unreadable(connections, ConnectionCause::Cut);
+    }
     let slot = match slot {
         SLOT_NONE => opening::begin(connections, segment),
         slot => match opening::begin_again(connections, slot, segment) {
