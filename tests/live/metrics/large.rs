@@ -16,7 +16,7 @@ use testbed::proc;
 use testbed::twin::Twin;
 use testbed::wait::{pause_for, until, PATIENCE};
 
-use super::http::{get, Place, Served};
+use super::http::{get, value_of, Place, Served};
 use super::LoneRow;
 
 pub const ROWS: &[LoneRow] = &[
@@ -60,43 +60,54 @@ fn small_asker(place: &Place) -> anyhow::Result<TcpStream> {
     Ok(stream)
 }
 
-fn rest(mut stream: TcpStream) -> anyhow::Result<Vec<u8>> {
+/// Returns true if a reply says that the firewall did not answer in time, as on a busy machine.
+/// - begin: first bytes of the reply.
+fn is_late(begin: &[u8]) -> bool {
+    begin.starts_with(b"HTTP/1.1 503 ")
+}
+
+/// Returns true if an error is that of a connection that the exporter has closed, as it does with slow readers.
+fn is_closed(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::ConnectionReset
+}
+
+/// Returns the reply to a client; None if the machine is so busy that the firewall did not answer in time, or that this
+/// client read too slowly.
+fn rest(mut stream: TcpStream) -> anyhow::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
-    stream.read_to_end(&mut bytes).context("the answer")?;
+    match stream.read_to_end(&mut bytes) {
+        Err(error) if is_closed(&error) => return Ok(None),
+        read => read.context("the answer")?,
+    };
+    if is_late(&bytes) {
+        return Ok(None);
+    }
     ensure!(bytes.len() > ANSWER, "{} bytes", bytes.len());
-    Ok(bytes)
+    Ok(Some(bytes))
 }
 
 /// Number of attempts with two simultaneous clients. On a busy machine their requests may be further apart than the
 /// time for which a reply is shared.
 const TRIES: usize = 5;
 
-/// Returns true if an error is that of a connection that the exporter has closed, as it does with slow readers.
-fn is_closed(error: &anyhow::Error) -> bool {
-    let cause = error.root_cause().downcast_ref::<io::Error>();
-    cause.is_some_and(|cause| cause.kind() == io::ErrorKind::ConnectionReset)
-}
-
 /// Returns true if two simultaneous clients get the same bytes, and so a shared reply: a separate reply would have
-/// another number of requests. Returns false if a client read too slowly on a busy machine.
+/// another number of requests. Returns false if a client got no reply on a busy machine.
 fn is_shared(place: &Place) -> anyhow::Result<bool> {
     let (one, other) = (asker(place)?, asker(place)?);
     let one = thread::spawn(|| rest(one));
     let other = rest(other);
-    match (one.join().expect("no panic"), other) {
-        (Ok(one), Ok(other)) => Ok(one == other),
-        (Err(error), _) | (_, Err(error)) if is_closed(&error) => Ok(false),
-        (Err(error), _) | (_, Err(error)) => Err(error),
-    }
+    let one = one.join().expect("no panic")?;
+    Ok(one.is_some() && one == other?)
 }
 
-/// Returns the number of requests that the exporter has counted, from its metrics; None if the exporter closed the
-/// connection because this client read too slowly.
+/// Returns the number of requests that the exporter has counted, from its metrics; None if this client got no reply on a
+/// busy machine.
 fn requests(place: &Place) -> anyhow::Result<Option<u64>> {
-    match place.value("twinwall_metrics_requests_total") {
-        Err(error) if is_closed(&error) => Ok(None),
-        counted => counted.map(Some),
-    }
+    let Some(reply) = rest(asker(place)?)? else {
+        return Ok(None);
+    };
+    let text = String::from_utf8(reply)?;
+    value_of(&text, "twinwall_metrics_requests_total").map(Some)
 }
 
 /// Checks that simultaneous clients share a reply, and that a later client gets a new one.
@@ -117,13 +128,10 @@ fn shared() -> anyhow::Result<()> {
     served.firewall.stop()?.total.check_clean()
 }
 
-/// Reads a reply. A client that reads too slowly on a busy machine, and is closed for that, asks again.
+/// Reads a reply. A client that gets none on a busy machine asks again.
 fn read_one(place: &Place) -> anyhow::Result<()> {
     until("a client reads an answer", PATIENCE, || {
-        match rest(asker(place)?) {
-            Err(error) if is_closed(&error) => Ok(false),
-            read => read.map(|_| true),
-        }
+        Ok(rest(asker(place)?)?.is_some())
     })
 }
 
@@ -150,20 +158,34 @@ fn bounded() -> anyhow::Result<()> {
     firewall.stop()?.total.check_clean()
 }
 
+/// Reads a reply slowly, until the exporter closes the connection, and lets other clients read whole replies meanwhile.
+/// Returns the number of bytes read and of other clients; None if the firewall did not answer in time on a busy machine.
+fn read_slowly(place: &Place) -> anyhow::Result<Option<(usize, usize)>> {
+    let mut stream = small_asker(place)?;
+    let begin = Instant::now();
+    let (mut received, mut others) = (0, 0);
+    let mut buffer = [0; 4096];
+    while let Ok(bytes @ 1..) = stream.read(&mut buffer) {
+        if received == 0 && is_late(&buffer) {
+            return Ok(None);
+        }
+        received += bytes;
+        ensure!(begin.elapsed() < PATIENCE, "a slow reader is kept");
+        read_one(place)?;
+        others += 1;
+    }
+    Ok(Some((received, others)))
+}
+
 fn slow() -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = start(&place)?;
-    let mut stream = small_asker(&place)?;
-    let begin = Instant::now();
-    let (mut received, mut others) = (0, 0);
-    while let Ok(1..) = stream
-        .read(&mut [0; 4096])
-        .inspect(|bytes| received += bytes)
-    {
-        ensure!(begin.elapsed() < PATIENCE, "a slow reader is kept");
-        read_one(&place)?;
-        others += 1;
-    }
+    let mut read = None;
+    until("a slow reader gets an answer", PATIENCE, || {
+        read = read_slowly(&place)?;
+        Ok(read.is_some())
+    })?;
+    let (received, others) = read.expect("until() has ended");
     ensure!(received < ANSWER, "{received} bytes");
     ensure!(others > 1, "{others} others were served meanwhile");
     served.firewall.stop()?.total.check_clean()
