@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // First bytes of clients: a ClientHello in a TLS record or in a QUIC Initial packet, an HTTP
-// request, and a DNS query. They are the same in the Rust twin's benches/names/client.rs.
+// request, and a DNS query. They are the same in the Rust twin's benches/names/client.rs, except
+// for some filler bytes of the ClientHello.
 #ifndef BENCH_CLIENT_H
 #define BENCH_CLIENT_H
 
@@ -9,7 +10,7 @@
 
 enum { CLIENT_BYTES_MAX = 2048 };
 
-/// Bytes that are being written.
+/// Buffer to which the bytes of a message or packet are appended.
 struct client_bytes {
     size_t count;
     uint8_t at[CLIENT_BYTES_MAX];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Benchmark of packets of clients that show names. It does the same as a worker, except for the
-// queue: packets are parsed, followed in their connections, and decided. The Rust twin's
-// benches/names has the same packets.
+// queue: packets are parsed, followed in their connections, and decided. The packets of the Rust
+// twin's benches/names are the same, except for some filler bytes.
 #ifndef BENCH_NAMES_H
 #define BENCH_NAMES_H
 

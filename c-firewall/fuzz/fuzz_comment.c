@@ -19,7 +19,8 @@ static void must(int condition) {
         abort();
 }
 
-/// Parses a copy in a block of exactly its size, so that a sanitizer detects reads beyond its end.
+/// Parses a copy of a comment in a block of exactly its size, so that a sanitizer detects reads
+/// beyond its end.
 static int read_comment(const uint8_t *text, size_t length, struct comment *comment) {
     uint8_t *bytes = malloc(length ? length : 1);
     int result;

@@ -28,7 +28,7 @@ enum {
     SHAPE_BYTES = 5,
     PLACES_MAX = 4,
     LIMIT_SIZE = 1000,
-    TABLE = 16, // number of connections in a table
+    TABLE = 16, // maximum number of connections in a table
     STREAM_BYTES = 16384,
     ADDRESSES = 64,
 };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Fuzzer of the parsers of names. Input: a byte that selects the parser, then the parser's input.
 // Names must be complete or empty. A decided result for the first bytes of a stream must not change
-// with later bytes, and no result with the division into segments. With TWINWALL_LINES set, prints
-// a line for each input, to be compared with the Rust twin's.
+// with later bytes, except that another protocol may become unreadable. No result may change with
+// the division into segments. With TWINWALL_LINES set, prints a line for each input, to be compared
+// with the Rust twin's.
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -24,18 +24,20 @@ enum {
     SERVER_SIDE = 3,
     CLIENT = 2, // last bytes of the clients' addresses
     OTHER_CLIENT = 3,
-    DENIED = 16, // bit of a step's server: the content has the denied name
+    DENIED = 16, // bit of STEP_SERVER: the client sends the denied name, otherwise the allowed name
     WRAPS = 32,  // property of a server: the sequence numbers of its client wrap
 };
 
 /// Offsets of the parts of a step in the fuzzer's input, and a step's length.
 enum step {
-    STEP_ACTION, // enum action
-    STEP_SERVER, // number of the server, DENIED, and enum fate
-    STEP_OFFSET, // offset in the content, 2 bytes
+    STEP_ACTION, // number of the action (enum action), modulo ACTION_COUNT
+    STEP_SERVER, // number of the server, the bit DENIED, and the packet's fate (enum fate)
+    // 2 bytes. For data: its offset in the client's first bytes (content_make); from 0x8000 on, the
+    // offset of the next byte that the server expects. For ACTION_OTHERS: the first client port.
+    STEP_OFFSET,
     STEP_LENGTH = STEP_OFFSET + 2,
-    STEP_CHANGE = STEP_LENGTH + 2, // enum change
-    STEP_PAUSE,                    // pause before the step
+    STEP_CHANGE = STEP_LENGTH + 2, // change of the client's segment (enum change), modulo 16
+    STEP_PAUSE,                    // time before the step, as a code for pause_ms
     STEP_BYTES,
 };
 
@@ -271,10 +273,11 @@ static void change(const uint8_t *step, uint32_t number, uint8_t *data, struct s
     }
 }
 
-/// Sends a client's SYN, or a part of the client's content as data. The step contains the part's
-/// offset and length. If bit 15 of the offset is set, the part begins at the next byte that the
-/// server expects. If bit 15 of the length is set, the part ends at the content's end. A SYN has
-/// data only if bit 15 of the offset is set; the data begins at the content's start.
+/// Sends a client's SYN, or a part of the client's first bytes (the content, content_make) as data.
+/// The step contains the part's offset and length. If bit 15 of the offset is set, the part begins
+/// at the next byte that the server expects. If bit 15 of the length is set, the part ends at the
+/// content's end. A SYN has data only if bit 15 of the offset is set; the data begins at the
+/// content's start.
 /// - number: number of the server.
 static void send_content(const uint8_t *step, uint32_t number, bool is_syn) {
     const struct server *server = &servers[number];

@@ -50,8 +50,8 @@ static void begin(struct server *server, uint32_t base, uint32_t own) {
     memset(server->has, 0, sizeof server->has);
 }
 
-/// Answers a SYN for a connection that has begun: with a SYN-ACK if the SYN is the same or replaces
-/// the earlier one, otherwise with an ACK. Returns true.
+/// Answers a SYN for a connection that has begun: with a SYN-ACK if the handshake is not complete
+/// and the SYN is the same or replaces the earlier one, otherwise with an ACK. Returns true.
 static bool take_syn(struct server *server, const struct sent *sent, uint32_t own,
                      struct sent *answer) {
     if (server->state == SERVER_ASKED && sent->sequence == server->base)

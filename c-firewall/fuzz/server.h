@@ -56,7 +56,7 @@ struct sent {
 struct server server_make(uint8_t properties);
 
 /// Receives a segment. Returns true if the server answers, with the answer in *answer.
-/// - own: sequence number of the server's SYN, if the segment is a SYN.
+/// - own: sequence number of the server's SYN, if the segment begins a connection.
 bool server_receive(struct server *server, const struct sent *sent, uint32_t own,
                     struct sent *answer);
 

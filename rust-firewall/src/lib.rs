@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The Rust twin's modules, for its program, its tests and its fuzzers, and for the crates fwctl, stage, apply, cage
-//! and expect.
+//! The Rust twin's modules, for its program, tests, benchmarks and fuzzers, and for the crates fwctl, stage, apply,
+//! cage and expect.
 #![deny(unsafe_code)]
 #![deny(unsafe_op_in_unsafe_fn)]
 

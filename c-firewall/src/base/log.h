@@ -14,7 +14,7 @@ enum {
     LOG_TEXT_BYTES = 512,
 };
 
-/// Reason why the program can't start or continue.
+/// Reason why the program can't start or continue, or why a reload, an upgrade or a request failed.
 struct failure {
     enum log_exit code;
     char text[LOG_TEXT_BYTES]; // text "CAUSE: CURE", without "error: " and without a line end
@@ -33,14 +33,14 @@ const char *log_prefix(enum log_level level);
 void failure_set(struct failure *failure, enum log_exit code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/// Fills in the failure of a call at the start for which there is no specific exit code (exit code
-/// 1).
+/// Fills in the failure of a call at the start or in a reload, for which there is no specific exit
+/// code (exit code 1).
 /// - call: name of the call as in the manual.
 /// - error: positive errno.
 void failure_set_start(struct failure *failure, const char *call, int error);
 
-/// Fills in the failure of a call while packets were filtered (exit code 1). The ledger is printed
-/// before this failure.
+/// Fills in the failure of a call while packets are filtered (exit code 1). Its text refers to the
+/// ledger, which is printed before the program ends.
 /// - call: name of the call as in the manual.
 /// - error: positive errno.
 void failure_set_running(struct failure *failure, const char *call, int error);

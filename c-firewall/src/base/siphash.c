@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/random.h>
 
-/// Constants of the paper: the letters of "somepseudorandomlygeneratedbytes".
+/// Constants of SipHash for its initial state: the letters of "somepseudorandomlygeneratedbytes".
 #define START_0 0x736f6d6570736575ULL
 #define START_1 0x646f72616e646f6dULL
 #define START_2 0x6c7967656e657261ULL
 #define START_3 0x7465646279746573ULL
 
 enum {
-    LENGTH_SHIFT = 56, // position of the message's length in the last word
+    LENGTH_SHIFT = 56, // bit position of the message's length in the last word
     END_MARK = 0xff,
 };
 
@@ -32,7 +32,8 @@ struct siphash_key siphash_draw(void) {
 
 static uint64_t rotate(uint64_t word, int bits) { return word << bits | word >> (64 - bits); }
 
-/// Executes one round. Inlined, because a call would store the state in memory at each round.
+/// Executes one round of SipHash. Inlined, because a call would store the state in memory at each
+/// round.
 __attribute__((always_inline)) static inline void round_of(struct state *state) {
     state->v0 += state->v1;
     state->v2 += state->v3;
@@ -56,7 +57,7 @@ __attribute__((always_inline)) static inline void add(struct state *state, uint6
     state->v0 ^= word;
 }
 
-/// Adds the last word, and returns the hash.
+/// Adds the message's last word, and returns the hash.
 __attribute__((always_inline)) static inline uint64_t end(struct state *state, uint64_t last) {
     add(state, last);
     state->v2 ^= END_MARK;

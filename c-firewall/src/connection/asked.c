@@ -11,7 +11,7 @@ enum {
     HOST_WORDS = (NAMES_HOST_BYTES + 7) / 8,
 };
 
-#define WAIT_NS UINT64_C(10000000000) // time that a query stays pending
+#define WAIT_NS UINT64_C(10000000000) // maximum time that a DNS query stays pending
 
 struct asked *asked_make(void) {
     struct asked *asked = calloc(1, sizeof *asked);

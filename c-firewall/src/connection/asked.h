@@ -31,7 +31,7 @@ struct asked_question {
     uint32_t server_interface;
 };
 
-/// The pending DNS queries of a worker.
+/// A worker's tables for DNS: pending queries, connections over TCP, and UDP flows.
 struct asked {
     struct siphash_key key;
     struct asked_question buckets[ASKED_BUCKETS][ASKED_BUCKET_QUESTIONS];

@@ -7,7 +7,9 @@
 #include "connection/direction.h"
 #include "connection/table.h"
 
-#define WAIT_NS UINT64_C(120000000000) // time for which an entry is kept after the latest message
+// Time for which an entry is valid after the client's SYN, the server's SYN-ACK, and each message
+// of the server.
+#define WAIT_NS UINT64_C(120000000000)
 
 void borders_make(struct borders *borders) { borders->key = siphash_draw(); }
 

@@ -21,8 +21,8 @@ enum {
     BORDERS_BUCKET_BORDERS = 8,
 };
 
-/// Entry of the table: a DNS connection over TCP, and the position in its server's stream at which
-/// the next message begins.
+/// Entry of struct borders: a DNS connection over TCP, and the position in its server's stream at
+/// which the next message begins.
 struct border {
     uint64_t tag;
     uint64_t end_ns; // expiry time; 0 means that the entry is unused

@@ -1,24 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Finds the connection of a packet, and the names that the connection's client has sent so far.
 //
-// Theory of operation: each packet from the queue passes through `follow` once, in the order of the
-// queue, so this folder receives the packets of both ends. `table` finds the packet's connection by
-// its addresses, protocol and ports; a packet that may open a connection gets a slot of the table
-// (`opening` for TCP, `udp` for QUIC and DNS). `tcp` and `udp` then extract the client's bytes and
-// store them in `stream`, which orders them by their position and detects different bytes for the
-// same position. The parsers of names/ read the stream up to its first gap. Their result is
-// undecided while bytes are missing; once the names are known, they hold for all later packets of
-// the connection. On a TCP connection with several DNS queries or HTTP requests (`queries`,
-// `requests`) the names are those of the query or request that a packet completes.
+// Theory of operation: while the policy reads names, each packet to decide passes through `follow`
+// once, in the order of the queue. The packets of both ends must come through the same queue.
+// `table` finds the packet's connection by its addresses, protocol and ports; a packet that may
+// open a connection gets a slot of the table (`opening` for TCP, `udp` for QUIC; DNS over UDP needs
+// none). `tcp` and `udp` then extract the client's bytes and store them in `stream`, which orders
+// them by their position and detects different bytes for the same position. The parsers of names/
+// read the stream up to its first gap. Their result is undecided while bytes are missing; once the
+// names are known, they hold for all later packets of the connection. On a TCP connection with
+// several DNS queries or HTTP requests (`queries`, `requests`) the names are those of the query or
+// request that a packet completes or repeats.
 //
 // The memory is allocated at the start and bounded: slots in `table`, blocks of bytes in `pool`.
 // `lifetime` moves a connection from list to list (opening, silent, showing, settling, known,
 // closing; datagrams for UDP), each with a timeout. If the table is full, an old connection of a
 // client with many connections is removed (`share` counts the connections of each client). If the
 // pool is full, the oldest connection with incomplete names is removed, or the oldest one in the
-// list settling is settled early. A packet in the middle of an unknown connection has unreadable
-// names. The client's bytes are kept until the server has acknowledged them, because only the bytes
-// that the server accepted matter.
+// list settling is settled early. A TCP packet in the middle of an unknown connection has
+// unreadable names. The bytes of a TCP client are kept until the server has acknowledged them,
+// because only the bytes that the server accepted matter.
 #ifndef CONNECTION_FOLLOW_H
 #define CONNECTION_FOLLOW_H
 
@@ -39,8 +40,9 @@ void connection_free(struct connections *connections);
 struct followed connection_follow(struct connections *connections, const struct packet *packet,
                                   const struct connection_input *input);
 
-/// Moves to the next DNS query over TCP or HTTP request that decides the packet followed last. Must
-/// be called after the previous query or request was accepted. Returns false if none is left.
+/// Moves to the next DNS query (over TCP) or HTTP request of those that decide the packet followed
+/// last. The policy must have accepted the packet with the names of the previous query or request.
+/// Returns false if none is left.
 bool connection_next(struct connections *connections);
 
 /// Returns the names of the packet followed last, if its kind is FOLLOWED_NAMES.
@@ -53,8 +55,7 @@ struct connection_cache *connection_cache(struct connections *connections,
                                           const struct followed *followed);
 
 /// Records that a policy refused a packet for the names of its connection: while that policy is in
-/// use, all packets of the connection are denied. A packet with the slot CONNECTION_SLOT_NONE is
-/// ignored.
+/// use, the connection is denied. A packet with the slot CONNECTION_SLOT_NONE is ignored.
 /// - tells: true if both ends of a TCP connection get a RST.
 void connection_deny(struct connections *connections, const struct followed *followed,
                      uint64_t generation, bool tells);
@@ -95,10 +96,11 @@ bool connection_is_settled(const struct connections *connections, const struct f
 bool connection_is_answer(const struct connections *connections, const struct followed *followed);
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP
-/// client whose names are not settled (see connection_is_settled), or is a TCP packet that passes
-/// undecided alone (a further SYN, a RST of a denied connection), or goes to UDP port 53, or is a
-/// UDP packet whose data begins like a long header of QUIC. Always false for fragments, for TCP
-/// packets of unreadable connections, and for denied packets.
+/// client whose names are not settled (see connection_is_settled), or is a TCP packet with
+/// undecided names of its own (a further SYN, or a segment without data of a denied connection), or
+/// goes to UDP port 53, or is a UDP packet whose data begins like a long header of QUIC. Always
+/// false for fragments, for unreadable TCP packets, for TCP packets of unreadable connections, and
+/// for denied packets.
 bool connection_decides(const struct connections *connections, const struct followed *followed,
                         const struct packet *packet);
 

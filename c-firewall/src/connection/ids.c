@@ -38,7 +38,7 @@ static uint32_t bucket_of(const struct connection_table *table, const uint8_t *i
     return connection_table_bucket(table, hash_of(table, id, bytes));
 }
 
-/// Returns true if a connection has this id.
+/// Returns true if a connection has this QUIC connection id.
 static bool has(const struct connection *connection, const uint8_t *id, uint8_t bytes) {
     return connection->has_id && connection->id_bytes == bytes &&
            memcmp(connection->id, id, bytes) == 0;

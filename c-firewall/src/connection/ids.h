@@ -19,7 +19,7 @@ uint32_t connection_ids_find(const struct connection_table *table, const uint8_t
                              uint8_t bytes);
 
 /// Returns true if a QUIC connection id belongs to other connections but not to that in `slot`, or
-/// if it belongs to no connection and was given up recently.
+/// if it belongs to no connection, and was given up or forgotten recently.
 bool connection_ids_is_taken(const struct connection_table *table, const uint8_t *id, uint8_t bytes,
                              uint32_t slot, uint64_t now_ns);
 
@@ -29,15 +29,17 @@ bool connection_ids_is_taken(const struct connection_table *table, const uint8_t
 void connection_ids_add(struct connection_table *table, uint32_t slot, const uint8_t *id,
                         uint8_t bytes);
 
-/// Unlinks a connection's id, if it has one. The bytes of the id remain stored.
+/// Unlinks a connection's QUIC connection id from its bucket, if the connection has one. The bytes
+/// of the id remain stored.
 void connection_ids_remove(struct connection_table *table, uint32_t slot);
 
-/// Calculates the hash of a connection's id. Returns false if the connection has no id.
+/// Calculates the hash of a connection's QUIC connection id. Returns false if the connection has no
+/// id.
 /// - hash: out: the hash; untouched on false.
 bool connection_ids_hash(struct connection_table *table, uint32_t slot, uint64_t *hash);
 
-/// Records the id of a connection as recently given up, if the connection has one: its server may
-/// still use the id.
+/// Records the QUIC connection id of a connection as recently given up, if the connection has one:
+/// its server may still use the id.
 void connection_ids_bury(struct connection_table *table, uint32_t slot, uint64_t now_ns);
 
 #endif

@@ -20,11 +20,14 @@ enum {
     RECLAIM_MAX = 16,
 };
 
-#define OPENING_NS (120 * SECOND_NS)  // timeout like nf_conntrack_tcp_timeout_syn_sent
-#define KNOWN_NS (432000 * SECOND_NS) // timeout like nf_conntrack_tcp_timeout_established
-// Timeout like the former default of nf_conntrack_udp_timeout_stream.
+// Timeout of the list Opening, like nf_conntrack_tcp_timeout_syn_sent.
+#define OPENING_NS (120 * SECOND_NS)
+// Timeout of the lists Known and Silent, like nf_conntrack_tcp_timeout_established.
+#define KNOWN_NS (432000 * SECOND_NS)
+// Timeout of the list Datagrams, like the former default of nf_conntrack_udp_timeout_stream.
 #define DATAGRAMS_NS (180 * SECOND_NS)
-#define CLOSING_NS (120 * SECOND_NS) // timeout like nf_conntrack_tcp_timeout_fin_wait
+// Timeout of the list Closing, like nf_conntrack_tcp_timeout_fin_wait.
+#define CLOSING_NS (120 * SECOND_NS)
 #define TOUCH_NS SECOND_NS // minimum time between two moves of a connection to the end of its list
 // Minimum time between two checks for expired connections, unless a check left some of them.
 #define EXPIRE_NS 10000000ULL

@@ -92,7 +92,8 @@ void lifetime_deny(struct connections *connections, uint32_t slot, uint64_t gene
 void lifetime_decide(struct connections *connections, uint32_t slot, uint32_t decided,
                      uint64_t now_ns);
 
-/// Records that a client has begun to send its names, which starts the time limit.
+/// Records that a client has begun to send its names, or another query or request. This starts the
+/// time limit, unless it runs already.
 void lifetime_start_showing(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Stores a piece of a client's bytes. If the pool has no free block, other connections are evicted

@@ -52,7 +52,7 @@ static struct openers_flow *place(struct openers_bucket *bucket, uint64_t tag) {
     return first;
 }
 
-/// Returns an entry that has not expired; NULL if there is none.
+/// Returns the entry with a hash (`tag`); NULL if there is none, or it has expired.
 static const struct openers_flow *find(const struct openers_bucket *buckets, uint32_t count,
                                        uint64_t tag, uint64_t now_ns) {
     const struct openers_flow *all = buckets[tag % count].flows;

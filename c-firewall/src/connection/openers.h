@@ -35,7 +35,7 @@ enum {
     OPENERS_BUCKET_FLOWS = 8,
 };
 
-/// Entry of a table: the hash of a flow, or of a client's address and port.
+/// Entry of a table of struct openers: the hash of a flow, or of a client's address and port.
 struct openers_flow {
     uint64_t tag;
     uint64_t end_ns; // expiry time; 0 means that the entry is unused
@@ -44,7 +44,7 @@ struct openers_flow {
     uint32_t server_interface;
 };
 
-/// Entries of a table whose hashes are equal in their lowest bits.
+/// Entries of a table of struct openers whose hashes are equal in their lowest bits.
 struct openers_bucket {
     struct openers_flow flows[OPENERS_BUCKET_FLOWS];
     uint64_t full_ns; // time until which an entry may be missing because the bucket was full

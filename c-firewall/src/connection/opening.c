@@ -158,7 +158,8 @@ struct followed opening_answer(struct connections *connections, uint32_t slot,
     }
     if (is_ours && first_of(segment) == connection->server_begun)
         return lifetime_packet_names(connections, slot);
-    // The server may answer an earlier SYN than the pending one, with which the client goes on.
+    // While a SYN is pending, the server may have answered an earlier SYN, and the client may
+    // continue that connection.
     if (opening_is_finished(connection) && !connection->pending)
         return lifetime_packet_unreadable(connections, CONNECTION_AMBIGUOUS);
     return lifetime_make_unreadable(connections, slot, CONNECTION_AMBIGUOUS, segment->now_ns);

@@ -39,9 +39,11 @@ bool opening_is_finished(const struct connection *connection);
 
 /// Handles a SYN with ACK, the answer to a SYN. An answer to the pending SYN replaces the
 /// connection by the new one. The first answer to the first SYN confirms the connection; a
-/// repetition changes nothing. After another answer it is uncertain which connection the server
-/// has: the packet is unreadable. The names become unreadable, too, unless they are finished
-/// (opening_is_finished) and no SYN is pending.
+/// repetition changes nothing. A SYN with ACK from the client, or by another interface than the
+/// server's, is unreadable. After any other answer it is uncertain which connection the server has:
+/// the packet is unreadable, and the names become unreadable, too, unless they are finished
+/// (opening_is_finished) and no SYN is pending. If both ends have sent a SYN (`crossed`), every SYN
+/// with ACK of the server makes the names unreadable.
 struct followed opening_answer(struct connections *connections, uint32_t slot,
                                const struct segment *segment);
 

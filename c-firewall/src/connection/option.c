@@ -2,8 +2,8 @@
 #include "connection/option.h"
 
 enum {
-    END = 0,  // option that ends the list of options
-    NONE = 1, // option without a length: padding of one byte
+    END = 0,  // kind of the TCP option that ends the list of options
+    NONE = 1, // kind of the TCP option without a length: padding of one byte
 };
 
 bool option_has(const uint8_t *options, uint32_t length, uint8_t kind) {

@@ -3,7 +3,7 @@
 //
 // Theory of operation: queries don't align with segments. So a packet is decided by every query of
 // which it contains a byte, once that query is complete, also when the packet is repeated. A packet
-// that fills a gap completes queries of which it contains no byte. So after pieces have arrived
+// that fills a gap may complete queries of which it contains no byte. So after pieces have arrived
 // before their predecessors, a packet is also decided by the complete queries after it. An
 // incomplete query is undecided; it decides the packet that completes it.
 #ifndef CONNECTION_QUERIES_H
@@ -20,8 +20,9 @@ enum {
     QUERIES_MAX = 128,
 };
 
-/// Moves the stream's start after the queries if the server has acknowledged all of them.
-/// Otherwise, if many bytes are kept, moves it after the acknowledged queries only.
+/// Moves the stream's start after the queries if the server has acknowledged all of them and no
+/// later bytes are stored. Otherwise, if many bytes are kept, moves it after the acknowledged
+/// queries only.
 void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a DNS client and moves to the first query that decides the packet.

@@ -95,7 +95,7 @@ void requests_rebase(struct connections *connections, uint32_t slot, uint64_t no
                                  now_ns);
 }
 
-/// Moves past a header (or the head of a chunk) and the body that follows it.
+/// Moves past the header of a request (or the head of a chunk) and the body that follows it.
 /// - head_bytes: length of the header.
 /// - body_bytes: length of the body.
 static void pass(struct connections *connections, uint32_t head_bytes, uint64_t body_bytes,
@@ -146,8 +146,8 @@ static void note(struct connections *connections, const struct names *names,
     pass(connections, body->header_bytes, body->length, now_ns);
 }
 
-/// Reads a request.
-/// - is_read: out: true if the request is complete and decides the current packet.
+/// Reads the header of an HTTP request.
+/// - is_read: out: true if the header is complete: then the request decides the current packet.
 static enum names_state parse_header(struct connections *connections, const uint8_t *bytes,
                                      uint32_t length, uint64_t now_ns, bool *is_read) {
     struct names_progress *progress = &at(connections, connections->queries.slot)->progress;

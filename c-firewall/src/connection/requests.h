@@ -19,8 +19,8 @@
 #include "connection/types.h"
 
 /// Returns true if the firewall reads the next bytes of a client as an HTTP request or a chunk.
-/// Returns false for connections without a known HTTP name, for tunnels, and for connections whose
-/// policy did not read all requests.
+/// Returns false for connections without known names of HTTP, for tunnels, and for connections
+/// whose policy did not read all requests.
 bool requests_go_on(const struct connection *connection);
 
 /// Reads the first bytes of a stream of requests. The first request decides the current packet. If
@@ -36,8 +36,9 @@ bool requests_are_lost(struct connection *connection, const struct connection_in
 /// Reads the status of a server's first response, to detect that the connection becomes a tunnel.
 void requests_hear(struct connection *connection, const struct segment *segment);
 
-/// Moves the stream's start to the next request or chunk, if the server has acknowledged the bytes
-/// that were parsed.
+/// Moves the stream's start to the next request or chunk, by at most STEP_BYTES, if the server has
+/// acknowledged the bytes that were parsed. Does nothing while bytes of a later request are stored
+/// after a gap.
 void requests_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a client and moves to the first request that decides the packet.

@@ -68,8 +68,8 @@ struct followed retry_parse(struct connections *connections, uint32_t slot, uint
     if (state == NAMES_KNOWN && !names_hello_is_same(&connection->names, other))
         return lifetime_deny_evasion(connections, slot, now_ns);
     connection->may_retry = state == NAMES_UNDECIDED;
-    // Final only once the server has these bytes, also if another message is in the second hello's
-    // place.
+    // The names are final only once the server has these bytes, also if another message is in the
+    // second hello's place.
     if (state != NAMES_UNDECIDED)
         connection->stream.decided = end;
     retry_settle(connections, slot, now_ns);

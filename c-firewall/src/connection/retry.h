@@ -23,7 +23,8 @@ bool retry_can(const struct names *names);
 void retry_hear(struct connection *connection, const struct segment *segment);
 
 /// Settles a connection (see `lifetime_settle`) if it is in the list Settling, its names are final,
-/// and its server has acknowledged the bytes that they were read from.
+/// its server has acknowledged the bytes that they were read from, and no part of another DNS query
+/// is stored.
 void retry_settle(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes after the first ClientHello up to the first gap: a second ClientHello must have

@@ -12,7 +12,7 @@ static uint32_t max(uint32_t a, uint32_t b) { return a > b ? a : b; }
 /// A part of a stream within one block.
 struct chunk {
     uint32_t block;
-    uint32_t start; // offset in the block
+    uint32_t start; // offset of the chunk in its block
     uint32_t bytes;
 };
 
@@ -122,8 +122,8 @@ static bool add_span(struct stream *stream, uint32_t start, uint32_t limit) {
     return true;
 }
 
-/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on: the
-/// bytes there passed unseen, and may differ from the piece.
+/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on.
+/// Other bytes than the piece's may have passed there unseen.
 static bool is_late(const struct stream *stream, uint32_t offset, uint32_t length) {
     return offset < stream->acked &&
            max(offset, stream_prefix(stream)) < min(stream->acked, offset + length);

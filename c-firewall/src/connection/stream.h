@@ -20,7 +20,7 @@ enum stream_put {
     // The stream would have more than CONNECTION_SPANS_MAX pieces with gaps between them.
     STREAM_GAPS,
     STREAM_POOL, // the pool has no free block; the caller may free memory and try again
-    STREAM_LATE, // the server has acknowledged bytes of the piece that were not stored before
+    STREAM_LATE, // the server has acknowledged bytes of the piece from the stream's first gap on
 };
 
 /// Makes an empty stream.

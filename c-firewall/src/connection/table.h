@@ -36,7 +36,7 @@ uint64_t connection_table_hash(const struct connection_table *table,
 /// Returns the index of the bucket for a key's hash.
 uint32_t connection_table_bucket(const struct connection_table *table, uint64_t hash);
 
-/// Returns the tag in `graves` for a key's hash.
+/// Returns the tag of a hash in `graves` (records of forgotten connections): its upper half.
 uint32_t connection_table_tag(uint64_t hash);
 
 /// Returns the connection in a slot; for CONNECTION_SLOT_NONE, the unused connection `spare`.
@@ -65,12 +65,12 @@ void connection_table_move_to(struct connection_table *table, uint32_t slot,
 /// Removes a connection from the table.
 void connection_table_remove(struct connection_table *table, uint32_t slot);
 
-/// Records that the bytes of the connection with this hash are forgotten. Its server may still have
-/// them.
+/// Records that the connection or QUIC connection id with this hash was forgotten. Its server may
+/// still have the client's bytes.
 void connection_table_bury(struct connection_table *table, uint64_t hash, uint64_t now_ns);
 
-/// Stores the age in seconds of the record at an index of `graves` in *age. Returns false if there
-/// is no record, or it has expired.
+/// Stores the age in seconds of the record at an index of `graves` (forgotten connections) in *age.
+/// Returns false if there is no record, or it has expired.
 /// - age: out: the age; unspecified on false.
 bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
                                 uint64_t now_ns, uint32_t *age);
@@ -84,7 +84,8 @@ bool connection_table_grave_age(const struct connection_table *table, uint32_t p
 bool connection_table_bury_told(struct connection_table *table, uint32_t mask, uint32_t place,
                                 uint32_t tag, uint32_t age, uint64_t now_ns);
 
-/// Returns true if bytes of a connection with this key may have been forgotten recently.
+/// Returns true if the connection or QUIC connection id with this hash may have been forgotten
+/// recently.
 bool connection_table_is_buried(const struct connection_table *table, uint64_t hash,
                                 uint64_t now_ns);
 

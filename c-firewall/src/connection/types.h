@@ -23,10 +23,13 @@
 
 /// Limits of the connections of one worker.
 struct connection_settings {
-    uint32_t connections;      // maximum number of connections that one worker follows
-    uint64_t hello_bytes;      // memory for the clients' bytes that names are read from, in bytes
-    uint64_t hello_timeout_ns; // time limit for a client's names, from its first byte
-    // Maximum number of bytes that pass in each direction before the client has sent its names.
+    uint32_t connections; // maximum number of connections that one worker follows
+    uint64_t hello_bytes; // memory for the clients' bytes that names are read from, in bytes
+    // Time limit for a client's names, from its first byte; also for the storage of its bytes after
+    // the names are known.
+    uint64_t hello_timeout_ns;
+    // Maximum number of data bytes that pass in each direction before the client has sent its
+    // names.
     uint32_t undecided_bytes;
 };
 
@@ -41,7 +44,7 @@ enum connection_checksum {
 /// Metadata of a packet.
 struct connection_input {
     enum connection_checksum checksum;
-    // True if the packet combines several packets (NFQA_SKB_GSO), which its receiver gets
+    // True if the packet combines several packets (NFQA_SKB_GSO), which its receiver may get
     // separately.
     bool segmented;
     // Index of the packet's input and of its output interface, or CONNECTION_INTERFACE_HOST or
@@ -55,7 +58,7 @@ struct connection_input {
     uint64_t now_ns; // time of the packet (monotonic)
 };
 
-/// Kind of the result for a packet.
+/// Kind of the result of following a packet.
 enum followed_kind {
     FOLLOWED_NONE,  // the packet has no names: it is neither TCP nor UDP
     FOLLOWED_NAMES, // the packet has names, in any state; connection_names returns them
@@ -88,8 +91,8 @@ enum connection_list {
     // The client has sent a part of the bytes that show its names, or of another DNS query or HTTP
     // request.
     CONNECTION_SHOWING,
-    // The names are known, and the client's bytes are kept until the TCP server has acknowledged
-    // them, or the time limit ends.
+    // The names are known. The client's bytes are kept until the TCP server has acknowledged them,
+    // the time limit ends, or another connection needs the memory.
     CONNECTION_SETTLING,
     CONNECTION_KNOWN,     // TCP with known names, after the list Settling
     CONNECTION_DATAGRAMS, // UDP with known names, after the list Settling
@@ -126,41 +129,43 @@ enum {
 
 /// Counters of connections.
 struct connection_counts {
-    uint64_t opened;                     // connections that were followed
+    uint64_t opened;                     // opened connections, without those of an upgrade
     uint64_t now[CONNECTION_LIST_COUNT]; // connections followed now, by enum connection_list
     // Connections whose names became known, by enum names_protocol. Each DNS query counts, and each
     // HTTP request if the policy reads requests.
     uint64_t decided[CONNECTION_PROTOCOL_COUNT];
-    uint64_t denied; // connections that the policy refused
+    uint64_t denied; // connections that a policy refused, counted once for each policy
     // Connections whose client sent different bytes for the same position, or different names in a
     // second ClientHello.
     uint64_t evasion;
     // Connections that became unreadable, and packets that are unreadable regardless of their
-    // connection. CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and INTERFACE count packets only.
+    // connection, by enum connection_cause. CONNECTION_MIDSTREAM, CUT, FRAGMENT, CHECKSUM and
+    // INTERFACE count packets only.
     uint64_t unreadable[CONNECTION_CAUSE_COUNT];
     uint64_t evicted[CONNECTION_LIST_COUNT]; // evicted connections, by enum connection_list
-    // UDP packets that begin like a QUIC packet of an unsupported version and are not from port 53.
+    // UDP packets that begin like a QUIC packet of an unsupported version, and are not from or to
+    // port 53, nor from the server of a followed connection.
     uint64_t unknown_version;
 };
 
 enum {
     CONNECTION_SPANS_MAX = 16,     // maximum number of pieces of a stream with gaps between them
-    CONNECTION_BLOCK_BYTES = 1024, // size of a block of the pool in bytes
-    // Maximum number of blocks of a stream.
+    CONNECTION_BLOCK_BYTES = 1024, // size in bytes of a block of memory for clients' bytes
+    // Maximum number of blocks of a client's stream.
     CONNECTION_BLOCKS_MAX = NAMES_HELLO_BYTES_MAX / CONNECTION_BLOCK_BYTES,
     CONNECTION_KEY_WORDS = 5,
     CONNECTION_END_WORDS = 3,
 };
 
-#define CONNECTION_BLOCK_NONE UINT32_MAX // index of no block
+#define CONNECTION_BLOCK_NONE UINT32_MAX // index that means no block
 
 /// Memory for clients' bytes, in blocks.
 struct connection_pool {
     uint8_t *bytes;
-    uint32_t *links; // next free block after each free block
+    uint32_t *links; // for each freed block, the freed block to use after it
     uint32_t count;  // number of blocks
     uint32_t used;   // number of blocks that were ever in use
-    uint32_t free;   // first block that is free again; CONNECTION_BLOCK_NONE if there is none
+    uint32_t free;   // freed block to use next; CONNECTION_BLOCK_NONE if there is none
 };
 
 /// Piece of a stream without a gap: offsets of its first byte and after its last byte.
@@ -172,8 +177,8 @@ struct stream_span {
 /// Stored bytes of a client's stream, assembled from packets. Offsets count from `base`.
 struct stream {
     uint32_t base;    // sequence number of offset 0
-    uint32_t decided; // end of the bytes that the names were read from, as an offset from base
-    uint32_t acked;   // end of the bytes that the server has acknowledged, as an offset from base
+    uint32_t decided; // offset after the bytes that names (or heads of HTTP chunks) were read from
+    uint32_t acked;   // offset after the bytes that the server has acknowledged
     // True if the stored bytes were freed, so that later bytes can't be compared with them.
     bool let_go;
     bool ahead; // DNS: true if a piece arrived before the bytes that precede it in the stream
@@ -205,19 +210,19 @@ struct requests {
     enum requests_awaited awaited;
 };
 
-/// A connection.
+/// A followed connection: an entry of the connection table.
 struct connection {
     struct connection_key key;
-    // Bucket of the key.
+    // Index of the key's bucket in the connection table.
     uint32_t bucket;
-    // Slot of the next connection in the bucket; for a free slot, the next free slot.
+    // Slot of the next connection in the key's bucket; for a free slot, the next free slot.
     uint32_t chained;
-    // Slots of the older and the newer connection in the list.
+    // Slots of the next older and the next newer connection in the timeout list.
     uint32_t older;
     uint32_t newer;
     // Index of the client's share (see struct connection_share).
     uint32_t share;
-    // Slots of the older and the newer connection in the share.
+    // Slots of the next older and the next newer connection in the client's share.
     uint32_t share_older;
     uint32_t share_newer;
     enum connection_list list;
@@ -275,7 +280,7 @@ struct connection {
     // then its second ClientHello or the next request.
     struct names_progress progress;
     struct requests requests; // HTTP: state of the requests' parser now
-    // HTTP: state of the requests' parser at the start of the stream.
+    // HTTP: state of the requests' parser at stream.base (the start of the stored bytes).
     struct requests requests_begun;
 };
 
@@ -297,8 +302,9 @@ struct connection_grave {
     uint32_t second;
 };
 
-/// Share: list of the connections of all clients whose addresses have the same hash, in order of
-/// time. Slots are stored plus 1; 0 means none.
+/// Share: list of the connections of all clients whose addresses (IPv6: networks of 64 bits) have
+/// the same index in `shares`, in the order in which they were added. Slots are stored plus 1; 0
+/// means none.
 struct connection_share {
     uint32_t oldest;
     uint32_t newest;
@@ -320,7 +326,7 @@ struct connection_table {
     struct connection *slots;
     uint32_t used;  // number of slots that were ever in use
     uint32_t limit; // maximum number of slots
-    uint32_t free;  // first slot that is free again; CONNECTION_SLOT_NONE if there is none
+    uint32_t free;  // freed slot to use next; CONNECTION_SLOT_NONE if there is none
     struct connection_times lists[CONNECTION_LIST_COUNT];
     struct connection spare; // unused connection that is returned for CONNECTION_SLOT_NONE
 };
@@ -331,7 +337,7 @@ struct connection_queries {
     // Slot of the connection that sent the queries or requests; CONNECTION_SLOT_NONE if none of
     // them is left.
     uint32_t slot;
-    uint32_t place; // offset of the next query or request
+    uint32_t place; // offset of the next query, request or chunk
     uint32_t end;   // length of the gathered bytes
     // DNS: offset at which the queries that decide the current packet end; a query that begins
     // there or later does not decide.

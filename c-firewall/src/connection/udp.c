@@ -21,7 +21,7 @@ enum {
     HEADER_BYTES = 5,
     PACKETS_MAX = 8, // maximum number of QUIC packets read in a datagram
     // Maximum number of QUIC packets read in one packet of several datagrams (UDP_MAX_SEGMENTS of
-    // linux/udp.h has been 64).
+    // linux/udp.h was 64, and is 128 in newer kernels).
     SEGMENTED_PACKETS_MAX = 64,
     LONG_HEADER = 0x80,
 };
@@ -86,8 +86,8 @@ static const uint8_t *id_of(const struct datagram *datagram,
     return datagram->data + header->connection;
 }
 
-/// Stores the keys that decrypt a client's packets, and the connection id that they are derived
-/// from. The previous id is given up.
+/// Stores the keys that decrypt a client's Initial packets, and the connection id that they are
+/// derived from. The previous id is given up.
 static void set_keys(struct connections *connections, uint32_t slot,
                      const struct names_quic_keys *keys, const struct datagram *datagram,
                      const struct names_quic_header *header) {

@@ -219,7 +219,8 @@ static const char *state_name(enum listed_state state) {
     return names[state];
 }
 
-/// Returns the name of the protocol in which the client sent its names; NULL without names.
+/// Returns the name of the protocol in which the client sends names; NULL if it is another
+/// protocol, or if the names are not known.
 static const char *protocol_name(enum names_protocol protocol) {
     static const char *const names[] = {
         [NAMES_OTHER] = NULL,  [NAMES_TLS] = "tls", [NAMES_QUIC] = "quic",

@@ -14,7 +14,7 @@
 #include "state/snapshot.h"
 #include "worker/workers.h"
 
-/// Returns the answer to a failed request.
+/// Returns the answer to a failed request, or to a client that is not served.
 /// - text: "CAUSE: CURE".
 char *control_answer_error(const char *text);
 
@@ -43,7 +43,7 @@ char *control_answer_log(enum log_level level, enum log_level was);
 char *control_answer_proof(uint32_t port, uint64_t number);
 
 /// Returns the answer to `drain`.
-/// - waiting: number of packets that have no verdict yet.
+/// - waiting: number of packets without a verdict, in the queues whose counters are known.
 char *control_answer_drain(uint32_t seconds, uint64_t waiting);
 
 #endif

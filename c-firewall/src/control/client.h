@@ -41,7 +41,7 @@ enum control_line {
     CONTROL_LINE_NONE,     // no complete line yet
     CONTROL_LINE_WHOLE,    // a complete line, without its line end
     CONTROL_LINE_TOO_LONG, // the buffer is full and holds no line end
-    CONTROL_LINE_CUT,      // the client closed the connection within a line
+    CONTROL_LINE_CUT,      // the client closed its sending side within a line
 };
 
 /// Creates a client from a non-blocking connection, which it owns from now on.
@@ -52,8 +52,8 @@ int control_client_make(struct control_client *client, int fd, uid_t uid,
 /// Closes the connection and frees the client's memory.
 void control_client_close(struct control_client *client);
 
-/// Receives bytes into the buffer without blocking. Does nothing while an answer is due, or if the
-/// buffer is full.
+/// Receives bytes into the buffer without blocking. Does nothing while an answer is due, if the
+/// buffer is full, or if the client has closed its sending side.
 /// - Returns 0, or -errno if the connection is broken.
 int control_client_receive(struct control_client *client);
 
@@ -63,7 +63,7 @@ int control_client_receive(struct control_client *client);
 enum control_line control_client_line(struct control_client *client, const char **line,
                                       size_t *length);
 
-/// Removes the first line from the buffer; it must be complete.
+/// Removes the first line from the buffer. control_client_line must have found it.
 void control_client_next(struct control_client *client);
 
 /// Sets the answer to send. No other answer may be due.

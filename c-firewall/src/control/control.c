@@ -111,7 +111,7 @@ static int make_client(struct control *control, int fd, const struct control_pee
 }
 
 /// Returns 0, or -EBUSY with failure filled in if the limit of clients is reached for a user. Some
-/// clients are reserved for root, so that other users can't lock it out.
+/// of the CONTROL_CLIENTS_MAX places are reserved for root, so that other users can't lock it out.
 static int check_place(const struct control *control, uid_t uid, struct failure *failure) {
     size_t others = 0;
     size_t same = 0;
@@ -161,7 +161,8 @@ static void welcome(struct control *control, int fd) {
     }
 }
 
-/// Accepts up to CONTROL_CLIENTS_MAX waiting connections; the next call accepts the rest.
+/// Accepts up to CONTROL_CLIENTS_MAX waiting connections; further connections wait for the next
+/// call.
 static void accept_clients(struct control *control) {
     for (int i = 0; i < CONTROL_CLIENTS_MAX; i++) {
         const int fd = accept4(control->socket.fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);

@@ -47,7 +47,7 @@ struct control_actions {
     /// once.
     void (*drain)(void *context, uint32_t seconds);
     /// Begins an upgrade: the hand-over to the process at the other end of the connection
-    /// client_fd, to which no answer was sent yet. The main loop continues the hand-over.
+    /// client_fd. The request `upgrade` has no answer yet. The main loop continues the hand-over.
     /// - backend: name of the new firewall's packet backend.
     /// - Returns 0, and the action owns the descriptor and sends all answers from now on; or -errno
     ///   with failure filled in, and the caller still owns the descriptor.
@@ -62,8 +62,9 @@ struct control_actions {
 
 struct control;
 
-/// Opens the socket at options->control (not NULL). The socket's file has its mode and owner before
-/// a client can connect. Must be called before the program drops its privileges and starts threads.
+/// Opens the socket at options->control (not NULL). A new socket's file has its mode and owner
+/// before a client can connect. Must be called before the program drops its privileges and starts
+/// threads.
 /// - listener: listening socket of options->control that was taken over from another process, or
 ///   -1; owned by the control socket from now on, also after a failure.
 /// - actions: copied.
@@ -77,10 +78,11 @@ int control_open(struct control **opened, const struct options *options, int lis
 /// - Returns their number.
 size_t control_poll(const struct control *control, struct pollfd *room);
 
-/// Returns the maximum time that the loop may sleep, in milliseconds; -1 = no limit.
+/// Returns the maximum time that the main loop may sleep, in milliseconds; -1 = no limit.
 int control_timeout(const struct control *control);
 
-/// Serves all clients without waiting for them. Called after every poll, also after a timeout.
+/// Serves all clients without waiting for them, and accepts new clients. Called after every poll,
+/// also after a timeout.
 /// - fds: array from control_poll, with revents.
 void control_serve(struct control *control, const struct pollfd *fds, size_t count);
 

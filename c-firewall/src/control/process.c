@@ -24,7 +24,7 @@ static void free_words(struct words *words) {
     free(words->all);
 }
 
-/// Appends a word, which is freed with the words. Returns 0 or -ENOMEM.
+/// Appends a word, which is freed with the words, or at once on failure. Returns 0 or -ENOMEM.
 static int add_word(struct words *words, char *word) {
     char **all = reallocarray(words->all, (size_t)words->count + 1, sizeof *all);
 
@@ -58,7 +58,7 @@ static int read_words(struct words *words) {
     return result;
 }
 
-/// Returns the prefix followed by the absolute path, in the form of object_string_of. The path is
+/// Returns the prefix followed by the absolute path, in UTF-8 (object_string_of). The path is
 /// unchanged if the current folder is unknown. Returns NULL if there is no memory.
 static char *absolute(const char *prefix, const char *path) {
     char folder[PATH_MAX];

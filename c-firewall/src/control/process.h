@@ -14,7 +14,8 @@ struct control_self {
     uid_t uid;
     char *executable; // absolute path of the executable; "" if the system does not report it
     size_t argument_count;
-    char **arguments; // options of the command line, as --NAME and VALUE, with absolute paths
+    // Options of the command line except --take-over, as --NAME and VALUE, with absolute paths.
+    char **arguments;
 };
 
 /// Returns an option's value for another process, in UTF-8: relative paths become absolute. Must be

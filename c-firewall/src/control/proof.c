@@ -56,8 +56,8 @@ static int parse_number(const char *text, uint64_t *number) {
     return errno != 0 || *end != '\0' ? -EINVAL : 0;
 }
 
-/// Returns the process that sent a message, as the kernel reports it; 0 if it is not visible in
-/// this pid namespace.
+/// Returns the process that sent a message, as the kernel reports it; 0 if the kernel reports none,
+/// or if it is not visible in this pid namespace.
 static pid_t sender_of(struct msghdr *message) {
     struct ucred sender;
 

@@ -22,7 +22,7 @@
 
 enum {
     // Maximum number of received proofs of CAP_NET_ADMIN that are stored for later upgrade
-    // requests: one per client.
+    // requests, as many as there can be clients. A newer proof replaces the oldest.
     CONTROL_PROOFS_MAX = 16,
     CONTROL_PROOF_BYTES = 20, // maximum length of a connection's number as text, in bytes
 };

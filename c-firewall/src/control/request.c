@@ -17,7 +17,7 @@ enum { KEYS_MAX = 2 };
 // worker's connection table.
 static const json_int_t FROM_MAX = ((json_int_t)1 << 48) - 1;
 
-/// Keys that each command accepts besides "command".
+/// Commands with their names and the keys that they accept besides "command".
 static const struct {
     const char *name;
     const char *keys[KEYS_MAX];

@@ -18,7 +18,7 @@
 
 enum {
     BACKLOG = 16,
-    PATH_BYTES = 32, // size of "/proc/self/fd/FD" with its final NUL
+    PATH_BYTES = 32, // maximum size of "/proc/self/fd/FD" with its final NUL
 };
 
 static const char too_long[] = "a socket's path has at most 107 bytes: choose a shorter one";
@@ -39,7 +39,7 @@ static int fail_unknown(const char *kind, const char *name, struct failure *fail
     return -EINVAL;
 }
 
-/// Parses a user or group id. Returns false if the text is not a number.
+/// Parses a user or group id. Returns false if the text is not a number from 0 to 2^32 - 2.
 static bool parse_id(const char *text, uint32_t *id) {
     return values_parse_number(text, text + strlen(text), UINT32_MAX - 1, id);
 }
@@ -80,7 +80,8 @@ static int parse_owner(const char *text, uid_t *owner, gid_t *group, struct fail
     return result;
 }
 
-/// Fills in the failure for an error of bind, with the cure. Returns -error.
+/// Fills in the failure for the error of a system call on the socket's file or its folder, with the
+/// cure. Returns -error.
 static int fail_bind(const char *path, int error, struct failure *failure) {
     const char *slash = strrchr(path, '/');
     const int folder = slash ? (int)(slash - path) : 0;
@@ -114,7 +115,8 @@ static int fail_bind(const char *path, int error, struct failure *failure) {
     }
 }
 
-/// Fails if a process listens at the socket's file, and names the process.
+/// Fails if a process may listen at the socket's file. The failure names the process, if it is
+/// known.
 /// - Returns 0 if no process listens, or -errno with failure filled in.
 static int check_stale(const char *path, const struct sockaddr_un *address,
                        struct failure *failure) {
@@ -223,9 +225,10 @@ static int give_file(int file, const struct options *options, bool is_taken, uid
     return 0;
 }
 
-/// Sets the file's owner, and its mode if the socket was taken over (is_taken). Listens, and
-/// records the file's identity. Fails, without changing the file, if it is no socket or has a
-/// second link.
+/// Sets the owner and group of the socket's file if the options contain them. Also sets the file's
+/// mode if the socket was taken over (is_taken). Listens at the socket. Records the file's
+/// identity, owner, group and mode. Fails if the file is no socket or has a second link; the file
+/// is then unchanged.
 static int open_made(struct control_socket *made, const struct options *options, bool is_taken,
                      uid_t owner, gid_t group, struct failure *failure) {
     const int file = openat(made->folder, made->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);

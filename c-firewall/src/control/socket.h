@@ -17,7 +17,7 @@
 struct control_socket {
     int fd;
     const char *path;
-    int folder;       // folder of the socket's file
+    int folder;       // descriptor of the folder of the socket's file
     const char *name; // name of the file in the folder
     dev_t device;     // device and inode, which identify the file before it is removed
     ino_t inode;
@@ -27,8 +27,9 @@ struct control_socket {
 /// Creates the listening socket at options->control.
 /// - listener: socket that was taken over from another process, or -1; its file gets the mode and
 ///   owner of the options. Owned by the control socket from now on, also after a failure.
-/// - Returns 0, or -errno with failure filled in and *opened untouched: the file is no socket or
-///   another process listens at it, the folder does not exist, or the owner is unknown.
+/// - Returns 0, or -errno with failure filled in and *opened untouched, for example if the file is
+///   no socket or another process listens at it, if the folder does not exist, or if the owner is
+///   unknown.
 int control_socket_open(struct control_socket *opened, const struct options *options, int listener,
                         struct failure *failure);
 

@@ -25,8 +25,9 @@
 #include "state/report.h"
 #include "state/reverse_path.h"
 
-/// Blocks the signals that the main thread reads, in all threads started later, and opens the
-/// descriptor to read them from. Returns 0, or -errno with failure filled in.
+/// Blocks the signals that the main thread reads, in this thread and in all threads started later.
+/// Opens the descriptor to read the signals from (signalfd). Returns 0, or -errno with failure
+/// filled in.
 static int open_signals(struct daemon *daemon, struct failure *failure) {
     sigset_t signals;
 
@@ -146,8 +147,8 @@ static int open_all(struct daemon *daemon, struct handover *taken,
     return result < 0 ? result : privilege_drop(daemon->options, state->loaded, failure);
 }
 
-/// Starts the threads. In an upgrade, they replace those of the old firewall. Returns 0, or -errno
-/// with failure filled in.
+/// Starts the threads of events, workers and watchdog. In an upgrade, they replace those of the old
+/// firewall. Returns 0, or -errno with failure filled in.
 static int start_threads(struct daemon *daemon, struct handover *taken, struct failure *failure) {
     struct state *state = &daemon->state;
     int result = events_start(daemon->events, failure);
@@ -207,7 +208,7 @@ static int start(struct daemon *daemon, struct failure *failure) {
 }
 
 /// Stops the workers and ends the other threads, the guard and the control socket. Returns the
-/// first worker that failed, or NULL.
+/// first worker, in the order of the queues, that failed; NULL if no worker failed.
 static const struct worker *stop(struct daemon *daemon) {
     const struct worker *failed;
 
@@ -267,8 +268,8 @@ int daemon_run(struct options *options) {
     // Sets the timer slack to one nanosecond, because the coalescing sleep is short; threads
     // inherit it.
     prctl(PR_SET_TIMERSLACK, 1UL);
-    // A program that was executed by a descriptor, as in an upgrade, has the descriptor's number as
-    // its name.
+    // A program that was executed by a descriptor, as in an upgrade, can have the descriptor's
+    // number as its name.
     prctl(PR_SET_NAME, OPTIONS_PROGRAM);
     log_set_level(options->log_level);
     if (start(&daemon, &failure) != 0) {

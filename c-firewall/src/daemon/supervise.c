@@ -36,7 +36,7 @@ enum {
     STATUS_BYTES = PATH_MAX + 128, // maximum size of a status line for systemd with its final NUL
 };
 
-/// Times of the next checks (wait_clock); NEVER = none.
+/// Times of the main loop's next checks (wait_clock; NEVER = none), and the state of these checks.
 struct times {
     uint64_t stats_ns;
     uint64_t overload_ns;
@@ -310,8 +310,9 @@ static void warn_untracked(const struct daemon *daemon) {
                  "rule of nft");
 }
 
-/// Checks whether packets have the connection state that the policy needs, until a packet has it.
-/// Logs a warning if no packet has it.
+/// Checks whether packets have the connection state (conntrack) that the policy needs, and sets the
+/// time of the next check (NEVER once a packet has had the state). Logs a warning when the result
+/// becomes TRACKED_MISSING.
 static void look_for_tracked(struct daemon *daemon, struct times *times, uint64_t now_ns) {
     struct state *state = &daemon->state;
     const struct workers *workers = &state->workers;
@@ -366,7 +367,8 @@ static void keep_times(struct daemon *daemon, struct times *times) {
 
 static uint64_t min(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
-/// Returns the milliseconds until the next check as poll's timeout, rounded up; -1 = no limit.
+/// Returns poll's timeout: the time until the next check or deadline, rounded up to milliseconds;
+/// -1 = no limit.
 static int timeout_of(const struct daemon *daemon, const struct times *times) {
     const uint64_t now_ns = wait_clock();
     const int control_ms = daemon->control ? control_timeout(daemon->control) : -1;

@@ -15,7 +15,8 @@ void supervise(struct daemon *daemon);
 struct control_actions supervise_actions(struct daemon *daemon);
 
 /// Notifies systemd that the firewall is ready and decides packets. The status text shows the
-/// policy's generation, file and number of rules.
+/// policy's generation, file and number of rules, or that there is no policy; and whether the last
+/// reload failed.
 void supervise_tell_ready(const struct state *state);
 
 /// Prints the ledgers of all queues.

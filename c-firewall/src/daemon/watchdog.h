@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "worker/workers.h"
 
-/// Watchdog thread.
+/// Thread that notifies systemd's watchdog while the workers' loops make new rounds.
 struct watchdog {
     bool started; // true if the thread runs and must be joined
     pthread_t thread;
@@ -21,13 +21,13 @@ struct watchdog {
     uint64_t period_ms;
 };
 
-/// Starts the thread, if systemd has a watchdog for this service.
+/// Starts the watchdog thread, if systemd has a watchdog for this service.
 /// - workers: outlive the thread.
 /// - Returns 0, or -errno with failure filled in.
 int watchdog_start(struct watchdog *watchdog, const struct workers *workers,
                    struct failure *failure);
 
-/// Ends the thread, if there is one.
+/// Ends the watchdog thread, if it was started.
 void watchdog_stop(struct watchdog *watchdog);
 
 #endif

@@ -13,7 +13,7 @@
 
 enum {
     NANOSECONDS = 1000000000, // number of nanoseconds in a second
-    IFNAME_BYTES = 16,        // same value as IFNAMSIZ
+    IFNAME_BYTES = 16,        // size of an interface's name with its NUL, as IFNAMSIZ
 };
 
 /// State of a compilation.

@@ -20,7 +20,7 @@
 #define FLOW_LIMIT_SIZE_MAX (INT64_MAX / 4)
 
 enum {
-    COMPILE_INDEXES_MAX = 3, // maximum number of indexes of a chain
+    COMPILE_INDEXES_MAX = 3, // maximum number of indexes of a finder (compile_finder)
     // Minimum number of rules per packet whose evaluation an index must save; otherwise the index
     // is not created.
     COMPILE_INDEX_GAIN_MIN = 8,
@@ -72,7 +72,7 @@ enum compile_shape {
 /// as in the policy's rule.
 struct compile_op {
     uint8_t kind;  // kind of the statement: enum compile_kind
-    uint8_t field; // field of kind NARROW and of shape NARROW
+    uint8_t field; // field, for the kind NARROW and for the shape NARROW
     uint8_t code;  // for sets and maps: enum compile_shape; otherwise as in enum compile_kind
     // For matches: true if the match holds when its comparison does not. It never holds without the
     // field.
@@ -81,7 +81,8 @@ struct compile_op {
     uint32_t mask, low, span;
 };
 
-/// Operands of a match of a wide field.
+/// Operands of a match of a wide field, or of a lookup by a wide field, which uses neither low nor
+/// span.
 struct compile_wide {
     enum policy_field field;
     uint32_t slot; // index of the field among the wide fields (fields_wide_slot)
@@ -91,7 +92,7 @@ struct compile_wide {
 /// Set of the kernel that corresponds to a set of the policy: it has the same table and name.
 struct compile_kernel_set {
     enum policy_family family;
-    bool is_ipv6; // true if its addresses are IPv6
+    bool is_ipv6; // true if the set's addresses are IPv6
     char table[POLICY_NAME_BYTES];
     char name[POLICY_NAME_BYTES];
 };
@@ -122,7 +123,7 @@ struct compile_rule {
 /// this field.
 struct compile_index {
     enum policy_field field;
-    uint32_t slot; // index of the field among the wide fields (fields_wide_slot), if it is wide
+    uint32_t slot; // index of the field among the wide fields; FIELDS_WIDE_COUNT if it is narrow
     struct candidates candidates; // lookup from the field's value to numbers of rules
 };
 
@@ -192,11 +193,11 @@ struct compiled {
     uint32_t *always;
     uint32_t reader_count;
     // Numbers of rules that may read names although an index of a finder skips them, ascending
-    // within each finder. Of rules that begin alike (index.c), only the first is listed.
+    // within each finder. Of rules that begin alike (index.c), the later rules may be left out.
     uint32_t *readers;
     struct compile_bases hooks[POLICY_HOOK_COUNT][COMPILE_FAMILIES];
     uint32_t base_count;
-    uint32_t *bases; // numbers of the base chains
+    uint32_t *bases; // numbers of the base chains, in groups by hook and family
     uint32_t counter_count, log_count, limit_count, quota_count;
     struct compile_counter *counters;
     struct compile_place *logs;

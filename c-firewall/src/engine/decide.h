@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Decision about a packet. It makes no system call and allocates nothing; its state is in flow.
+// Decision about a packet. It allocates nothing, and makes no system call, except that a search in
+// learned may wait for a lock. Its state is in flow.
 #ifndef ENGINE_DECIDE_H
 #define ENGINE_DECIDE_H
 

@@ -5,7 +5,7 @@
 
 #include "engine/fields.h"
 
-/// Protocols that the table and a rule's matches require of a packet.
+/// Protocols that the table and a rule's matches and maps require of a packet.
 struct said {
     bool ipv4, ipv6, tcp;
 };
@@ -83,7 +83,8 @@ static bool reads_names(const struct policy_statement *statement) {
     return false;
 }
 
-/// Returns the conditions of a reject's type that the table and earlier matches do not imply.
+/// Returns the condition of a reject's type, unless the table or an earlier match or map implies
+/// it; then 0.
 static uint32_t reject_needs(const struct policy_reject *reject, const struct said *said) {
     switch (reject->kind) {
     case POLICY_REJECT_TCP_RESET:

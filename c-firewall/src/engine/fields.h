@@ -38,7 +38,8 @@ static inline bool fields_is_present(const struct fields *fields, enum policy_fi
     return fields->present & FIELDS_BIT(field);
 }
 
-/// Returns true if the packet's names are known. Then `tls ech` has a value, whatever the protocol.
+/// Returns true if the packet's names are known, and the policy reads names. Then `tls ech` has a
+/// value, whatever the protocol.
 static inline bool fields_has_names(const struct fields *fields) {
     return fields_is_present(fields, POLICY_TLS_ECH);
 }
@@ -53,7 +54,7 @@ uint32_t fields_wide_slot(enum policy_field field);
 void fields_read(struct fields *fields, uint64_t wanted, uint8_t nfproto,
                  const struct decide_input *input);
 
-/// Bits of the fields after the IP header, of all protocols.
+/// Returns the bits of the header fields after the IP header, of all protocols.
 uint64_t fields_behind_ip(void);
 
 /// Returns the value of a field that is present.

@@ -9,7 +9,7 @@ enum {
     CACHE_LINE_BYTES = 64,
 };
 
-/// Allocates zeroed memory in complete cache lines, so that workers share none.
+/// Allocates zeroed memory in complete cache lines, so that workers share no line.
 static void *make_lines(size_t bytes) {
     const size_t lines = bytes / CACHE_LINE_BYTES + 1;
     void *made = aligned_alloc(CACHE_LINE_BYTES, lines * CACHE_LINE_BYTES);

@@ -16,7 +16,8 @@ struct flow_word {
         int64_t empty_ns; // for a limit: time since which its bucket has been filling; atomic
         uint64_t used;    // for a quota: number of bytes used; atomic
     };
-    // Number of policies that share the word; only the main thread uses it, without a lock.
+    // Number of policies that share the word; only the main thread uses this number, without a
+    // lock.
     uint32_t users;
 };
 
@@ -83,7 +84,7 @@ int64_t flow_limit_tokens(const struct flow_word *word, const struct flow_limit 
 
 /// Fills the bucket of a limit to the same fraction of its size as another bucket.
 /// - tokens: tokens of the other bucket, from 0 to size.
-/// - size: size of the other bucket, more than 0.
+/// - size: size of the other bucket.
 void flow_limit_fill(struct flow_word *word, const struct flow_limit *limit, int64_t tokens,
                      int64_t size, uint64_t now_ns);
 

@@ -26,7 +26,8 @@ struct frame_list {
     const uint32_t *at, *end;
 };
 
-/// A chain that is being evaluated: its next rule is the lowest next rule of all lists.
+/// A chain that is being evaluated. Its lists contain the numbers of the rules that are left; the
+/// lowest number is next.
 struct frame {
     uint32_t chain;
     uint32_t count;
@@ -48,7 +49,8 @@ struct frame_fork {
     mark_set marks, held;
 };
 
-/// Place to return to: the rule after the one that led to another chain.
+/// Rule that led to another chain, and after which the evaluation continues when that chain has
+/// ended.
 struct frame_waiting {
     uint32_t chain;
     uint32_t rule; // rule that led to the other chain

@@ -23,8 +23,9 @@ struct host_numbers {
 void hostnames_make(struct host_numbers *numbers, struct hostnames *hostnames);
 void hostnames_free(struct host_numbers *numbers);
 
-/// Returns the range that contains the number of a policy's name, and the numbers of all names
-/// below it.
+/// Returns the range of numbers that consists of the number of a policy's name and the numbers of
+/// all names below it.
+/// - id: index of the name in the policy's table of names (hostname.h).
 struct policy_range hostnames_interval(const struct host_numbers *numbers, uint32_t id);
 
 /// Returns the number of a host name that a client has sent, or else the number of the nearest

@@ -12,16 +12,17 @@
 // Maximum number of rules with which find_beginnings compares a rule.
 enum { BEGINNINGS_MAX = 128 };
 
-/// Statements of a rule before its first match of a name: they decide whether it reads the names.
+/// Kind of the statements before a rule's first statement that reads a name. They decide whether
+/// the rule reads the names.
 enum beginning {
-    // The rule reads no names, or an earlier rule has the same matches before its first match of a
-    // name.
+    // The rule reads no names, or an earlier rule has the same matches before its first statement
+    // that reads a name.
     BEGINNING_KNOWN,
     // None of the earlier rules with which find_beginnings compares the rule has the same matches
-    // before its first match of a name.
+    // before its first statement that reads a name.
     BEGINNING_FIRST,
-    // The statements before the first match of a name contain a match of the mark, which rules may
-    // change, or a statement that is no match.
+    // The statements before the first statement that reads a name contain a match of the mark,
+    // which rules may change, or a statement that is no match.
     BEGINNING_MARKED,
 };
 
@@ -32,14 +33,16 @@ struct plan {
     const struct policy_chain *source;
     const struct compile_chain *chain;
     uint64_t fields;            // bits of the fields by which rules may be found
-    enum beginning *beginnings; // result of find_beginnings
+    enum beginning *beginnings; // kind of each rule's beginning (find_beginnings)
     bool *taken;                // for each rule, true if it is in an index
-    bool *reads;                // for each rule, true if it must be in the list of readers
-    bool *tested;               // for each rule, true if `ranges` has ranges of the rule
+    // For each rule, true if it must be in the list of rules that may read names although they are
+    // skipped (readers).
+    bool *reads;
+    bool *tested; // for each rule, true if `ranges` has ranges of the rule
     // For each rule in `ranges`, true if it must be in the list of readers (rules that may read
     // names although they are skipped) once it is in an index by the current field. That is so if
-    // the kind of its beginning is BEGINNING_FIRST, and its match in `ranges` is its first match of
-    // a name or a later match.
+    // the kind of its beginning is BEGINNING_FIRST, and its match in `ranges` is its first
+    // statement that reads a name or a later statement.
     bool *late;
     // For each rule, true if candidates_make left it out, because it has too many intervals.
     bool *left_out;
@@ -62,8 +65,8 @@ static const struct policy_elements *few_elements(const struct plan *plan,
 }
 
 /// Returns true if an index can contain a match: it holds only in a few ranges of its field's
-/// values. Excluded are the mark, because rules change it; interfaces, because their ranges are
-/// names at this point; and ALPN protocols, because they are bits.
+/// values. Excluded are the mark, because rules change it; indexes of interfaces, because their
+/// ranges are names at this point; and ALPN protocols, because they are bits.
 static bool is_indexable(const struct plan *plan, const struct compile_op *op,
                          const struct policy_match *match) {
     const enum policy_field field = match->key.fields[0];
@@ -117,7 +120,7 @@ static int add_match(struct plan *plan, const struct compile_op *op,
     return result;
 }
 
-/// Returns the number of statements at the start of a rule among which are the matches by which it
+/// Returns the number of statements at the start of a rule that may be matches by which the rule
 /// can be found.
 static uint32_t leading_count(const struct plan *plan, uint32_t rule) {
     const struct compile_rule *compiled = &plan->compiled->rules[plan->chain->first_rule + rule];
@@ -282,10 +285,10 @@ static int add_index(struct compiled *compiled, struct plan *plan) {
     return take(compiled, plan, best, &candidates) < 0 ? -ENOMEM : 1;
 }
 
-/// Returns true if two rules begin alike: with the same conditions, and the same matches before
-/// their first match of a name. Then both read a packet's names, or neither does. Returns false if
-/// there is another statement before, or a match that reads the mark, because rules between the two
-/// may change it.
+/// Returns true if two rules have the same conditions, and the same matches before their first
+/// statement that reads a name. Then both rules read a packet's names, or neither does. Returns
+/// false if a statement before that one is no match or reads the mark, because rules between the
+/// two may change the mark.
 /// - chain: number of the chain `source`.
 static bool begin_alike(const struct compiled *compiled, const struct policy_chain *source,
                         uint32_t chain, uint32_t a, uint32_t b) {
@@ -306,8 +309,8 @@ static bool begin_alike(const struct compiled *compiled, const struct policy_cha
     return true;
 }
 
-/// Stores the kind of beginning (statements before the first match of a name) of each rule of a
-/// chain.
+/// Stores the kind of beginning (statements before the first statement that reads a name) of each
+/// rule of a chain.
 /// - beginnings: in: zeroed; out: the kinds, by the number of the rule.
 static void find_beginnings(const struct compiled *compiled, const struct policy_chain *source,
                             uint32_t chain, enum beginning *beginnings) {

@@ -20,12 +20,12 @@ struct entry {
 
 /// Bucket of the hash table: addresses with hashes in one interval. All fields are atomic.
 struct bucket {
-    uint64_t number; // odd while an address is being exchanged
+    uint64_t number; // number of changes times 2; odd while an address is being exchanged
     struct entry entries[BUCKET_ADDRESSES];
 };
 
 struct learned {
-    uint32_t owners; // number of owners; only the main thread reads it, without a lock
+    uint32_t owners; // number of owners; only the main thread uses it, without a lock
     uint32_t bucket_count;
     struct siphash_key key;
     pthread_mutex_t writer;

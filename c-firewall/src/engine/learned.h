@@ -52,7 +52,7 @@ bool learned_add(struct learned *learned, uint64_t set, policy_value address, ui
 /// Returns the number of addresses that have not expired.
 uint64_t learned_count(const struct learned *learned, uint64_t now_ns);
 
-/// Returns the number of entries, used and free.
+/// Returns the number of the table's entries, used and free.
 uint32_t learned_places(const struct learned *learned);
 
 /// Returns true with *found filled in if an entry has an address that has not expired. No other

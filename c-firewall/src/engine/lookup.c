@@ -52,7 +52,8 @@ static int make_exact(struct lookup *lookup, const struct lookup_range *ranges, 
     return result;
 }
 
-/// Creates about as many buckets (groups of adjacent intervals) as there are ranges.
+/// Creates about as many buckets (groups of adjacent intervals) as there are ranges, but at most
+/// LOOKUP_BUCKETS_MAX.
 static int make_buckets(struct lookup *lookup, const struct lookup_range *ranges, uint32_t count) {
     const policy_value span = ranges[count - 1].low - ranges[0].low;
     uint32_t at = 0, most = 1;

@@ -12,12 +12,12 @@
 
 enum {
     LOOKUP_NARROW_BITS = 32,      // maximum number of bits of a narrow value; others are wide
-    LOOKUP_BUCKETS_MAX = 1 << 17, // maximum number of buckets of intervals
+    LOOKUP_BUCKETS_MAX = 1 << 17, // maximum number of buckets (groups of intervals) of a lookup
 };
 
 /// Range of values (from low to high, both included) with the same result, `value`.
 struct lookup_range {
-    policy_value low, high; // low <= high
+    policy_value low, high; // lowest and highest value of the range; low <= high
     uint32_t value;
 };
 
@@ -43,8 +43,8 @@ enum lookup_kind {
 
 struct lookup {
     enum lookup_kind kind;
-    struct lookup_table table; // for LOOKUP_EXACT
-    struct lookup_hash hash;   // for LOOKUP_WIDE_EXACT
+    struct lookup_table table; // hash table of the values, for the kind LOOKUP_EXACT
+    struct lookup_hash hash;   // hash table of the values, for the kind LOOKUP_WIDE_EXACT
     // Number of intervals, for the kinds LOOKUP_INTERVALS and LOOKUP_WIDE_INTERVALS.
     uint32_t count;
     struct lookup_interval *intervals;

@@ -20,7 +20,7 @@ static uint32_t slots_log2(uint32_t count) {
     return log2;
 }
 
-/// Creates empty slots, and draws a key. Returns 0, or -ENOMEM with *table zeroed.
+/// Creates a table with empty slots and a random key. Returns 0, or -ENOMEM with *table zeroed.
 static int make_slots(struct lookup_table *table, uint32_t log2) {
     const size_t bytes = sizeof *table->slots << log2;
 

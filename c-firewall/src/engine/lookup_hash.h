@@ -4,8 +4,8 @@
 // Theory of operation: neither the author of a set's elements (a blocklist from elsewhere) nor the
 // sender of packets must be able to slow down searches. A slot is found by SipHash with a key that
 // each table draws for itself, so chosen values collide as rarely as random ones. In addition, a
-// table in which a search could examine more than LOOKUP_PROBES_MAX slots is discarded, and created
-// again with another key and twice the slots.
+// table with more than LOOKUP_PROBES_MAX adjacent used slots is discarded, and created again with
+// another key and twice the slots.
 #ifndef ENGINE_LOOKUP_HASH_H
 #define ENGINE_LOOKUP_HASH_H
 
@@ -19,8 +19,8 @@
 enum {
     // Maximum number of adjacent used slots; a search examines at most one slot more. If half of
     // the slots are used, random values need a longer run in one of 10^9 tables with 10,000 values,
-    // and in one of 10^6 tables with ten million values (the probability of a run of n slots is
-    // (e^-0.193)^n, Knuth's 6.4 with load 1/2).
+    // and in one of 10^6 tables with ten million values (the probability of a run of n slots falls
+    // like n^-1.5 (e^-0.193)^n, Knuth's 6.4 with load 1/2).
     LOOKUP_PROBES_MAX = 128,
 };
 
@@ -29,7 +29,8 @@ struct lookup_slot {
     uint32_t value; // result, or index of the key's row; LOOKUP_NONE = empty slot
 };
 
-/// Table of slots. A search starts at the slot given by the hash, and ends at the first empty one.
+/// Table of slots. A search starts at the slot given by the hash, and ends at the value or at the
+/// first empty slot.
 struct lookup_table {
     struct siphash_key key;
     // Number of slots - 1. The number is a power of 2, and at least twice the number of used slots.

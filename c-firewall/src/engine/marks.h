@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 enum {
-    // Maximum number of values. Further values are MARKS_ANY.
+    // Maximum number of mark values in struct mark_values. Further values are MARKS_ANY.
     MARKS_VALUES_MAX = 63,
 };
 
@@ -32,7 +32,7 @@ struct mark_values {
 /// if all bits are assigned.
 mark_set marks_one(struct mark_values *values, uint32_t value);
 
-/// Returns the set of several values.
+/// Returns the set of marks that contains several values.
 mark_set marks_all(struct mark_values *values, const uint32_t *several, uint32_t count);
 
 /// Returns the set that contains only the first mark of a set; MARKS_NONE for an empty set.

@@ -58,7 +58,7 @@ __attribute__((cold)) enum match matches_learned(const struct compiled *compiled
                                                  const struct fields *fields,
                                                  const struct compile_op *op, uint64_t now_ns);
 
-/// Returns the reason why a match did not hold; DECIDE_HELD if it did.
+/// Returns the reason why a match did not hold or its result is unknown; DECIDE_HELD if it held.
 static inline enum decide_why matches_why_not(enum match found) {
     switch (found) {
     case MATCH_FOUND:

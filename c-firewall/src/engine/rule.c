@@ -94,8 +94,8 @@ static enum decide_why mark_map(struct ways *ways, const struct compile_op *op, 
     return matches_why_not(found);
 }
 
-/// Executes a statement that is no verdict. Returns DECIDE_HELD, DECIDE_BEYOND or DECIDE_UNKNOWN,
-/// or the reason why the rule does not hold.
+/// Executes a statement other than a verdict or reject. Returns DECIDE_HELD, DECIDE_BEYOND or
+/// DECIDE_UNKNOWN, or the reason why the rule does not hold.
 /// - aside: true to omit the effects of the statement. The result for a limit or quota is then
 ///   DECIDE_HELD, and the current marks are added to ways->past: it is unknown whether the rule
 ///   holds.
@@ -128,8 +128,8 @@ walk_statement(struct ways *ways, const struct compile_op *op, bool aside) {
     }
 }
 
-/// Executes, for the current marks, a statement that is no verdict. Returns DECIDE_HELD if the rule
-/// may still hold, otherwise the reason why it does not hold.
+/// Executes, for the current marks, a statement other than a verdict or reject. Returns DECIDE_HELD
+/// if the rule may still hold, otherwise the reason why it does not hold.
 /// - number: index of the statement in the rule.
 /// - aside: true to omit the effects of the statement.
 /// - read: in/out: kinds of unknown values on which the result of the rule depends.
@@ -150,9 +150,9 @@ __attribute__((always_inline)) static inline enum decide_why walk_marks(struct w
     return DECIDE_HELD;
 }
 
-/// Executes a statement that reads the mark, once for each of the current marks. Returns
-/// DECIDE_HELD if the rule may still hold with one of them, otherwise the reason why it does not
-/// hold.
+/// Executes a statement that reads the mark, without its effects, once for each of the current
+/// marks. Returns DECIDE_HELD if the rule may still hold with one of them, otherwise the reason why
+/// it does not hold.
 __attribute__((cold, noinline)) static enum decide_why
 walk_each(struct ways *ways, const struct compile_op *op, uint32_t number, struct rule_read *read) {
     const mark_set before = ways->marks;

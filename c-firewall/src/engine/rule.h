@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A rule that may read unknown values: whether it holds on a way, and its effects.
+// Evaluation of a rule that may read unknown values: whether it holds on the current ways (paths
+// through the rules), and its effects.
 #ifndef ENGINE_RULE_H
 #define ENGINE_RULE_H
 
@@ -36,13 +37,13 @@ struct ways {
     bool truncated_open;
     bool unknown_open;
     bool waits;    // true if the client may still send the names
-    uint32_t base; // current base chain
+    uint32_t base; // number of the current base chain
     bool accepts;  // true if a way through the base chain accepts the packet
     bool returns;  // true if a way reaches the end of the base chain
     // True if rules have no effects until the current chain ends, because the packet may be
     // accepted on another way.
     bool aside;
-    struct mark_values *values; // mark values for which the bits of all sets of marks stand
+    struct mark_values *values; // values of the mark: bit n of each set of marks means values[n]
     mark_set marks;             // values that the packet's mark may have on the current ways
     // accepted: values that the mark may have on the ways on which the base chain accepts the
     // packet. returned: values that the mark may have on the ways that reach the end of the base
@@ -52,10 +53,10 @@ struct ways {
     // rule holds. fails: values that the mark may have on the ways on which the current rule
     // certainly does not hold.
     mark_set past, fails;
-    struct rule_read read; // kinds of unknown values on which the rules so far depend
-    // Statement that decided the current rule's result: it did not hold, or is the first with an
-    // unknown result. Number of statements if all held; 0 if the packet does not meet the rule's
-    // conditions. why: reason.
+    struct rule_read read; // kinds of the unknown values that made results of rules RULE_HOLDS_MAY
+    // Index of the statement that decided the current rule's result: it did not hold, or is the
+    // first with an unknown result. Number of statements if all held; 0 if the rule's conditions
+    // decided. why: reason for the result.
     uint32_t statement;
     enum decide_why why;
 };
@@ -71,8 +72,10 @@ void rule_set_marks(struct ways *ways, mark_set marks);
 /// only the first one if the statement reads the mark.
 mark_set rule_together(const struct ways *ways, const struct compile_op *op, mark_set marks);
 
-/// Evaluates a rule from a statement on, with its effects, and returns whether it holds. Afterwards
-/// the marks are those of the ways on which it may hold, if there are any.
+/// Evaluates a rule from a statement on, and returns whether it holds. Statements before its
+/// verdict have effects only while it is certain that the rule holds and that the packet is not
+/// accepted on another way. Afterwards the marks are those of the ways on which the rule may hold,
+/// if there are any.
 /// - from: index of the statement in the rule.
 /// - read: in/out: kinds of unknown values on which the result of the rule depends; at first none.
 enum rule_holds rule_evaluate(struct ways *ways, const struct compile_rule *rule, uint32_t from,

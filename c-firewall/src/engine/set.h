@@ -29,10 +29,11 @@ struct set {
     uint32_t ranged_count;
     uint32_t *ranged;            // numbers of the elements with ranges
     struct policy_range *ranges; // ranges of the elements in ranged, `fields` per element
-    uint32_t by;                 // index in the key of the field that candidates uses
+    // Index of a field in the key. The search in `candidates` uses the value of this field.
+    uint32_t by;
     struct candidates candidates;
     uint32_t always_count;
-    uint32_t *always; // elements that candidates left out, as indexes into ranged
+    uint32_t *always; // indexes into ranged of the elements that no list of candidates has
     // True if elements can be nested: then the element that comes first in ranged is found.
     bool nested;
     // Marks of a map to marks or targets of a verdict map, one per element; otherwise NULL.

@@ -16,14 +16,15 @@
 enum decide_why statement_meets(const struct walk *walk, uint32_t needs);
 
 /// Executes a statement.
-/// - target: out: target of a verdict; unchanged by other statements.
+/// - target: out: target of a verdict, reject or verdict map; unchanged by other statements.
 /// - Returns DECIDE_HELD if the statement holds, otherwise the reason.
 enum decide_why statement_walk(struct walk *walk, const struct compile_op *op,
                                struct set_target *target);
 
-/// Looks up the key of a map statement in its map, without the statement's effects, if the key has
-/// names. Returns DECIDE_HELD if the map has the key, otherwise the reason why it does not, or why
-/// this is unknown. Returns DECIDE_HELD for any other statement, without a lookup.
+/// Searches a map statement's map for the packet's key, if the key contains a name. Does not
+/// execute the statement. Returns DECIDE_HELD if the map has the key, otherwise the reason for the
+/// missing key or the unknown result. Returns DECIDE_HELD for any other statement, without a
+/// search.
 enum decide_why statement_look_up(const struct walk *walk, const struct compile_op *op);
 
 /// Returns the first of a rule's statements; their number is rule->count. Matches are statements,

@@ -15,11 +15,11 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
 /// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up
 /// to its first statement with an effect. If another match or a map of names fails, the rule does
 /// not hold, whatever the unknown value is.
-/// - statement: in: index of the statement with the unknown value; out: index of the match that
-///   fails, if a match fails.
+/// - statement: in: index of the statement with the unknown value, 0 if a condition is unknown;
+///   out: index of the match or map that fails, if one fails.
 /// - why: DECIDE_BEYOND or DECIDE_UNKNOWN.
-/// - target: out: POLICY_DROP if no match fails.
-/// - Returns the reason why a match fails. Otherwise returns why. Then walk->stuck is the
+/// - target: out: POLICY_DROP if no match or map fails.
+/// - Returns the reason why a match or map fails. Otherwise returns why. Then walk->stuck is the
 ///   statement, and the outcome says which kinds of unknown values the rule reads (undecidable,
 ///   undecided).
 static enum decide_why look_on(struct walk *walk, const struct compile_rule *rule,
@@ -51,7 +51,9 @@ static enum decide_why look_on(struct walk *walk, const struct compile_rule *rul
 }
 
 /// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
-/// - statement: last evaluated statement.
+/// A rule that begins with a name counts even if its conditions are not met. Rules after a rule
+/// with an unknown result don't count, because ways.c does not call this function.
+/// - statement: index of the last evaluated statement.
 __attribute__((cold, noinline)) static void
 note_names(struct walk *walk, const struct compile_rule *rule, uint32_t statement) {
     walk->outcome->read_names = fields_has_names(&walk->fields) && statement >= rule->names_at;
@@ -82,8 +84,8 @@ static inline struct set_target walk_rule(struct walk *walk, uint32_t rule) {
 
 static bool may_hold(enum decide_why why) { return why == DECIDE_HELD || why == DECIDE_BEYOND; }
 
-/// Returns true if neither a rule's conditions nor its matches before its first match of a name
-/// fail.
+/// Returns true if neither a rule's conditions nor its matches before its first statement that
+/// reads a name fail.
 __attribute__((cold, noinline)) static bool reaches_names(struct walk *walk,
                                                           const struct compile_rule *rule) {
     const struct compile_op *ops = statement_ops(walk, rule);

@@ -11,8 +11,8 @@
 
 /// Evaluates base chains in order, until one drops the packet. If it is unknown whether a rule
 /// holds, because it reads a field beyond the captured bytes or an unknown name, ways_go_on
-/// continues, unless another match of the rule, before its first effect, fails whatever the unknown
-/// value is.
+/// continues, unless another match of the rule, or the map of names that is its first effect, fails
+/// whatever the unknown value is.
 /// - bases: indexes into compiled->bases.
 /// - nfproto: FIELDS_IPV4 or FIELDS_IPV6.
 /// - recorder: NULL = none.

@@ -65,7 +65,8 @@ static const struct set *leads(const struct ways *ways, const struct compile_rul
                                                            : NULL;
 }
 
-/// Returns those of the marks with which lead may be the result of a rule's verdict map.
+/// Returns those of the marks with which the target `lead` may be the result of a rule's verdict
+/// map.
 static mark_set marks_to(struct ways *ways, const struct compile_rule *rule, mark_set marks,
                          struct set_target lead) {
     const struct compiled *compiled = ways->walk->compiled;
@@ -91,8 +92,8 @@ static mark_set marks_to(struct ways *ways, const struct compile_rule *rule, mar
 }
 
 /// Records that a way reaches the end of the current chain, while other ways are still to be
-/// evaluated. Returns true if the packet may be accepted from there on: a rule follows, or the
-/// policy of the base chain accepts.
+/// evaluated. Returns true if the packet may be accepted from there on: there is a jump to return
+/// to, or the policy of the base chain accepts.
 static bool note_return(struct ways *ways) {
     struct walk *walk = ways->walk;
     mark_set *end = &ways->returned;

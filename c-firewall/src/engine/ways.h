@@ -2,11 +2,12 @@
 // Evaluation of a packet if a policy reads unknown values: a match that reads one may hold or not,
 // and both ways are evaluated.
 //
-// The walk follows one way after another, and stores only the places to return to. Where a rule may
-// lead to a verdict, the verdict is stored, and the walk continues as if the rule did not hold; a
-// chain to which the rule may lead is evaluated first. Rules have no effects on a way while the
-// packet may be accepted on another way past it ("aside"): only what happens however the packet is
-// accepted is counted, limited or marked.
+// The walk follows one way (path through the rules) after another, and stores only the places to
+// return to. Where a rule may lead to a verdict, the walk stores only whether the packet may be
+// accepted, and continues as if the rule did not hold; a chain to which the rule may lead is
+// evaluated first. Rules have no effects on a way while the packet may be accepted on another way
+// past it ("aside"): only what happens however the packet is accepted is counted, limited or
+// marked.
 #ifndef ENGINE_WAYS_H
 #define ENGINE_WAYS_H
 

@@ -5,8 +5,8 @@
 // Theory of operation: a thread removes the records from the workers' rings, converts them to
 // lines, and writes the lines. Only this thread uses files, and may block on a file. A lock is held
 // while records become lines, never while lines are written. Therefore any thread may add a line
-// (events_tell), or wait until all records have become lines (events_drain). Events without room
-// are counted, and reported later by a line of their own.
+// (events_tell), or convert all records to lines (events_drain). Events without room are
+// counted, and reported later by a line of their own.
 #ifndef EVENTS_EVENTS_H
 #define EVENTS_EVENTS_H
 
@@ -21,7 +21,8 @@
 
 struct events;
 
-/// Creates the rings, and opens the destination of --events, if it is given.
+/// Creates the workers' rings of event records, and opens the destination of --events, if it is
+/// given.
 /// - inherited: descriptor of the file from the old firewall, owned by *events from now on; -1 =
 ///   none.
 /// - events: out: rings and destination.
@@ -29,7 +30,7 @@ struct events;
 int events_open(struct events **events, const struct options *options, int inherited,
                 struct failure *failure);
 
-/// Returns the ring of a worker; the rings of all workers are adjacent.
+/// Returns the ring of a worker's event records; the rings of all workers are adjacent.
 /// - index: index of the worker.
 struct event_ring *events_ring(struct events *events, uint32_t index);
 
@@ -60,8 +61,8 @@ void events_rotate(struct events *events);
 ///   -ENOMEM.
 int events_tail(struct events *events, int fd, uint32_t verdicts, bool packets);
 
-/// Adds an event about the program itself.
-/// - facts: NULL = none.
+/// Adds the line of an event about the program itself to all sinks.
+/// - facts: text and numbers of the event; NULL = none.
 void events_tell(struct events *events, enum events_kind kind, const struct events_facts *facts);
 
 /// Converts all records to lines, and removes all policies except the latest.

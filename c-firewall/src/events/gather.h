@@ -35,7 +35,7 @@ struct events_tail {
 
 struct events_gather {
     struct event_bell bell;
-    // True if events can be requested: by a sink, or by clients of a control socket.
+    // True if events can be requested: by --events, or by clients of a control socket.
     bool can_be_wanted;
     uint32_t ring_count;
     struct event_ring *rings;
@@ -59,29 +59,31 @@ static inline bool events_gather_is_tail(const struct events_tail *tail) {
     return tail->sink.kind != EVENTS_SINK_NONE;
 }
 
-/// Creates the rings, and the eventfd that wakes the thread.
+/// Creates the workers' rings, and the eventfd that wakes the events thread.
 /// - gather: zeroed.
 /// - Returns 0 or -errno; in both cases events_gather_free frees it.
 int events_gather_make(struct events_gather *gather, const struct options *options);
 void events_gather_free(struct events_gather *gather);
 
-/// Sets the classes of events that the workers record.
+/// Sets the classes of events that the workers record: those that at least one sink requests.
 void events_gather_want(struct events_gather *gather);
 
-/// Parts of events_policy and events_drain. events_gather_know adds a policy; events_gather_forget
-/// removes all policies except the latest.
+/// Adds a policy to which records can refer (events_policy). Removes the oldest policy of more than
+/// EVENTS_POLICIES.
 void events_gather_know(struct events_gather *gather, uint32_t generation,
                         const struct policy *policy, const struct compiled *compiled);
+
+/// Removes all policies to which records can refer, except the latest.
 void events_gather_forget(struct events_gather *gather);
 
-/// Converts all records in the rings. Returns true if there were any.
+/// Converts all records in the workers' rings to lines. Returns true if there were any.
 bool events_gather_convert(struct events_gather *gather);
 
 /// Reports missed events, at most once a second. Returns false if no events were missed since the
 /// last report.
 bool events_gather_tell_missed(struct events_gather *gather, uint64_t now_ns);
 
-/// Adds an event about the program itself.
+/// Adds the line of an event about the program itself to all sinks.
 void events_gather_tell(struct events_gather *gather, enum events_kind kind,
                         const struct events_facts *facts);
 

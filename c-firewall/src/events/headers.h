@@ -13,7 +13,8 @@
 /// - Returns 0 if the packet's addresses are unknown.
 uint64_t events_headers_flow_id(const struct packet *packet);
 
-/// Adds addresses, ports, protocol, and type and code of ICMP, if the addresses are known.
+/// Adds a packet's addresses, ports, protocol, and ICMP type and code to an event's line, if the
+/// addresses are known.
 void events_headers_fill_tuple(struct event_line *line, const struct packet *packet);
 
 /// Adds the packet's length and the fields of its headers, as in Suricata's drop records.

@@ -30,7 +30,9 @@ enum {
 
 static const char unix_prefix[] = "unix:";
 
-/// Allocates the buffers. Returns 0 or -ENOMEM; in both cases events_sink_close frees the sink.
+/// Allocates a sink's two buffers. Returns 0 or -ENOMEM; in both cases events_sink_close frees the
+/// sink.
+/// - room: size of each buffer in bytes.
 static int make_room(struct events_sink *sink, size_t room) {
     sink->room = room;
     sink->pending.bytes = malloc(room);
@@ -101,8 +103,8 @@ static int reopen(const struct events_sink *sink) {
     return sink->kind == EVENTS_SINK_UNIX ? open_socket(sink->path) : open_file(sink->path);
 }
 
-/// Logs that a sink accepts no events, once until it accepts events again. Logs nothing for a
-/// client.
+/// Logs that a sink accepts no events or loses events, once until it accepts events again. Logs
+/// nothing for a client.
 /// - what: reason.
 static void begin_trouble(struct events_sink *sink, const char *what) {
     if (sink->troubled)
@@ -182,7 +184,8 @@ int events_sink_client(struct events_sink *sink, int fd) {
     return 0;
 }
 
-/// Closes the descriptor; that of a file later, as `former`.
+/// Closes the descriptor. A file's descriptor becomes `former` instead, if there is none yet, and
+/// is closed later.
 static void close_fd(struct events_sink *sink) {
     if (sink->kind == EVENTS_SINK_FILE && sink->former < 0)
         sink->former = sink->fd;
@@ -219,7 +222,7 @@ bool events_sink_append(struct events_sink *sink, const char *line, size_t lengt
     return true;
 }
 
-/// Returns the offset of the partly written line.
+/// Returns the offset in `writing` of the first line that is not completely written.
 static size_t line_start(const struct events_sink *sink) {
     const char *end = memrchr(sink->writing.bytes, '\n', sink->written);
 
@@ -310,7 +313,7 @@ static bool is_open(struct events_sink *sink, uint64_t now_ns) {
         return sink->fd >= 0;
     if (sink->kind == EVENTS_SINK_FILE && sink->fd >= 0 && fstat(sink->fd, &found) == 0 &&
         S_ISREG(found.st_mode) && found.st_nlink == 0) {
-        close_fd(sink); // deleted: no program can read the file
+        close_fd(sink); // deleted: no program can open the file any more
         again(sink);
     }
     if (sink->fd >= 0)

@@ -40,7 +40,7 @@ struct events_sink {
     // none.
     int former;
     // The following fields are guarded by the lock.
-    size_t room; // size of each buffer of lines
+    size_t room; // size of each of the two buffers of lines, in bytes
     struct events_lines pending;
     // Number of lost lines; includes events lost in the rings if their report had no room.
     uint64_t lost;
@@ -48,14 +48,14 @@ struct events_sink {
     // State that only the events thread uses.
     struct events_lines writing;
     size_t written; // number of bytes in writing that have been written
-    bool blocked;   // true if the sink has accepted only a part of the lines
+    bool blocked;   // true if the sink accepted no more lines at the last attempt
     // True if the sink accepts no lines or has lost lines, and this has been logged (not for a
     // client).
     bool troubled;
     // Number of lost lines when the sink was last without trouble. A higher number means new
     // losses.
     uint64_t lost_then;
-    uint64_t retry_ns; // time of the next attempt after an error
+    uint64_t retry_ns; // time of the next attempt to write after an error
 };
 
 /// Opens the destination of --events. A zeroed struct means that there is no sink.
@@ -92,7 +92,7 @@ void events_sink_former_close(struct events_sink *sink);
 /// or broken is -1.
 void events_sink_look(struct events_sink *sink, uint64_t now_ns);
 
-/// Returns the events for which to poll the fd.
+/// Returns the poll flags for the sink's fd.
 short events_sink_events(const struct events_sink *sink);
 
 /// Returns the number of lines that were added and have not been written.

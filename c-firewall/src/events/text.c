@@ -49,7 +49,7 @@ static bool is_known(enum event_type type, const void *at) {
     }
 }
 
-/// Adds the members of an object, in their order, and frees their memory.
+/// Adds the members of an object, in their order, and frees their allocated texts.
 /// - values: struct that members describes.
 // Recursion ends: objects are nested no deeper than in spec/events.toml.
 // NOLINTNEXTLINE(misc-no-recursion)
@@ -152,7 +152,8 @@ static void fill_by(struct event_twinwall *own, const struct event_text *text) {
     }
 }
 
-/// Adds the members of the object `twinwall` that every packet has.
+/// Adds a packet's members of the object `twinwall`: verdict, hook and queue, and generation and
+/// mark if they are set.
 static void fill_own(struct event_twinwall *own, const struct event *event) {
     const struct decide_outcome *outcome = &event->outcome;
     const uint32_t mark = outcome->mark_set ? outcome->mark : event->mark;
@@ -361,7 +362,7 @@ static void fill_verdict(struct event_line *line, struct objects *objects,
         }
         line->reject = &objects->reject;
         break;
-    default: // there is no other verdict
+    default: // accept: there is no other verdict
         objects->accept = (struct event_accept){headers};
         line->accept = &objects->accept;
         break;

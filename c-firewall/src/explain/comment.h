@@ -21,7 +21,7 @@ struct comment {
     enum verdict verdict;
 };
 
-/// Parses a comment after PCAP_COMMENT_BEGIN.
+/// Parses the text of a packet's comment after PCAP_COMMENT_BEGIN.
 /// - Returns 0, or -EINVAL if it is damaged, with comment untouched.
 int comment_parse(const uint8_t *text, size_t length, struct comment *comment);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Descriptions of packets, rules and reasons in words, as `explain` and the ledger print them.
+// Descriptions of packets, rules and reasons in words, for `explain`, events and reports.
 #ifndef EXPLAIN_DESCRIBE_H
 #define EXPLAIN_DESCRIBE_H
 
@@ -30,7 +30,7 @@ const struct policy_rule *describe_rule(const struct policy *policy, struct comp
 const struct policy_statement *describe_statement(const struct policy *policy,
                                                   struct compile_place place);
 
-/// Prints the rule's text on one line.
+/// Prints a rule's text on one line.
 void describe_rule_text(FILE *out, const struct policy *policy, struct compile_place place);
 
 /// Prints the description of a packet: "10.0.0.1:40000 > 10.0.0.2:22 tcp syn, 60 bytes".

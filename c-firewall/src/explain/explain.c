@@ -65,7 +65,7 @@ static enum policy_hook first_hook(const struct policy *policy) {
 }
 
 /// Parses the bytes of a packet that the daemon would copy.
-/// - inspected: out: the fields, for decide_input.
+/// - inspected: out: the packet's parsed headers, for decide_input.
 static enum packet_status inspect(const struct explain *explain, const struct pcap_packet *packet,
                                   struct packet *inspected) {
     const uint32_t copy_bytes = explain->options.copy_bytes;
@@ -83,7 +83,7 @@ static uint8_t nfproto_of(uint8_t version) {
 }
 
 /// Returns the policy's input for a packet, with the metadata that the daemon would have.
-/// - parsed: storage that the input points to.
+/// - parsed: out: result of inspect, to which the input points.
 static struct decide_input input_of(const struct explain *explain, const struct pcap_packet *packet,
                                     struct packet *parsed) {
     const struct options_facts *facts = &explain->facts;
@@ -204,7 +204,8 @@ static void learn(struct explain *explain, const struct packet *parsed) {
     teach_packet(explain->asked, explain->daemon.compiled, parsed, &how, &output);
 }
 
-/// Decides a packet by both engines. Returns 0, or -errno with failure filled in.
+/// Decides a packet by both engines. Returns 0, or -errno with failure filled in, also if their
+/// decisions differ.
 static int walk_both(struct explain *explain, const struct decide_settings *settings,
                      const struct decide_input *input, struct failure *failure) {
     const struct decide_recorder recorder = trace_recorder(&explain->trace);
@@ -379,8 +380,8 @@ static int learned_of(struct explain *explain, struct failure *failure) {
     return -ENOMEM;
 }
 
-/// Checks that all verdicts equal the recorded verdicts. Also fails if the capture has no recorded
-/// verdicts.
+/// Checks that all recorded verdicts equal the policy's verdicts. Also fails if the capture has no
+/// recorded verdicts.
 static int check_expected(const struct explain *explain, struct failure *failure) {
     const struct explain_sums *sums = &explain->sums;
     const char *capture = explain->options.explain.capture;

@@ -10,7 +10,7 @@
 
 #include "options/options.h"
 
-/// Explains all packets of options->explain.capture. Returns the exit code.
+/// Explains all packets of options->explain.capture by options->policy. Returns the exit code.
 int explain_run(const struct options *options);
 
 #endif

@@ -14,7 +14,7 @@
 struct trace_item {
     bool is_chain;
     uint32_t depth;          // number of jumps and gotos on the way to the item
-    struct decide_step step; // evaluation of a rule; of a chain only step.place
+    struct decide_step step; // evaluation of a rule; for a chain, only its position (step.place)
 };
 
 struct trace {

@@ -36,7 +36,8 @@ struct explain_engine {
 /// Data of the command `explain`: its options, the policy with its two engines, sums, and the
 /// current packet.
 struct explain {
-    struct options options; // options as given, with copy_bytes as large as the policy needs
+    // Options, with copy_bytes raised to the policy's need unless the command line sets it.
+    struct options options;
     struct policy policy;
     enum policy_hook hook; // hook of packets whose metadata has no hook
     struct indexes indexes;

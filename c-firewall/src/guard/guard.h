@@ -37,7 +37,7 @@ enum {
     GUARD_READY = 'r',
     // Command to the guard: end. Each command is one byte.
     GUARD_BYE = 'b',
-    GUARD_HOLD = 'h',  // command to the guard: answer no packets, and notice only a closed socket
+    GUARD_HOLD = 'h',  // command to the guard: stop watching the queues until GUARD_GO_ON
     GUARD_GO_ON = 'g', // command to the guard: watch the queues
 };
 

@@ -45,8 +45,8 @@ struct guarding {
     bool figures;
     bool stall_open;
     bool crash_open;
-    // True if the guard must compare the first message in each queue's socket (--fail
-    // overload=open, see guard_watch).
+    // True if the guard must check whether the first message in each queue's socket stays the same
+    // (--fail overload=open, see guard_watch).
     bool peeks;
     bool sandbox;
     const char *user; // user to change to; NULL = the default

@@ -39,8 +39,8 @@ struct guard_watch {
     uint32_t head; // ID of the first message in the queue's socket at the last reading
     uint32_t own;  // number of packets that the guard answered
     bool stalls; // true if the guard has answered packets since the firewall last answered a packet
-    // Value of enqueued at the oldest reading when the guard last answered, if stalls: it answered
-    // the packets that were enqueued until this reading.
+    // Value of enqueued at the oldest reading when the guard last answered; valid with stalls. The
+    // guard answered the packets that were enqueued until this reading.
     uint32_t settled;
 };
 

@@ -146,8 +146,8 @@ int handover_channel_send(struct handover_channel *channel, const char *bytes, s
     return 0;
 }
 
-/// Stores the received descriptor, if there is one. Returns 0, or -EPROTO if the control data are
-/// anything else than one descriptor, or if too many descriptors are stored.
+/// Stores the received descriptor, if there is one. Returns 0, or -EPROTO if control data other
+/// than one descriptor came, or if too many descriptors are stored.
 static int keep_fd(struct handover_channel *channel, const struct msghdr *message) {
     const struct cmsghdr *header = CMSG_FIRSTHDR(message);
     int fd;

@@ -26,9 +26,9 @@ struct handover_channel {
     int fd;            // descriptor of the socket; -1 = closed
     const char *whose; // name of the firewall at the other end in messages: "old" or "new"
     uint64_t due_ns;   // deadline for sending and receiving (wait_clock)
-    char *bytes;       // receive buffer; its first filled bytes are received
+    char *bytes;       // receive buffer; its first `filled` bytes are received
     size_t room, filled;
-    size_t begin; // offset of the first unread byte
+    size_t begin; // offset of the first unread byte in `bytes`
     int fds[HANDOVER_FDS_MAX];
     uint32_t fd_count;
 };
@@ -61,7 +61,7 @@ int handover_channel_send(struct handover_channel *channel, const char *bytes, s
 /// - Returns 0, or -errno with failure filled in.
 int handover_channel_line(struct handover_channel *channel, char **line, struct failure *failure);
 
-/// Receives available bytes without blocking. Fails after the deadline.
+/// Receives available bytes without blocking. Without a complete line, fails after the deadline.
 /// - line: out: as in handover_channel_line; NULL if no line is complete.
 /// - Returns 0, or -errno with failure filled in.
 int handover_channel_line_if_any(struct handover_channel *channel, char **line,

@@ -11,11 +11,12 @@ enum {
     FORM_BYTES = 4,
     NUMBER_BYTES = 4,
     KEY_BYTES = 16,
-    // Size of the numbers after the last record: the key of a hash and four numbers.
+    // Size of the numbers at the end of a worker's serialized connections, in bytes: the key of a
+    // hash and four numbers.
     END_BYTES = KEY_BYTES + 4 * NUMBER_BYTES,
     GRAVE_BYTES = 3 * NUMBER_BYTES, // size of the record of a forgotten connection
-    // Maximum size of the records of a connection that is left out: of its ends, and of its QUIC
-    // connection id.
+    // Maximum size of the records of a connection that is left out of the transfer and recorded as
+    // forgotten: one record for its ends, and one for its QUIC connection id.
     LEFT_OUT_BYTES = 2 * GRAVE_BYTES,
 };
 
@@ -87,8 +88,8 @@ static int write_left_out(struct handover_memory *memory, struct connections *co
 /// and of the connections that are left out because there is no room.
 /// - room: number of bytes that may be written, without the table's records of forgotten
 ///   connections.
-/// - counts: out: numbers of written connections, of connections that were left out, and of records
-///   of forgotten connections.
+/// - counts: in/out: numbers of written connections, of connections that were left out, and of
+///   records of forgotten connections.
 /// - Returns 0 or -errno.
 static int write_records(struct handover_memory *memory, struct connections *connections,
                          uint64_t room, uint64_t now_ns, uint32_t counts[static 3]) {

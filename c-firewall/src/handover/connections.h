@@ -2,12 +2,12 @@
 // Transfer of a worker's connections to the worker that takes its queue over.
 //
 // Format, in little-endian numbers: version of the format (32 bits); the connections
-// (handover/record), list by list, oldest first in each list; for each recently forgotten
-// connection: place (index in the table's `graves`), tag and age in seconds (32 each); the key of
-// the hash from which place and tag are taken (16 bytes), and the highest place; the numbers of
-// connections, of connections left out because there was no room, and of forgotten connections (32
-// each). A policy's verdicts on connections are not transferred: the new policy decides each
-// connection anew, as after a reload.
+// (handover/record), list by list, oldest first in each list; records of recently forgotten
+// connections, each with place (index in the table's `graves`), tag and age in seconds (32 each);
+// the key of the hash from which place and tag are taken (16 bytes), and the highest place; the
+// numbers of connections, of connections left out because there was no room, and of records of
+// forgotten connections (32 each). A policy's verdicts on connections are not transferred: the new
+// policy decides each connection anew, as after a reload.
 #ifndef HANDOVER_CONNECTIONS_H
 #define HANDOVER_CONNECTIONS_H
 
@@ -24,7 +24,8 @@
 /// Numbers of connections that were transferred, and that were left out.
 struct handover_connections_taken {
     uint64_t taken;
-    // Connections that were left out because the memory or the new table had no room.
+    // Number of connections that were left out because the transfer's memory, the new table or its
+    // memory for streams had no room.
     uint64_t left_out;
 };
 

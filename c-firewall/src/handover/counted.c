@@ -92,9 +92,9 @@ static uint64_t decode_number(const uint8_t **bytes) {
     return le64toh(word);
 }
 
-/// Parses numbers from *bytes, and stores each number that this process knows in `ours`. Returns
-/// false if a number exceeds the maximum of a counter.
-/// - places: index in `ours` of each number; HANDOVER_UNKNOWN if its name is unknown.
+/// Parses counters from *bytes, and stores each counter whose name this process knows in `ours`.
+/// Returns false if a counter exceeds INT64_MAX.
+/// - places: index in `ours` of each counter; HANDOVER_UNKNOWN if its name is unknown.
 static bool decode_known(const uint8_t **bytes, const struct handover_places *places,
                          uint64_t *ours) {
     for (uint32_t i = 0; i < places->count; i++) {
@@ -138,7 +138,7 @@ const char *handover_counted_parse_states(const uint8_t *bytes, struct handover 
     }
     for (uint32_t i = 0; i < taken->side.totals[MIGRATION_QUOTAS]; i++) {
         taken->states.used[i] = decode_number(&bytes);
-        // Limits and quotas have the same maximum in a policy's text.
+        // A quota in a policy's text has at most this number of bytes, too.
         if (taken->states.used[i] > INT64_MAX)
             return "quotas";
     }

@@ -35,8 +35,8 @@ int handover_counted_write_states(struct handover_memory *memory, const struct s
 /// - Returns 0 or -errno.
 int handover_counted_write_sums(struct handover_memory *memory, const struct state *state);
 
-/// Allocates the arrays for the states of limits and quotas in *taken. Their lengths are the totals
-/// of the old policy's rules. Returns 0 or -ENOMEM.
+/// Allocates the arrays for the states of limits and quotas in *taken: an element for each limit
+/// and each quota of the old policy. Returns 0 or -ENOMEM.
 int handover_counted_make_states(struct handover *taken);
 
 /// Parses the states (counts, queues' counters, limits and quotas) into *taken.
@@ -48,7 +48,8 @@ const char *handover_counted_parse_states(const uint8_t *bytes, struct handover 
 /// Parses the sums: values of the counter statements, and packets of the log statements. Every
 /// value is valid.
 /// - bytes: the sums; their length is handover_counted_sums_bytes.
-/// - counters, logged: out: arrays as long as the totals of the rules.
+/// - counters, logged: out: arrays with an element for each counter statement and each log
+///   statement of the old policy.
 void handover_counted_parse_sums(const uint8_t *bytes, const struct handover *taken,
                                  struct flow_counter *counters, uint64_t *logged);
 

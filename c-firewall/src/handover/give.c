@@ -18,7 +18,9 @@
 #include "worker/wait.h"
 
 enum {
-    FD_LINE_BYTES = 64, // more than the size of {"fd":"queue:65535"} with its line end and NUL
+    // Buffer size for a line that names a descriptor, such as {"fd":"queue:65535"}, with its line
+    // end and NUL.
+    FD_LINE_BYTES = 64,
 };
 
 /// Returns true if a commit command requests connections.
@@ -220,8 +222,8 @@ int handover_give_go_on(const struct state *state, struct handover_giving *givin
     return result;
 }
 
-/// Stops the workers between two batches. Returns 0, or -errno with failure filled in if a worker
-/// had already ended with an error.
+/// Stops the workers between two batches, and prepares their queues for the adoption by the new
+/// firewall. Returns 0, or -errno with failure filled in if a worker has ended with an error.
 static int pause_workers(struct workers *workers, struct failure *failure) {
     int result = 0;
 

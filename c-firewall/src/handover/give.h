@@ -13,7 +13,7 @@
 #include "queue/queue.h"
 #include "state/state.h"
 
-/// An upgrade in progress, while the new firewall prepares.
+/// State of an upgrade in the old firewall, from the request to the end of the transfer.
 struct handover_giving {
     struct handover_channel channel;
     char *const *values; // values of --control and --events with absolute paths
@@ -47,7 +47,8 @@ int handover_give_fd(const struct handover_giving *giving);
 uint64_t handover_give_due_ns(const struct handover_giving *giving);
 
 /// Does the next step of the preparation. After the last step, checks for "commit".
-/// - fds: descriptors of the options, indexed by enum handover_fd; -1 = the option is not set.
+/// - fds: descriptors of the options, indexed by enum handover_fd; -1 = the option has no
+///   descriptor to send.
 /// - ready: out: true if the new firewall has sent "commit".
 /// - Returns 0, or -errno with failure filled in: the new firewall has closed the connection, is
 ///   late, or has sent a line other than "commit".
@@ -61,7 +62,8 @@ int handover_give_go_on(const struct state *state, struct handover_giving *givin
 ///   workers run again; the log and COUNT_UPGRADES_FAILED show the failure.
 bool handover_give_commit(struct state *state, struct handover_giving *giving, int listener);
 
-/// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
+/// Makes this firewall the listener at the control socket again, logs that it continues to filter,
+/// with the reason, and counts the failed upgrade.
 /// - listener: control socket, at which the new firewall may have listened; -1 without --control.
 void handover_give_stay(const struct failure *failure, int listener);
 

@@ -14,7 +14,7 @@
 // process sends the sums (values of the policy's counters and logs). The new process adds them and
 // sends "taken". The old process confirms, and ends without unbinding the queues.
 //
-// The old process decides the outcome: until it has received "taken" it resumes filtering if
+// The old process decides the outcome: until it has confirmed "taken" it resumes filtering if
 // anything is wrong with the new process (it ended, does not answer, or is no firewall). A new
 // process that receives no confirmation ends, and does not touch the queues. HANDOVER_PREPARE_MS
 // bounds the time before "commit", HANDOVER_PAUSE_MS the time for which the old workers stand
@@ -35,7 +35,8 @@
 #include "worker/worker.h"
 
 enum {
-    // Maximum time from the request to "commit", in milliseconds; packets do not wait meanwhile.
+    // Maximum time from the request of an upgrade to its "commit", in milliseconds; packets do not
+    // wait meanwhile.
     HANDOVER_PREPARE_MS = 15000,
     // Time from "commit" within which the old process must receive "taken", in milliseconds;
     // otherwise it resumes filtering.
@@ -62,20 +63,20 @@ enum handover_fd { HANDOVER_CONTROL, HANDOVER_EVENTS, HANDOVER_FD_COUNT };
 /// of its names.
 struct handover_places {
     uint32_t count;
-    uint32_t *of; // place of each of these numbers; HANDOVER_UNKNOWN = none
+    uint32_t *of; // place of each number that the other process sends; HANDOVER_UNKNOWN = none
 };
 
 #define HANDOVER_UNKNOWN UINT32_MAX
 
-/// State that the old process sends. After handover_take_commit, also the results of adopting it.
-/// handover_free frees it.
+/// State that the old process of an upgrade sends. After handover_take_commit, also the results of
+/// adopting it. handover_free frees it.
 struct handover {
     int64_t pid;         // process ID of the old firewall
     uint32_t generation; // generation of the old policy; 0 = no policy
     uint32_t queue_count;
     struct worker_handover *queues;
     uint64_t counts[COUNT_COUNT];
-    // Indexes in this process's array for the counts that the old process sends, and for the
+    // Indexes in this process's arrays for the counts that the old process sends, and for the
     // counters of a queue.
     struct handover_places count_places, stat_places;
     // True if the old policy reads names; after handover_take_commit, true if both policies read

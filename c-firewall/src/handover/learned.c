@@ -13,7 +13,7 @@ enum {
     WORD_BYTES = 8,
     // Size of the record of an address, in bytes: set, address and lifetime.
     ADDRESS_BYTES = 4 * WORD_BYTES,
-    COUNT_BYTES = 4, // size of the number of addresses at the end, in bytes
+    COUNT_BYTES = 4, // size of the address count after the last address, in bytes
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -36,7 +36,7 @@ static void append_address(struct handover_record *record, const struct learned_
 }
 
 /// Writes the addresses of the policy's sets. Returns 0 or -errno.
-/// - count: out: number of written addresses.
+/// - count: in/out: number of written addresses.
 static int write_addresses(struct handover_memory *memory, const struct compiled *compiled,
                            uint64_t now_ns, uint32_t *count) {
     const uint32_t places = compiled->learned ? learned_places(compiled->learned) : 0;

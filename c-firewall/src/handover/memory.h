@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 enum {
-    HANDOVER_MEMORY_STEP_BYTES = 65536, // size of the write buffer, in bytes
+    HANDOVER_MEMORY_STEP_BYTES = 65536, // size of a memory file's write buffer, in bytes
 };
 
 /// Memory file (memfd) that this process writes and then seals, with its write buffer.

@@ -30,8 +30,8 @@ static int send_number(uint32_t port, uint64_t number) {
     return result;
 }
 
-/// Parses the netlink port and the number in the old firewall's answer. Returns 0, or -errno with
-/// failure filled in.
+/// Parses the netlink port and the number in the old firewall's answer to the request `proof`.
+/// Returns 0, or -errno with failure filled in.
 static int parse_answer(const json_t *answer, uint32_t *port, uint64_t *number,
                         struct failure *failure) {
     const json_t *told = json_object_get(answer, "port");

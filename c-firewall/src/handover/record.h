@@ -27,8 +27,8 @@
 #include "connection/types.h"
 
 enum {
-    // Maximum size of a connection with its whole stream, in bytes, and the room after it that
-    // stream_gather requires.
+    // Maximum size of a serialized connection with its whole stream, in bytes, and the room after
+    // it that stream_gather requires.
     HANDOVER_RECORD_BYTES = 1024 + 2 * NAMES_HELLO_BYTES_MAX,
 };
 
@@ -37,7 +37,7 @@ enum {
 /// so all its connections have been read.
 extern const enum connection_list handover_record_order[CONNECTION_LIST_COUNT];
 
-/// Buffer of a record that is being written.
+/// Buffer of a record (serialized connection, address or numbers) that is being written.
 struct handover_record {
     size_t length;
     uint8_t bytes[HANDOVER_RECORD_BYTES];

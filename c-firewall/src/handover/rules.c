@@ -12,8 +12,9 @@
 #define NO_COMMENT UINT32_MAX
 
 enum {
-    RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // minimum size of a rule in bytes
-    // Number of rules that are written in one step. A step takes some milliseconds.
+    RULE_BYTES = 3 * sizeof(uint32_t) + MIGRATION_KIND_COUNT, // minimum bytes of a serialized rule
+    // Maximum number of rules that are written in one step of the transfer. A step takes some
+    // milliseconds.
     AT_A_TIME = 2048,
 };
 
@@ -72,7 +73,7 @@ int handover_rules_write(struct handover_rules *rules, const struct loaded *load
     return 1;
 }
 
-/// Bytes that are not parsed yet.
+/// Bytes of serialized rules that are not parsed yet.
 struct reading {
     const uint8_t *at;
     size_t left;

@@ -32,7 +32,7 @@ struct handover_rules {
 int handover_rules_begin(struct handover_rules *rules, const struct loaded *loaded);
 
 /// Writes the next rules of the policy that was passed to handover_rules_begin.
-/// - Returns 1 if more are left, 0 if all are written and the memory is sealed, or -errno.
+/// - Returns 1 if more may be left, 0 if all are written and the memory is sealed, or -errno.
 int handover_rules_write(struct handover_rules *rules, const struct loaded *loaded);
 
 /// Parses rules.

@@ -161,7 +161,7 @@ static char *text_of(const json_t *object, const char *key) {
     return text ? strdup(text) : NULL;
 }
 
-/// Function that returns one of this process's names by its place.
+/// Function that returns one of this process's names of counters by its place.
 typedef const char *name_at(size_t place);
 
 static const char *count_name(size_t place) { return counts_name((enum count)place); }
@@ -227,7 +227,7 @@ int handover_state_fail_stranger(struct failure *failure) {
 }
 
 /// Parses the largest number of connections that any old worker followed when the old process sent
-/// its state. The number is missing if the old policy reads no names.
+/// its state; null if the old policy reads no names.
 static void parse_connections(const json_t *number, struct handover *state) {
     const json_int_t most = json_integer_value(number);
 

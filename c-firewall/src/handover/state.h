@@ -11,8 +11,8 @@
 /// Returns the name of the option that a descriptor belongs to.
 const char *handover_state_fd_name(enum handover_fd fd);
 
-/// Allocates a state with `queues` zeroed queues. The indexes of its counts and counters are those
-/// of this process.
+/// Allocates the arrays of a state, with `queues` zeroed queues. The indexes of its counts and
+/// counters are those of this process.
 /// - Returns 0 or -ENOMEM.
 int handover_state_make(struct handover *state, uint32_t queues);
 

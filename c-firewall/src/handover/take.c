@@ -315,7 +315,7 @@ static void warm(struct workers *workers, uint32_t connections) {
 }
 
 /// Receives the old workers' connections into the tables of the new workers. If any connection is
-/// invalid, all tables stay empty: existing connections are then unknown, as if they had begun
+/// invalid, all tables are emptied: existing connections are then unknown, as if they had begun
 /// before the firewall. Returns 0, or -errno with failure filled in.
 static int receive_connections(struct handover *taken, struct workers *workers,
                                struct failure *failure) {
@@ -341,7 +341,7 @@ static int receive_connections(struct handover *taken, struct workers *workers,
 }
 
 /// Receives the addresses that the old policy's sets have learned into the new policy's sets. If
-/// any address is invalid, the sets stay empty and learn anew. Returns 0, or -errno with failure
+/// any address is invalid, the sets are emptied and learn anew. Returns 0, or -errno with failure
 /// filled in.
 static int receive_learned(struct handover *taken, const struct compiled *compiled,
                            struct failure *failure) {

@@ -23,14 +23,15 @@ int handover_take_prepare(struct handover *taken, const struct loaded *loaded,
                           struct failure *failure);
 
 /// Sends "commit" when everything but the workers is ready, and stores the old process's states,
-/// connections and addresses. Packets wait until the workers run. Invalid connections or addresses
-/// are discarded.
+/// connections and addresses. Packets wait until the workers run. If any connection is invalid, all
+/// connections are discarded; the same holds for addresses.
 /// - Returns 0, or -errno with failure filled in if the old process sends no valid states, or does
 ///   not send everything in time.
 int handover_take_commit(struct handover *taken, struct state *state, struct failure *failure);
 
-/// Receives the old process's sums (totals of log and counter statements, handover/counted), and
-/// adds them to those of the new policy. Must be called immediately after the workers start.
+/// Receives the old process's sums (totals of log and counter statements, handover/counted). They
+/// become the initial values of the corresponding statements of the new policy. Must be called
+/// immediately after the workers start.
 /// - Returns 0, or -errno with failure filled in.
 int handover_take_running(struct handover *taken, struct state *state, struct failure *failure);
 

@@ -30,12 +30,13 @@ struct answer_host {
 struct answer {
     uint16_t id;
     bool is_answer;    // true for an answer, false for a query
-    uint16_t dns_type; // type and class of the question
-    uint16_t class;
+    uint16_t dns_type; // type of the question
+    uint16_t class;    // class of the question
+    // Name of the question.
     struct answer_host host;
     // Shortest TTL of the addresses and of the aliases that lead to them, in seconds.
     uint32_t ttl;
-    // Number of addresses; 0 if the answer has an error code, is truncated or has no address.
+    // Number of addresses; 0 if the answer is unreadable, is truncated or has an error code.
     uint32_t count;
     unsigned __int128 addresses[NAMES_ANSWER_ADDRESSES_MAX];
 };

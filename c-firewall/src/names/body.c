@@ -27,8 +27,8 @@ static bool is_word(struct names_cursor text, const char *word) {
            strncasecmp((const char *)text.bytes, word, text.length) == 0;
 }
 
-/// Parses the value of Content-Length. Returns false if it is malformed or differs from an earlier
-/// Content-Length.
+/// Parses the value of Content-Length. Returns false if it is malformed or too long, or differs
+/// from an earlier Content-Length.
 static bool parse_length(struct names_cursor value, struct names_body *body) {
     uint64_t length = 0;
 

@@ -40,9 +40,9 @@ struct names_chunk {
 /// interpret the field differently.
 bool names_body_field(struct names_cursor name, struct names_cursor value, struct names_body *body);
 
-/// Checks the kind of body at the end of the header, and completes body->switches: it sets it for
-/// CONNECT, and clears it if the server may choose another protocol. Returns false if servers may
-/// find different ends of the body.
+/// Checks a request's kind of body after the last header field. Returns false if servers may find
+/// different ends of the body. Completes body->switches: the method CONNECT sets it. An offer of
+/// another protocol than WebSocket clears it.
 /// - minor: minor version of HTTP, an ASCII digit.
 bool names_body_finish(struct names_cursor method, uint8_t minor, struct names_body *body);
 

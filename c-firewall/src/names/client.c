@@ -7,7 +7,7 @@
 #include "names/http.h"
 #include "names/record.h"
 
-/// Parses a client's first bytes that are not, or not yet, TLS.
+/// Parses a client's first bytes that do not begin like TLS, or are too few to show it.
 /// - tls: result of names_record_begins for these bytes.
 static enum names_state parse_other(const uint8_t *bytes, uint32_t length, bool whole,
                                     enum names_state tls, struct names_progress *progress,

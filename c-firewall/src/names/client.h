@@ -21,13 +21,14 @@
 ///   and protocol.
 /// - Returns names->state: NAMES_UNDECIDED while the protocol is unknown or bytes are missing
 ///   (NAMES_UNREADABLE with whole); NAMES_KNOWN with the protocol NAMES_OTHER if the bytes are
-///   neither TLS nor HTTP (NAMES_UNREADABLE if a line begins like the HTTP field Host).
+///   neither TLS nor HTTP (NAMES_UNREADABLE if a line begins like the HTTP field Host); otherwise
+///   the result of names_record_parse or names_http_parse.
 enum names_state names_client_parse(const uint8_t *bytes, uint32_t length, bool whole,
                                     uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                     struct names_progress *progress, struct names *names);
 
-/// Returns true if names_client_parse would return NAMES_UNDECIDED again, because a TLS record or
-/// an HTTP line is still incomplete.
+/// Returns true if added bytes complete no TLS record and no HTTP line, so that names_client_parse
+/// would return NAMES_UNDECIDED again. Returns false if this is unknown.
 /// - names: result of names_client_parse; its state is NAMES_UNDECIDED.
 /// - progress: progress of names_client_parse.
 /// - added: bytes received since that call; length: their number.

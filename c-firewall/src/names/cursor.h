@@ -9,7 +9,7 @@
 
 /// Unread rest of a message.
 struct names_cursor {
-    const uint8_t *bytes; // borrowed bytes
+    const uint8_t *bytes; // unread bytes, borrowed from the message
     uint32_t length;
     // True if a read requested more bytes than were left. The rest is then empty.
     bool cut;

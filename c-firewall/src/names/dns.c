@@ -51,8 +51,8 @@ static bool parse_name(struct names_cursor *message, struct names *names) {
 }
 
 /// Parses a message into names, whose fields must be empty. Returns NAMES_KNOWN; NAMES_UNDECIDED if
-/// bytes of the question are missing; NAMES_UNREADABLE if there is not exactly one question, or its
-/// name is malformed.
+/// bytes of the header or the question are missing; NAMES_UNREADABLE if there is not exactly one
+/// question, or its name is malformed.
 static enum names_state parse_message(const uint8_t *message, uint32_t length,
                                       struct names *names) {
     struct names_cursor left = names_cursor_begin(message, length);

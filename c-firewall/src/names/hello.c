@@ -8,7 +8,7 @@
 #include "names/host.h"
 
 enum {
-    // Maximum size of a handshake message without its type and length.
+    // Maximum size of a handshake message without its type and length, in bytes.
     BODY_BYTES_MAX = NAMES_HELLO_BYTES_MAX - NAMES_HELLO_HEADER_BYTES,
     RANDOM_BYTES = 32,
     SESSION_BYTES_MAX = 32,
@@ -75,7 +75,7 @@ static bool parse_versions(struct names_cursor *value, struct names *names) {
 }
 
 /// Parses the extension server_name, ALPN, supported_versions or ECH, and ignores other extensions.
-/// Returns false if one of these four is malformed or repeated.
+/// Returns false if one of these four is repeated, or one of the first three is malformed.
 /// - seen: in/out: *_SEEN bits of the extensions so far; a ClientHello may not repeat an extension
 ///   (RFC 8446, section 4.2).
 static bool parse_extension(uint32_t kind, struct names_cursor *value, uint32_t *seen,

@@ -17,9 +17,9 @@ static const char *const METHODS[] = {
 };
 static const char PROTOCOL[] = "HTTP";
 static const char HOST[] = "host";
-static const char VERSION[] = "HTTP/1."; // followed by a digit
+static const char VERSION[] = "HTTP/1."; // start of a request's version; a digit follows
 
-/// Parts of a request; they point into the received bytes.
+/// Parts of a request. The cursors point into the received bytes.
 struct request {
     struct names_cursor method;
     struct names_cursor target;

@@ -21,7 +21,7 @@
 /// some server treats as a space. Spaces and line ends may precede the word.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or zeroed; out: new
 ///   progress.
-/// - Returns NAMES_KNOWN if it does, NAMES_UNDECIDED if bytes are missing, NAMES_NONE if it does
+/// - Returns NAMES_KNOWN if they do, NAMES_UNDECIDED if bytes are missing, NAMES_NONE if they do
 ///   not.
 enum names_state names_http_begins(const uint8_t *bytes, uint32_t length,
                                    struct names_progress *progress);

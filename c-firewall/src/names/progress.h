@@ -11,15 +11,14 @@
 #include "names/hello.h"
 
 /// Progress in a message; zeroes mean the message's start. Offsets count from the start of the
-/// parser's bytes. The progress depends only on the received bytes.
+/// parser's bytes. A parser that starts again with zeroes finds the same result.
 struct names_progress {
     // TLS: offset after the last complete record. HTTP: start of the first incomplete line.
     uint32_t place;
-    // TLS: the message or the next record can't be complete before this number of bytes is
-    // received; 0 = unknown.
+    // TLS: number of the stream's bytes that must be received before the message or the next record
+    // can be complete; 0 = unknown.
     uint32_t wanted;
-    // TLS: number of handshake bytes to skip after the last complete record: they precede the
-    // message.
+    // TLS: number of the previous message's bytes after the last complete record. They are skipped.
     uint32_t skipped;
     // TLS: number of bytes of the message in complete records.
     uint32_t joined;
@@ -28,7 +27,7 @@ struct names_progress {
     // HTTP: offset of the first byte that was not searched yet for the end of the current word or
     // line.
     uint32_t searched;
-    uint32_t line;          // HTTP: start of the first line that is not empty
+    uint32_t line;          // HTTP: offset of the first byte that is no space or line end
     bool has_begun;         // HTTP: true if the first line that is not empty begins like a request
     bool has_line;          // HTTP: true if the first line that is not empty is complete
     bool is_perhaps;        // HTTP: true if the message is a request only if a field Host follows

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// EVP's functions for SHA-256 allocate at each use. The functions below EVP don't, but are
-// deprecated since OpenSSL 3.0.
+// EVP's functions for SHA-256 allocate at each use. OpenSSL's low-level functions (SHA256_Init)
+// don't, but are deprecated since OpenSSL 3.0.
 #define OPENSSL_API_COMPAT 0x10101000L
 #include "names/quic.h"
 
@@ -12,7 +12,8 @@
 
 #include "names/cursor.h"
 
-/// Drafts that servers still accept, of which 33 and 34 differ from version 1 only in their number.
+/// Version numbers of QUIC drafts that servers still accept. Drafts 33 and 34 differ from version 1
+/// only in the version number.
 static const uint32_t DRAFT_29 = 0xff00001d, DRAFT_32 = 0xff000020;
 static const uint32_t DRAFT_33 = 0xff000021, DRAFT_34 = 0xff000022;
 /// Salts for the Initial secret of each version (RFC 9001, section 5.2; RFC 9369, section 3.3.1;
@@ -50,7 +51,7 @@ enum {
     TYPE_INITIAL = 0,
     TYPE_HANDSHAKE = 2,
     TYPE_RETRY = 3,
-    // Bits of a packet's first byte that header protection hides (RFC 9001, section 5.4.1).
+    // Bits of a long header's first byte that header protection hides (RFC 9001, section 5.4.1).
     HIDDEN = 0x0f,
     // Bits of a packet's first byte that contain the length of the packet number minus one.
     NUMBER_MASK = 3,

@@ -13,7 +13,7 @@
 #include "names/hello.h"
 
 enum {
-    // Supported versions, in addition to the drafts that servers still accept.
+    // Version numbers of QUIC 1 and 2. Some drafts are supported, too (quic.c).
     NAMES_QUIC_VERSION_1 = 0x00000001,
     NAMES_QUIC_VERSION_2 = 0x6b3343cf,
     // Maximum length of a connection ID in bytes (RFC 9000, section 17.2).
@@ -24,11 +24,11 @@ enum {
 enum names_quic_kind {
     // Malformed or cut long header of a supported version, or a cut version field.
     NAMES_QUIC_BAD,
-    // No long header: a packet under keys that only its ends have, padding, or no QUIC.
+    // No long header: a packet with keys that only the two ends have, padding, or no QUIC.
     NAMES_QUIC_SHORT,
     NAMES_QUIC_UNKNOWN, // long header of an unsupported version, or of version negotiation
-    NAMES_QUIC_LONG,    // a 0-RTT or Retry packet
-    // A Handshake packet: the server has a complete ClientHello (RFC 9001, section 4.1.4).
+    NAMES_QUIC_LONG,    // 0-RTT or Retry packet
+    // Handshake packet: the server has received a complete ClientHello (RFC 9001, section 4.1.4).
     NAMES_QUIC_HANDSHAKE,
     NAMES_QUIC_INITIAL,
 };
@@ -77,7 +77,7 @@ enum names_quic_frame_kind {
     // Malformed or cut frame, or a frame that is not allowed in an Initial packet (RFC 9000,
     // section 12.4). Frames after it can't be read.
     NAMES_QUIC_FRAME_BAD,
-    NAMES_QUIC_FRAME_PADDING, // all adjacent padding frames
+    NAMES_QUIC_FRAME_PADDING, // run of adjacent PADDING frames
     NAMES_QUIC_FRAME_PING,
     NAMES_QUIC_FRAME_ACK,
     NAMES_QUIC_FRAME_CRYPTO,
@@ -131,7 +131,7 @@ uint32_t names_quic_open(const struct names_quic_opener *opener, struct names_qu
                          const uint8_t *datagram, const struct names_quic_header *header,
                          uint8_t plain[static NAMES_HELLO_BYTES_MAX]);
 
-/// Parses a frame of a plaintext.
+/// Parses a frame of an Initial packet's plaintext.
 /// - at: offset of the frame, less than length.
 struct names_quic_frame names_quic_frame(const uint8_t *plain, uint32_t length, uint32_t at);
 

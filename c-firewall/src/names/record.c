@@ -93,8 +93,8 @@ static uint32_t message_bytes(const struct names_progress *progress) {
     return NAMES_HELLO_HEADER_BYTES + names_cursor_number(&header, 3);
 }
 
-/// Returns the number of received bytes that can complete the message or the incomplete record at
-/// `progress->place`, whichever comes first; 0 if the message's length is unknown.
+/// Returns the number of the stream's bytes up to the end of the message or of the incomplete
+/// record at `progress->place`, whichever comes first; 0 if the message's length is unknown.
 /// - ahead: progress that includes the received bytes of that record.
 /// - length: length of that record's contents.
 static uint32_t wanted(const struct names_progress *progress, const struct names_progress *ahead,
@@ -105,8 +105,8 @@ static uint32_t wanted(const struct names_progress *progress, const struct names
            min(length, progress->skipped + message_bytes(ahead) - progress->joined);
 }
 
-/// Continues after the records that were complete in an earlier call: adds the contents of records
-/// to the progress until the message is complete or unreadable.
+/// Scans the records after those that were complete in an earlier call: adds their contents to the
+/// progress until the message is complete or unreadable, or bytes are missing.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns NAMES_KNOWN if more bytes would not change the result, NAMES_UNDECIDED if bytes are
 ///   missing, NAMES_UNREADABLE if a record before the end of the message is malformed or not

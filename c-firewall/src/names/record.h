@@ -31,8 +31,8 @@ enum names_state names_record_begins(const uint8_t *bytes, uint32_t length);
 /// - names: out: all fields are set. Unless the state is NAMES_KNOWN, they are empty, except state
 ///   and protocol.
 /// - Returns names->state: NAMES_UNDECIDED if bytes are missing (NAMES_UNREADABLE with whole);
-///   NAMES_UNREADABLE if a record is no handshake record or is malformed; otherwise the result of
-///   names_hello_parse.
+///   NAMES_UNREADABLE if a record before the end of the ClientHello is no handshake record or is
+///   malformed; otherwise the result of names_hello_parse.
 enum names_state names_record_parse(const uint8_t *bytes, uint32_t length, bool whole,
                                     uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                     struct names_progress *progress, struct names *names);
@@ -45,8 +45,8 @@ enum names_state names_record_parse(const uint8_t *bytes, uint32_t length, bool 
 ///   zeroed; out: new progress.
 /// - names: out: names of the second ClientHello if NAMES_KNOWN is returned; otherwise unspecified.
 /// - Returns NAMES_KNOWN if there is a second ClientHello, NAMES_UNDECIDED if it may follow,
-///   NAMES_NONE if another message comes in its place, NAMES_UNREADABLE if a record or the second
-///   ClientHello is malformed.
+///   NAMES_NONE if another message comes in its place, NAMES_UNREADABLE if a record is malformed or
+///   not allowed, or the second ClientHello is malformed.
 enum names_state names_record_parse_second(const uint8_t *bytes, uint32_t length,
                                            uint8_t scratch[static NAMES_HELLO_BYTES_MAX],
                                            struct names_progress *progress, struct names *names);

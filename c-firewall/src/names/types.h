@@ -11,7 +11,8 @@ enum {
     NAMES_HOST_BYTES = 253,
     // Maximum length of the ALPN list (RFC 7301) in bytes; a longer list is unreadable.
     NAMES_ALPN_BYTES = 255,
-    // Maximum length of an HTTP method (RFC 9110, section 9) in bytes; a longer method is cut.
+    // Maximum length of an HTTP method (RFC 9110, section 9) in bytes; a longer method is cut, and
+    // equals no method of a policy.
     NAMES_METHOD_BYTES = 16,
 };
 
@@ -19,9 +20,9 @@ enum {
 enum names_state {
     NAMES_NONE,      // the packet has no names: the firewall does not read names of its connection
     NAMES_UNDECIDED, // the names are not known yet: bytes of the client are missing
-    // All names are read. An empty field means that the client did not send it.
+    // All names are read. An empty field means that the client did not send it, or sent it empty.
     NAMES_KNOWN,
-    NAMES_UNREADABLE, // the names stay unreadable: --fail unknown decides
+    NAMES_UNREADABLE, // the names can't be read: --fail unknown decides
 };
 
 /// Protocol in which the client sends names.
@@ -37,8 +38,8 @@ enum names_protocol {
 struct names {
     enum names_state state;
     enum names_protocol protocol;
-    uint8_t host_length;   // length of host in bytes; 0 = the client has sent no host name
-    uint8_t alpn_length;   // length of alpn in bytes; 0 = the client has offered no protocol
+    uint8_t host_length;   // length of host in bytes; 0 = no host name
+    uint8_t alpn_length;   // length of alpn in bytes; 0 = no offered protocol
     uint8_t method_length; // length of method in bytes; 0 = none
     // True if the client offers an encrypted ClientHello (extension 0xfe0d), even if its content is
     // random (GREASE).
@@ -52,7 +53,7 @@ struct names {
     uint8_t host[NAMES_HOST_BYTES];
     // Offered ALPN protocols as on the wire: each protocol name follows its length byte.
     uint8_t alpn[NAMES_ALPN_BYTES];
-    uint8_t method[NAMES_METHOD_BYTES]; // HTTP method as sent
+    uint8_t method[NAMES_METHOD_BYTES]; // HTTP method as sent; a longer method is cut
 };
 
 #endif

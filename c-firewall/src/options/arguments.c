@@ -30,7 +30,7 @@ const char *arguments_quote(const char *text, char quoted[static ARGUMENTS_QUOTE
     return quoted;
 }
 
-/// State of the parser.
+/// State of the parser of the command line.
 struct taking {
     struct arguments arguments;
     // Options of the command, --help, --version, and the entry that ends the table.
@@ -54,8 +54,8 @@ static void make_table(struct taking *taking) {
     *at = (struct argp_option){.name = "version", .key = KEY_VERSION};
 }
 
-/// Finds the long option for a name of this length: its own name, or a prefix that no other option
-/// of the command has. Returns NULL if there is none.
+/// Finds the long option that the first `length` bytes of `name` select: by its whole name, or by a
+/// prefix that no other option of the command has. Returns NULL if there is no such option.
 static const struct argp_option *find_option(const struct argp_option *table, const char *name,
                                              size_t length) {
     const struct argp_option *found = NULL;

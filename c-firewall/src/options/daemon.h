@@ -32,8 +32,8 @@ int options_daemon_fail(const struct values *values, struct options *options);
 /// Stores the values of the options that the help text lists from --deadline to --sandbox.
 int options_daemon_values(const struct values *values, struct options *options);
 
-/// Checks that no option is given that --profile paper excludes, because the published program has
-/// no such function.
+/// Checks that --events, --control and --take-over are not given. --profile paper excludes them,
+/// because the published program has no such functions.
 int options_daemon_paper(const struct values *values);
 
 /// Checks that --events-rate is not given without --events, and --control-mode and --control-owner

@@ -90,7 +90,7 @@ static int fail_accepting(const struct values *values, enum arguments_option opt
     return -EINVAL;
 }
 
-/// Checks that no option is given that the profile paper excludes.
+/// Checks that no option or value is given that the profile paper excludes.
 static int check_paper(const struct values *values, const struct options *options) {
     if (options->batch != 1)
         return fail_fixed(values, OPTION_BATCH);

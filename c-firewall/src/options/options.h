@@ -28,7 +28,8 @@
 enum options_action {
     OPTIONS_ACTION_RUN,
     OPTIONS_ACTION_CHECK, // command `check`; options.policy and options.print are set
-    // Command `explain`; policy, explain, json and the options of the decision are set.
+    // Command `explain`; policy, explain, json and the values of --default, --malformed,
+    // --undecided and --fail are set.
     OPTIONS_ACTION_EXPLAIN,
     OPTIONS_ACTION_HELP,    // request to print options_help
     OPTIONS_ACTION_VERSION, // request to print "c-firewall 0.1.0"

@@ -58,7 +58,7 @@ struct options {
     bool copy_bytes_asked;
     uint32_t queue_length;
     bool gso;
-    // Time for which a worker checks for further packets before it sleeps, in microseconds
+    // Maximum time for which a worker checks for further packets before it sleeps, in microseconds
     // (--spin). Ignored in the profile paper.
     uint32_t spin_us;
     uint32_t coalesce_us;
@@ -68,10 +68,11 @@ struct options {
     enum verdict default_verdict;
     bool malformed_by_policy;
     enum options_conntrack conntrack;
-    // Verdict for packets of connections whose name is undecided: VERDICT_ACCEPT or VERDICT_DROP.
+    // Verdict for packets at a rule that reads an undecided name (--undecided): VERDICT_ACCEPT or
+    // VERDICT_DROP. VERDICT_ACCEPT applies only if the rules may accept the packet.
     enum verdict undecided_verdict;
-    // Maximum number of bytes in each direction that pass while the name is undecided, if the
-    // verdict is accept; after these the name is unreadable.
+    // Maximum number of data bytes in each direction while the name of a connection is undecided;
+    // after these the name is unreadable.
     uint32_t undecided_bytes;
     uint32_t connections;  // maximum number of connections that a worker follows at a time
     uint32_t hello_memory; // memory of a worker for incomplete messages with names, in bytes

@@ -20,7 +20,8 @@ enum {
     // Offsets in an extension header.
     EXTENSION_NEXT_HEADER_OFFSET = 0,
     EXTENSION_LENGTH_OFFSET = 1,
-    EXTENSION_FRAGMENT_OFFSET = 2, // offset of the 16 bits of fragment offset and flags
+    // Offset of the 16 bits of fragment offset and flags in the IPv6 fragment header.
+    EXTENSION_FRAGMENT_OFFSET = 2,
     SOURCE_PORT_OFFSET = 0,
     DESTINATION_PORT_OFFSET = 2,
     ICMP_TYPE_OFFSET = 0,
@@ -50,7 +51,8 @@ static const uint8_t *header_at(const struct packet *packet, uint32_t offset, ui
     return packet->bytes + offset;
 }
 
-/// Parses the ports if their bytes were captured, even if the rest of the header is missing.
+/// Parses the ports if the packet has their bytes and these were captured, even if the rest of the
+/// header is missing.
 static void parse_ports(struct packet *packet) {
     const uint8_t *ports = header_at(packet, packet->l4_offset, PORTS_BYTES);
 
@@ -281,10 +283,10 @@ static uint32_t extension_read_bytes(uint8_t type) {
     return type == IPPROTO_ROUTING || type == IPPROTO_FRAGMENT ? 4 : 2;
 }
 
-/// Finds the transport header like the kernel's ipv6_find_hdr, which accepts any number of
-/// extension headers, and lengths beyond the packet's end. Finds no header if bytes of an extension
-/// header are missing. Sets headers_beyond if the packet has these bytes but they were not
-/// captured.
+/// Finds the transport header like the kernel's ipv6_find_hdr. Accepts any number of extension
+/// headers, and lengths beyond the packet's end. An authentication header (AH) counts as the
+/// transport header. Stops at an extension header with missing bytes. Sets headers_beyond if the
+/// packet has these bytes but they were not captured.
 static void find_transport(struct packet *packet, uint8_t next_header) {
     uint32_t offset = PACKET_IPV6_HEADER_BYTES;
 

@@ -30,13 +30,13 @@ enum {
     PACKET_UDP_LENGTH_OFFSET = 4,
     PACKET_ICMP_HEADER_BYTES = 8,
     PACKET_LENGTH_MAX = 65535, // maximum of a 16-bit length field
-    // Number of captured bytes that suffice to detect a malformed packet: 124 for IPv6 with the
-    // maximum number of minimum-length extension headers and TCP, 80 for IPv4 with all options and
-    // TCP.
+    // Number of captured bytes that suffice to detect a malformed packet, unless its extension
+    // headers are longer than the minimum. Needed are 124 for IPv6 with the maximum number of
+    // extension headers and TCP, 80 for IPv4 with all options and TCP.
     PACKET_COPY_BYTES = OPTION_COPY_BYTES_FAST,
 };
 
-/// Bits of packet.extensions, one for each type of IPv6 extension header.
+/// Bits of packet.extensions, one for each of these types of IPv6 extension headers.
 enum packet_extension {
     PACKET_HBH = 1 << 0,  // bit for hop-by-hop options
     PACKET_RT = 1 << 1,   // bit for a routing header
@@ -50,7 +50,7 @@ enum packet_extension {
 struct packet {
     const uint8_t *bytes; // captured bytes, from the IP header on; borrowed
     uint32_t captured;    // number of captured bytes
-    uint32_t original;    // length of the packet in the kernel, at least captured
+    uint32_t original;    // length of the packet in the kernel in bytes, at least captured
     uint8_t version;      // version of IP: 4 or 6; 0 = another version, or not captured
     uint8_t protocol;     // IPv4 protocol, or the last next header of IPv6 that was parsed
     bool fragment;        // true if the packet is a fragment
@@ -60,10 +60,11 @@ struct packet {
     // Length of the packet in bytes, as its IP header states it, or original if the length does not
     // fit into the header; 0 = unknown.
     uint32_t end;
-    uint8_t extensions; // bits of the extension headers that were found (enum packet_extension)
+    // Bits of the IPv6 extension headers that were found (enum packet_extension); AH has no bit.
+    uint8_t extensions;
     // True if the IP header (without options) or an extension header is beyond the captured bytes:
     // it is unknown which extension headers and which protocol follow. If false, headers that were
-    // not found are not in the packet.
+    // not found are not in the packet, unless it is malformed.
     bool headers_beyond;
     // True if nf_tables finds a transport header. transport_protocol and transport_offset can
     // differ from protocol and l4_offset: for example, AH counts as the transport header
@@ -100,7 +101,7 @@ bool packet_is_extension(uint8_t next_header);
 uint32_t packet_address_bytes(const struct packet *packet);
 
 /// Returns the two adjacent addresses of the IP header in network order, source first. Returns NULL
-/// if they were not captured.
+/// if they were not captured, or if the IP version is unknown.
 const uint8_t *packet_addresses(const struct packet *packet);
 
 #endif

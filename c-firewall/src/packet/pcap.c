@@ -17,21 +17,22 @@ enum {
     HEAD_BYTES = 24,             // size of the header of a pcap file
     RECORD_BYTES = 16,           // size of the header of each packet in a pcap file
     BLOCK_HEAD_BYTES = 8,        // size of type and length of a pcapng block
-    BLOCK_LEAST = 12,         // minimum size of a block: type, and length before and after its body
-    SECTION_BYTES = 16,       // minimum size of a section header's body
-    INTERFACE_BYTES = 8,      // size of an interface description's body, without options
-    PACKET_BYTES = 20,        // size of an enhanced packet's body, without the packet
-    SIMPLE_BYTES = 4,         // size of a simple packet's body, without the packet
+    // Minimum size of a pcapng block: type, and length before and after its body.
+    BLOCK_LEAST = 12,
+    SECTION_BYTES = 16,       // minimum size of a Section Header Block's body
+    INTERFACE_BYTES = 8,      // size of an Interface Description Block's body, without options
+    PACKET_BYTES = 20,        // size of the fields before the packet in an Enhanced Packet Block
+    SIMPLE_BYTES = 4,         // size of the fields before the packet in a Simple Packet Block
     BLOCK_INTERFACE = 1,      // type of an Interface Description Block
     BLOCK_SIMPLE = 3,         // type of a Simple Packet Block
     BLOCK_PACKET = 6,         // type of an Enhanced Packet Block
-    OPTION_HEAD_BYTES = 4,    // size of code and length of an option
-    OPTION_COMMENT = 1,       // code of opt_comment
-    OPTION_RESOLUTION = 9,    // code of if_tsresol
-    OPTION_OFFSET = 14,       // code of if_tsoffset
-    RESOLUTION_US = 6,        // resolution of 10^-6 seconds
-    RESOLUTION_NS = 9,        // resolution of 10^-9 seconds
-    RESOLUTION_BINARY = 0x80, // bit for a resolution of 2^-n seconds
+    OPTION_HEAD_BYTES = 4,    // size of code and length of a pcapng option
+    OPTION_COMMENT = 1,       // code of the pcapng option opt_comment (a comment)
+    OPTION_RESOLUTION = 9,    // code of the pcapng option if_tsresol (resolution of time stamps)
+    OPTION_OFFSET = 14,       // code of the pcapng option if_tsoffset (offset of time stamps)
+    RESOLUTION_US = 6,        // value of if_tsresol for a resolution of 10^-6 seconds
+    RESOLUTION_NS = 9,        // value of if_tsresol for a resolution of 10^-9 seconds
+    RESOLUTION_BINARY = 0x80, // bit of if_tsresol for a resolution of 2^-n seconds
     RESOLUTION_MAX = 19,      // maximum n of a resolution of 10^-n seconds: 64 bits hold 10^19
     RESOLUTION_BINARY_MAX = 63,
 };
@@ -226,7 +227,7 @@ static uint64_t time_of(const struct pcap_interface *interface, uint64_t stamp) 
     return stamp / scale + offset_ns;
 }
 
-/// Captured frame. `bytes` and `comment` point into the block.
+/// Captured frame. `bytes` and `comment` point into pcap.block.
 struct frame {
     uint16_t link;
     uint64_t time_ns;

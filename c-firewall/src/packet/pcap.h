@@ -19,7 +19,8 @@ enum {
     PCAP_INTERFACES_MAX = 4096, // maximum number of interfaces of a pcapng section
 };
 
-/// Start of a packet's comment that contains its metadata and verdict.
+/// Start of a packet's comment in a capture that contains its metadata and, if recorded, its
+/// verdict.
 #define PCAP_COMMENT_BEGIN "twinwall:"
 
 /// Interface of a pcapng section. A pcap file has one interface, without a description.

@@ -48,8 +48,10 @@ static bool is_vlan(uint16_t ethertype) {
     return ethertype == 0x8100 || ethertype == 0x88a8 || ethertype == 0x9100;
 }
 
-/// Finds the IP header after an ethertype and its VLAN tags. Returns false if no IP header follows.
-/// - offset: in: offset of the first byte after the ethertype; out: offset of the IP header.
+/// Finds the IP header after a link header and the VLAN tags behind it. Returns false if the
+/// ethertype after the tags is not that of IP or was not captured.
+/// - ethertype: ethertype in the link header.
+/// - offset: in: offset of the first byte after the link header; out: offset of the IP header.
 /// - version: out: IP version, 4 or 6.
 static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint16_t ethertype,
                                   uint32_t *offset, uint8_t *version) {
@@ -63,9 +65,10 @@ static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint1
     return ethertype == ETHERTYPE_IPV4 || ethertype == ETHERTYPE_IPV6;
 }
 
-/// Finds the IP header in a frame. Returns false if the frame has no IP header.
+/// Finds the IP header in a frame. Returns false if the link layer states no IP packet, or the link
+/// type is not supported.
 /// - offset: out: offset of the IP header.
-/// - version: out: IP version that the frame states, 4 or 6; 0 = not stated.
+/// - version: out: IP version that the link layer states, 4 or 6; 0 = not stated.
 static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t *offset,
                         uint8_t *version) {
     *version = 0;

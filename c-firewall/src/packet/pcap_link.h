@@ -27,7 +27,7 @@ bool pcap_link_is_known(uint16_t link);
 /// IP packet of a capture. bytes points into the captured frame.
 struct pcap_packet {
     uint64_t number;      // number of the packet's frame in the capture, from 1
-    uint64_t time_ns;     // time since 1970, in nanoseconds
+    uint64_t time_ns;     // time of the packet's frame, in nanoseconds since 1970
     const uint8_t *bytes; // captured bytes from the IP header on
     uint32_t captured;
     uint32_t original; // length in bytes of the complete IP packet, without link header and padding
@@ -41,7 +41,8 @@ struct pcap_packet {
 /// - bytes: captured bytes of a frame of original bytes.
 /// - packet: out: only bytes, captured, original and version are set. The bytes after the packet's
 ///   length in the IP header are left out.
-/// - Returns false if the frame contains no IP packet or the link type is not supported.
+/// - Returns false if the link layer states no IP packet, or the link type is not supported. The IP
+///   header is not checked.
 bool pcap_link_find_ip(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t original,
                        struct pcap_packet *packet);
 

@@ -69,9 +69,9 @@ static void append_gap(struct verdict_batch *batch, uint32_t last_id) {
     };
 }
 
-/// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped. Also accepts an
-/// ID that is not after the last ID (in the order of the kernel's nfq_id_after): the kernel has
-/// restarted its numbering.
+/// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped, or if the last
+/// ID was unknown. Also accepts an ID that is not after the last ID (in the order of the kernel's
+/// nfq_id_after): the kernel has restarted its numbering.
 static void move_to(struct verdict_batch *batch, uint32_t id) {
     const uint32_t passed = id - batch->last_id - 1;
     const bool gap = !batch->known || (passed > 0 && passed < (uint32_t)INT32_MAX);
@@ -87,8 +87,8 @@ static void move_to(struct verdict_batch *batch, uint32_t id) {
     batch->last_id = id;
 }
 
-/// Adds the run of one packet, after a run for a gap before it; or extends the last run by the
-/// packet.
+/// Adds the run of one packet, after a run for a gap if there is a gap; or extends the last run by
+/// the packet. Returns 0, or -ENOBUFS if there is no room for two runs.
 static int add_run(struct verdict_batch *batch, struct verdict_run next) {
     if (batch->count + 2 > VERDICT_RUNS_MAX)
         return -ENOBUFS;

@@ -27,7 +27,7 @@ enum verdict {
     VERDICT_REJECT,  // reject, which is a drop to the kernel
     VERDICT_MARK,    // accept with a mark
     VERDICT_REPEAT,  // another pass through the hook
-    VERDICT_REQUEUE, // transfer to another queue
+    VERDICT_REQUEUE, // transfer to a queue by its number: another queue, or the same once more
     VERDICT_COUNT
 };
 
@@ -35,8 +35,8 @@ enum verdict {
 /// checksum (queue_restate).
 struct verdict_restated {
     uint32_t index;    // index of the packet among the packets of the receive call
-    uint32_t bytes;    // length of the packet
-    uint32_t place;    // offset of the checksum from the IP header on
+    uint32_t bytes;    // length of the packet in bytes
+    uint32_t place;    // offset of the checksum from the IP header, in bytes
     uint16_t checksum; // checksum in host order
 };
 
@@ -51,7 +51,8 @@ struct verdict_run {
     uint32_t first_id;
     uint32_t last_id;
     uint32_t count; // number of packets; 0 for a gap
-    // True for a gap: IDs up to last_id without a message, whose packets the kernel may still hold.
+    // True for a gap: IDs up to last_id without a readable message, whose packets the kernel may
+    // still hold.
     bool gap;
     bool is_restated; // true if the kernel gets the packet back; it is then alone in its run
     struct verdict_restated restated;
@@ -66,9 +67,10 @@ struct verdict_run {
 /// verdict would apply to it. Therefore every gap gets the verdict of --fail malformed, in a
 /// message of its own, before the verdict of the next ID.
 struct verdict_batch {
-    uint32_t fail; // verdict for gaps (IDs without a message) in the form of the kernel (NF_*)
-    // True if last_id is known. False if another process may have received packets: the first gap
-    // then covers all waiting packets.
+    // Verdict for gaps (IDs without a readable message) in the form of the kernel (NF_*).
+    uint32_t fail;
+    // True if last_id is known. False if another process may have received packets: a gap then
+    // covers all waiting packets before the next ID that is added.
     bool known;
     // Last ID that was added to the batch. All IDs up to it have a verdict after the batch is sent.
     uint32_t last_id;
@@ -90,7 +92,7 @@ const char *verdict_name(enum verdict verdict);
 uint32_t verdict_kernel(enum verdict verdict, uint32_t argument);
 
 /// Initialises a batch for a new queue, whose first packet has ID 1.
-/// - gaps: verdict for IDs without a message.
+/// - gaps: verdict for IDs without a readable message.
 void verdict_batch_begin(struct verdict_batch *batch, enum verdict gaps);
 
 /// Marks the last ID as unknown. Must be called if another process may have received packets from
@@ -107,9 +109,10 @@ void verdict_batch_overrun(struct verdict_batch *batch);
 /// Records a message whose packet ID is unreadable.
 void verdict_batch_skip(struct verdict_batch *batch);
 
-/// Adds a packet's verdict to the batch. Extends the last run if the verdict for the kernel (a drop
-/// for reject) and the mark are equal and the ID follows the run's last ID (a 32-bit counter that
-/// wraps). Otherwise adds a run, after a run for a gap before it.
+/// Adds a packet's verdict to the batch. If IDs were skipped or the last ID is unknown, first adds
+/// a run for the gap. Extends the last run if it has the same verdict for the kernel (a drop for
+/// reject) and the same mark, ends at the ID before the packet's, and is neither a gap nor gives a
+/// packet back. Otherwise adds a run. IDs have 32 bits and wrap.
 /// - argument: mark (host order) for VERDICT_MARK, queue number for VERDICT_REQUEUE, else ignored.
 /// - Fails with -ENOBUFS if there is no room for two runs; the batch stays unchanged.
 int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
@@ -120,9 +123,9 @@ int verdict_batch_add(struct verdict_batch *batch, uint32_t id, enum verdict ver
 int verdict_batch_restate(struct verdict_batch *batch, uint32_t id, enum verdict verdict,
                           uint32_t argument, const struct verdict_restated *restated);
 
-/// Adds a run for the messages without a readable ID after the last packet. Must be called after
-/// the last packet. The n-th message after an ID has an ID that is at least n higher. Therefore the
-/// run covers the next n IDs.
+/// Adds a run for the messages without a readable ID after the last packet, if the last ID is
+/// known. Must be called after the last packet. The n-th message after an ID has an ID that is at
+/// least n higher. Therefore the run covers the next n IDs.
 void verdict_batch_finish(struct verdict_batch *batch);
 
 /// Returns true if the batch has unsent runs.

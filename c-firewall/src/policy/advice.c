@@ -11,16 +11,17 @@ enum {
     // Share of unused lines in a file of host names above which a warning is due: one line in
     // LEFT_OUT_SHARE.
     LEFT_OUT_SHARE = 10,
-    TEXT_BYTES = 2 * 4096 // maximum size of a line: two paths and the text
+    TEXT_BYTES = 2 * 4096 // maximum size of a warning: two paths and the text
 };
 
 /// Search for a rule that reads names (tls, http or dns fields) after a rule that accepts
 /// established connections.
 struct search {
     const struct policy_table *table;
-    // Rule that accepts established connections, once it is found; NULL = none.
+    // Place of the rule that accepts established connections, once it is found; NULL = none.
     const struct policy_place *accepts;
-    const struct policy_place *behind; // first rule with a tls, http or dns field after `accepts`
+    // Place of the first rule with a tls, http or dns field after `accepts`; NULL = none.
+    const struct policy_place *behind;
     uint32_t steps;
 };
 
@@ -51,8 +52,8 @@ static bool is_established(const struct policy_elements *elements, uint32_t inde
     return has(&elements->ranges[(size_t)index * elements->fields], ESTABLISHED);
 }
 
-/// Returns true if a match holds for all packets of established connections. A match of the
-/// protocol counts as if it held for all packets.
+/// Returns true if a match holds for all packets of established connections. A match of
+/// meta l4proto or meta nfproto counts as if it held for all packets.
 static bool holds(const struct policy_table *table, const struct policy_match *match) {
     const struct policy_elements *elements = elements_of(table, match);
     bool found = false;
@@ -139,7 +140,8 @@ static bool is_tls(enum policy_field field) {
     return field >= POLICY_TLS_SNI && field <= POLICY_TLS_ECH;
 }
 
-/// Returns true if a match of this field restricts a rule to a protocol.
+/// Returns true for meta l4proto, ip protocol, and the ports, flags, types and codes of layer 4. A
+/// match of such a field counts as a choice of the protocol.
 static bool is_told(enum policy_field field) {
     const enum policy_part part = policy_field_facts(field)->part;
 
@@ -179,8 +181,9 @@ static void search_rule(struct search *search, const struct policy_rule *rule) {
         search_target(search, &elements->targets[i], false);
 }
 
-/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads
-/// names (tls, http or dns fields) after a rule that accepts established connections.
+/// Searches a chain and the chains that its jumps and gotos lead to. Stops at the first rule that
+/// reads names (tls, http or dns fields) after a rule that accepts established connections, or
+/// after STEPS_MAX rules.
 // NOLINTNEXTLINE(misc-no-recursion)
 static void search_chain(struct search *search, const struct policy_chain *chain) {
     for (uint32_t i = 0; i < chain->count; i++) {
@@ -218,7 +221,7 @@ static void tell_established(const struct policy *policy, const struct policy_ta
 }
 
 /// Warns about a rule that reads TLS fields and has `reject with tcp reset`, but no match of the
-/// protocol: QUIC with the same name passes it.
+/// protocol or of layer 4: QUIC with the same name passes it.
 static void tell_reset(const struct policy *policy, const struct policy_rule *rule,
                        void (*tell)(const char *text)) {
     const struct policy_statement *last = &rule->statements[rule->count - 1];

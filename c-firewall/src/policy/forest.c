@@ -20,7 +20,8 @@ static uint32_t labels_of(const uint8_t *name, size_t length) {
 /// Returns the nearest wildcard above a name, as the end of its record (an offset in
 /// hostnames->records); 0 = there is no such wildcard.
 static uint32_t above(const struct hostnames *hostnames, const uint8_t *name, size_t length) {
-    uint8_t starts[LABELS_MAX]; // starts of the parent names that may be wildcards
+    // Offsets in name of the parent domains that have as many labels as some wildcard.
+    uint8_t starts[LABELS_MAX];
     uint32_t count = 0, labels = 1, place = 0;
 
     for (size_t at = length; at-- > 0 && labels < LABELS_MAX;) {

@@ -288,7 +288,7 @@ static int grow(struct hostnames *hostnames) {
     return 0;
 }
 
-/// Makes room for a name's record that ends at the offset `end`. Returns 0 or -ENOMEM.
+/// Makes room for another name, whose record ends at the offset `end`. Returns 0 or -ENOMEM.
 static int make_room(struct hostnames *hostnames, size_t end) {
     const uint32_t count = hostnames->count;
 

@@ -12,8 +12,8 @@
 // of memory that it reads. Therefore a search reads few words: a slot holds the position of the
 // name's record, which holds all other data. Most names of clients are not in the table. They are
 // rejected by a Bloom filter, in which all bits of a name are in the same word. The filter needs
-// one byte per name in the table; only one absent name in thirty passes it and is searched in the
-// slots.
+// one to two bytes per name in the table; at most about one absent name in thirty passes it and is
+// searched in the slots.
 #ifndef POLICY_HOSTNAME_H
 #define POLICY_HOSTNAME_H
 
@@ -37,7 +37,7 @@ struct hostname {
 
 /// Table of names, numbered from 0 in the order in which they were added.
 struct hostnames {
-    uint32_t owners; // number of owners
+    uint32_t owners; // reference count: the last owner frees the table
     uint32_t count;
     // Records of the names, without gaps. A record holds the name's bytes, a word with the name's
     // interval, and a word with the name's number (upper half) and form (lower half: twice its
@@ -76,19 +76,19 @@ void hostname_free(struct hostnames *hostnames);
 
 // hostname_count, hostname_search and hostname_find accept NULL as hostnames, which means no names.
 
-/// Returns the number of names.
+/// Returns the number of names in a table.
 uint32_t hostname_count(const struct hostnames *hostnames);
 
 /// Returns the number of the name whose record ends at the offset `place`.
 uint32_t hostname_id_at(const struct hostnames *hostnames, uint32_t place);
 
-/// Returns the interval of the name whose record ends at the offset `place`.
+/// Returns the interval in the forest of the name whose record ends at the offset `place`.
 struct host_interval hostname_interval_at(const struct hostnames *hostnames, uint32_t place);
 
 /// Returns the interval of a name in the forest.
 struct host_interval hostname_interval(const struct hostnames *hostnames, uint32_t id);
 
-/// Sets the interval of a name.
+/// Sets the interval of a name in the forest.
 void hostname_set_interval(struct hostnames *hostnames, uint32_t id, struct host_interval interval);
 
 /// Returns the bytes of a name (without a final NUL), and sets *wildcard to true if the name is a
@@ -110,7 +110,7 @@ uint32_t hostname_find(const struct hostnames *hostnames, const uint8_t *name, s
                        bool wildcard);
 
 /// Adds a name if the table lacks it. Stores the name's number in *id. Returns 0 or -ENOMEM.
-/// - id: out: the number.
+/// - id: out: the name's number.
 int hostname_add(struct hostnames *hostnames, const uint8_t *name, size_t length, bool wildcard,
                  uint32_t *id);
 

@@ -22,7 +22,7 @@ enum {
     FIRST = 128,
 };
 
-/// Letters of a label.
+/// Letters of a label, as Unicode code points.
 struct letters {
     size_t count;
     uint32_t items[LABEL_BYTES];

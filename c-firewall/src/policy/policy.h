@@ -24,7 +24,7 @@ enum {
     // definition.
     POLICY_DEFINE_DEPTH_MAX = 64,
     POLICY_BRACE_DEPTH_MAX = 16,   // maximum nesting depth of braces in a set
-    POLICY_TEXT_MAX = 32 << 20,    // maximum size of the text with all includes, in bytes
+    POLICY_TEXT_MAX = 32 << 20,    // maximum size of a policy with all its files, in bytes
     POLICY_TOKENS_MAX = 16 << 20,  // maximum number of tokens, after $NAME is replaced
     POLICY_LEARNING_MAX = 32,      // maximum number of sets that learn addresses from DNS replies
     POLICY_ELEMENTS_MAX = 2 << 20, // maximum number of elements of all sets together
@@ -35,8 +35,8 @@ enum {
 
 /// Position in the policy text of a part of the policy. policy_equal ignores it.
 struct policy_place {
-    uint32_t file;   // index in policy.files
-    uint32_t line;   // line, from 1
+    uint32_t file;   // index of the file in policy.files
+    uint32_t line;   // line number, from 1
     uint32_t column; // column in bytes, from 1
 };
 
@@ -88,9 +88,9 @@ struct policy_elements {
     uint32_t fields; // number of fields of each element's key
     uint32_t count;
     struct policy_range *ranges;
-    struct policy_target *targets; // verdicts of a verdict map, count of them; else NULL
-    uint32_t *marks;               // marks of a map to marks, count of them; else NULL
-    struct policy_place *places;   // places of the elements, count of them
+    struct policy_target *targets; // verdicts of a verdict map, one per element; else NULL
+    uint32_t *marks;               // marks of a map to marks, one per element; else NULL
+    struct policy_place *places;   // places of the elements in the policy text, one per element
 };
 
 enum policy_maps_to { POLICY_SET, POLICY_VERDICT_MAP, POLICY_MARK_MAP };
@@ -100,7 +100,7 @@ struct policy_listed_file {
     // Path relative to the folder of the policy's first file; the unchanged path if the file lies
     // outside this folder.
     char *path;
-    uint32_t file;     // index in policy.files
+    uint32_t file;     // index of the file in policy.files
     bool with_parents; // true for `with parents`: a line `*.x` also adds x itself
     uint32_t lines;
     uint32_t names; // number of names and wildcards that were added, with repetitions
@@ -235,7 +235,8 @@ struct policy_statement {
     enum policy_statement_kind kind;
     struct policy_place place;
     union {
-        struct policy_match *match; // for MATCH; for VMAP: right is NAMED or LITERAL, op is EQ
+        // Match, for MATCH; lookup in a verdict map, for VMAP: right is NAMED or LITERAL, op is EQ.
+        struct policy_match *match;
         struct policy_counter counter;
         struct policy_limit limit;
         struct policy_quota quota;
@@ -281,7 +282,8 @@ struct policy_table {
 struct policy {
     bool flush;
     uint32_t file_count;
-    char **files; // paths as they appear in messages; [0] is the policy file itself
+    // Paths of all files that were read, as they appear in messages; [0] is the policy file itself.
+    char **files;
     uint32_t table_count;
     struct policy_table *tables;
     struct hostnames *hostnames; // host names, which the compiled policy shares; NULL = none

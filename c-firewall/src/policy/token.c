@@ -90,7 +90,7 @@ static bool in_ipv4(char byte) { return is_digit(byte) || byte == '.'; }
 
 static bool in_string(char byte) { return byte != '"' && byte != '\n'; }
 
-/// Returns true if a byte is valid in a word after its first letter.
+/// Returns true if a byte is valid in a word after its first character.
 static bool in_word(char byte) {
     return is_letter(byte) || is_digit(byte) || byte == '_' || byte == '-' || byte == '.' ||
            byte == '/';

@@ -29,9 +29,9 @@ enum token_kind {
     // Hexadecimal digits and at least two colons, perhaps with a dotted end; not checked further.
     TOKEN_IPV6,
     TOKEN_STRING, // text in quotes; the token's text is the part between the quotes
-    TOKEN_SIGN,   // the kind of sign is in token.sign
+    TOKEN_SIGN,   // sign such as { or ==; token.sign has its kind
     TOKEN_OTHER,  // any other text, such as 80tcp, or é
-    // $NAME. The lexer replaces it by the tokens of the definition, and never returns it.
+    // $NAME. lexer_peek and lexer_consume return the tokens of its definition in its place.
     TOKEN_VARIABLE,
     // Invalid text. lexer_unexpected, lexer_refuse and lexer_wrong report its error in place of
     // their own.
@@ -68,7 +68,7 @@ struct token {
     enum token_sign sign; // kind of sign, for TOKEN_SIGN; else SIGN_NONE
     uint32_t length;      // length of text in bytes
     const char *text;     // text of the token, not NUL-terminated; valid until lexer_close
-    uint64_t number;      // value of a TOKEN_NUMBER
+    uint64_t number;      // value of a TOKEN_NUMBER; else 0
     struct policy_place place;
 };
 

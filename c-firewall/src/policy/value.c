@@ -15,8 +15,8 @@ enum {
     REJECT_CODE_MAX = 254, // largest ICMP code that nf_tables' reject accepts
 };
 
-/// Returns true if each number with the bits of a type is a value of this type. False for nf_proto:
-/// only the numbers 2 and 10 are values.
+/// Returns true if a policy may write any number with the bits of a type as a value of this type.
+/// Returns false for nf_proto, because only the numbers 2 and 10 are its values.
 static bool takes_numbers(enum policy_type type) {
     switch (type) {
     case POLICY_IPV6_ADDR:

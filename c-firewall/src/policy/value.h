@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Single values of every type: conversion from text to number and back. rules/policy/GRAMMAR.md,
-// "Values", specifies their syntax.
+// Single values of every type except host names: conversion from text to number and back.
+// rules/policy/GRAMMAR.md, "Values", specifies their syntax.
 #ifndef POLICY_VALUE_H
 #define POLICY_VALUE_H
 
@@ -21,7 +21,7 @@ policy_value value_short(const uint8_t *name, size_t length);
 
 /// Parses one token as a value: low and high are equal, except for an interface name with a `*` at
 /// its end.
-/// - bits: bits of the field or type; larger values are refused.
+/// - bits: number of bits of the field or type; larger numbers are refused.
 /// - Returns NULL with range filled in, or the cause, for the message of lexer_wrong (range
 ///   untouched).
 const char *value_parse(enum policy_type type, uint8_t bits, const struct token *token,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Access to files while the program runs (landlock(7)): it may read the policy's folders, write the
-// events file, and remove the control socket. It may open nothing else: no device, no TCP
-// connection or port, no abstract socket; and it may signal no other process. All of this applies
-// as far as the kernel supports it.
+// Access to files while the program runs (landlock(7)): it may read files in the policy's folders,
+// create and write files in the events file's folder, and remove files in the control socket's
+// folder. It may open nothing else: no device, no TCP connection or port, no abstract socket
+// (unless systemd's is one); and it may signal no other process. All of this applies as far as the
+// kernel supports it.
 #ifndef PRIVILEGE_LANDLOCK_H
 #define PRIVILEGE_LANDLOCK_H
 

@@ -19,8 +19,8 @@ static bool is_ours(int folder) {
            !(found.st_mode & (S_IWGRP | S_IWOTH));
 }
 
-/// Opens a folder within a folder. Follows a link only if no other user can have created it.
-/// Returns the descriptor or -errno.
+/// Opens a folder within a folder. Follows a link only if no user except root and this process's
+/// user can have created it. Returns the descriptor or -errno.
 static int step(int folder, const char *name) {
     int next = openat(folder, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     struct stat found;

@@ -24,7 +24,7 @@ struct privilege_end {
 
 /// Rights that privilege_lower has taken away, for privilege_raise.
 struct privilege_lowered {
-    void *capabilities; // state of libcap-ng
+    void *capabilities; // capabilities before privilege_lower, as libcap-ng saves them
     struct privilege_end end;
 };
 

@@ -18,8 +18,8 @@
 #include "seccomp.inc"
 
 // System calls of the C library: memory, threads and their locks, signals, exit, clocks where the
-// kernel has no vDSO for them, and fstat, which newer versions prefer; sysinfo, which qsort calls
-// before it allocates more than a kilobyte. Last, the line on stderr.
+// kernel has no vDSO for them, and fstat, which newer versions prefer to newfstatat; sysinfo, which
+// qsort calls before it allocates more than a kilobyte. Last, the line on stderr.
 
 // seccomp: brk mmap mprotect mremap munmap madvise
 // seccomp: clone clone3 set_robust_list rseq futex sched_getaffinity exit exit_group
@@ -31,7 +31,7 @@
 // seccomp-guard: write exit_group
 
 enum {
-    CALLS = 1024,    // upper bound for the numbers of system calls
+    CALLS = 1024,    // upper bound for the number that identifies a system call
     NAME_BYTES = 32, // maximum size of a call's name with its final NUL
     LINE_BYTES = 200,
 };

@@ -14,7 +14,7 @@ enum privilege_list { PRIVILEGE_FIREWALL, PRIVILEGE_GUARD, PRIVILEGE_LIST_COUNT 
 /// Limits the calling thread, and the threads that it starts, to the system calls of a list. Any
 /// other call ends the process by SIGSYS, after a line on stderr that names the call. Needs
 /// no_new_privs.
-/// - Returns the number of allowed calls, or -errno with failure filled in.
+/// - Returns the number of calls in the list, or -errno with failure filled in.
 int privilege_seccomp(enum privilege_list list, struct failure *failure);
 
 #endif

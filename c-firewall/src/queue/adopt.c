@@ -197,8 +197,8 @@ static int requeue(struct queue *queue, struct verdict_batch *batch,
 }
 
 /// Sends all waiting packets through the queue again. Ends at the acknowledgement of the copy mode,
-/// or when the socket is empty. If the buffer was full, the acknowledgement is lost: then the
-/// function ends after the maximum number of messages that the buffer can hold.
+/// or when the socket is empty. If the buffer was full, the acknowledgement may be lost: then the
+/// function ends at the latest after the maximum number of messages that the buffer can hold.
 static int refresh(struct queue *queue, struct verdict_batch *batch,
                    struct queue_received *received) {
     const uint64_t buffer_bytes = UINT64_C(2) * queue->receive_buffer;

@@ -44,11 +44,12 @@ int queue_adopt(struct queue *queue, const struct queue_settings *settings,
 /// instead.
 void queue_give(struct queue *queue);
 
-/// Requests this process's settings (flags, copy mode, length) for a queue that another process may
-/// have configured; does nothing for other queues. Must be called before the first queue_receive.
+/// Requests this process's settings of a queue after a hand-over: flags, copy mode, length. The
+/// other process may have changed them. Sends waiting packets through the queue again
+/// (VERDICT_REQUEUE) if their copies may lack data. Does nothing for a queue without a hand-over.
+/// Must be called before the first queue_receive.
 /// - batch: buffer for verdicts; its last ID becomes unknown.
-/// - received: out: counts of packets that were sent through the queue again (VERDICT_REQUEUE),
-///   also on failure.
+/// - received: out: counts of the packets sent again, also on failure.
 /// - Returns 0, or -errno with queue->failed_call set.
 int queue_resume(struct queue *queue, struct verdict_batch *batch, struct queue_received *received);
 

@@ -10,7 +10,8 @@
 /// Values that libnetfilter_queue's callback API has no functions to read. queue_check_attributes
 /// fills them in.
 struct queue_extras {
-    int64_t cap_len; // value of NFQA_CAP_LEN in host order; -1 if absent
+    // Value of NFQA_CAP_LEN (the packet's original length in bytes) in host order; -1 if absent.
+    int64_t cap_len;
     uint32_t ct_info;
     bool has_ct_mark;
     uint32_t ct_mark;
@@ -27,7 +28,7 @@ int queue_check_attributes(const uint8_t *bytes, struct queue_extras *extras);
 
 /// Parses the connection's mark in the value of an NFQA_CT. The mark is 0 if there is no CTA_MARK.
 /// - mark: out: the mark.
-/// - Returns 0, or -EBADMSG with *mark untouched if a nested attribute exceeds the value, or
+/// - Returns 0, or -EBADMSG with *mark untouched if the length of a nested attribute is invalid, or
 ///   CTA_MARK is not 4 bytes long.
 int queue_conntrack_mark(const uint8_t *value, size_t bytes, uint32_t *mark);
 

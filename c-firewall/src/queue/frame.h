@@ -23,9 +23,10 @@ int queue_frame(const uint8_t *bytes, size_t received, struct queue_packet *pack
 ///   QUEUE_PARSED_MALFORMED if they can't be read.
 int queue_truncated(const uint8_t *bytes, size_t received, struct queue_packet *packet);
 
-/// Waits for the kernel's acknowledgement of the last request, for backends without a function that
-/// does so. Packets that arrive first prove the request's execution, too, and stay in the arena.
-/// - Returns 0, the -errno of the answer or of receiving, or -ETIMEDOUT.
+/// Waits for the kernel's answer to the last request, for backends without a function that does so.
+/// Makes one receive call: packets or an overrun (ENOBUFS) before the acknowledgement prove the
+/// request's execution, too. Packets stay in the arena.
+/// - Returns 0, the -errno of a refusal or of receiving, or -ETIMEDOUT.
 int queue_await_ack(struct queue *queue);
 
 /// Returns true if a message is the kernel's error ENOENT for the verdict of a gap: no waiting

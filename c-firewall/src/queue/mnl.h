@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Backend `mnl`: libmnl and the message API of libnetfilter_queue. Sends all verdicts of a batch by
-// one mnl_socket_sendto.
+// one mnl_socket_sendto, if they fit into one datagram.
 #ifndef QUEUE_MNL_H
 #define QUEUE_MNL_H
 

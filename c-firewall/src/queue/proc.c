@@ -16,7 +16,7 @@
 
 enum {
     PATH_BYTES = 64,         // maximum size of "/proc/PID/fd/FD"
-    LINE_BYTES = 256,        // maximum size of a line; the longest has about 100
+    LINE_BYTES = 256,        // maximum size of a line of a read file; the longest has about 100
     READ_STEP_BYTES = 65536, // number of bytes that are read from a file by one call
 };
 

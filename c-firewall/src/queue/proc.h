@@ -26,7 +26,8 @@ struct queue_figures {
     uint32_t portid; // netlink port of the owner
     // Number of packets that were sent to the owner and have no verdict yet (queue_total).
     uint32_t waiting;
-    // Number of packets dropped because the queue was full (queue_dropped).
+    // Number of packets dropped because the queue was full (queue_dropped); with Linux 6.18 also
+    // because the kernel's table of packets was full.
     uint32_t queue_full;
     // Number of packets dropped because the owner's socket was full (user_dropped).
     uint32_t user_drop;
@@ -68,8 +69,8 @@ int queue_proc_figures(uint16_t number, struct queue_figures *figures);
 
 /// Finds the process that has the socket with a netlink port open. Prefers any other process to the
 /// guard.
-/// - Returns 0, -ENOENT if the process is not visible (another PID namespace, no permission), or
-///   the -errno of reading.
+/// - Returns 0, -ENOENT if the socket is not listed or the process is not visible (another PID
+///   namespace, no permission), or the -errno of reading.
 int queue_proc_owner(uint32_t portid, struct queue_owner *owner);
 
 #endif

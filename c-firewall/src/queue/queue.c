@@ -57,7 +57,8 @@ static void fail_owned(const struct queue *queue, uint32_t portid, struct failur
                     queue->settings.number, portid);
 }
 
-/// Fills in the failure to allocate the arena. The paper profile requests 4 GiB of address space.
+/// Fills in the failure to allocate a queue's buffers, of which the arena is the largest. The paper
+/// profile requests 4 GiB of address space.
 static void fail_arena(const struct queue_settings *settings, int error, struct failure *failure) {
     failure_set(failure, LOG_EXIT_CALL,
                 "%" PRIu64 " bytes to receive packets into: %s: allow the process more memory "
@@ -380,8 +381,8 @@ bool queue_is_transient(int result) {
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size
 /// net.core.wmem_default limits; with the classic backend one run, unless a packet goes back to the
-/// kernel. If the datagram is too long, sends nothing: halves verdicts_most, or drops the single
-/// packet that it returns to the kernel. Returns 0 or -errno.
+/// kernel. If the datagram is too long, sends nothing: sets verdicts_most to half the number of its
+/// runs, or changes its single run to a drop if its packet goes back. Returns 0 or -errno.
 static int send_runs(struct queue *queue, struct verdict_batch *batch) {
     const struct verdict_run *runs = &batch->runs[batch->sent];
     const size_t count = verdict_batch_rest(batch, queue->verdicts_most);

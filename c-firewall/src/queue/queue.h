@@ -41,8 +41,8 @@ int queue_open(struct queue *queue, const struct queue_settings *settings, struc
 /// - Returns 0, or -errno with queue->failed_call set, *received untouched.
 int queue_receive(struct queue *queue, struct queue_received *received);
 
-/// Sends the unsent runs of the batch in order: by one system call per datagram, which with the
-/// classic backend usually contains one run.
+/// Sends the unsent runs of the batch in order. Uses one system call per datagram. With the classic
+/// backend a datagram usually has one run.
 /// - Returns 0; or -errno with queue->failed_call and batch->sent set. After a transient error
 ///   (queue_is_transient) the caller may call it again after queue_pause.
 int queue_verdict(struct queue *queue, struct verdict_batch *batch);

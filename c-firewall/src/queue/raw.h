@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Backend `raw`: writes and parses netlink messages without a library. Sends all verdicts of a
-// batch by one sendto.
+// batch by one sendto, if they fit into one datagram.
 #ifndef QUEUE_RAW_H
 #define QUEUE_RAW_H
 
@@ -12,7 +12,7 @@
 extern const struct queue_backend queue_raw;
 
 /// Parses one message in one pass over its attributes. Has no side effects, and the same result as
-/// queue_mnl_parse for every input.
+/// queue_mnl_parse for every aligned input.
 /// - bytes: received bytes, in any alignment.
 /// - packet: out: filled in for QUEUE_PARSED_PACKET, otherwise unspecified.
 /// - Returns a value of enum queue_parsed.

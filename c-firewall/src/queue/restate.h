@@ -16,8 +16,8 @@
 /// - run: verdict of the packet, and its correct checksum.
 /// - payload: the packet's bytes as received.
 /// - buffer: out: QUEUE_RESTATED_BYTES.
-/// - Returns the number of bytes written; 0 if the packet is too long, or its checksum is not
-///   within it.
+/// - Returns the number of bytes written; 0 if the run gives no packet back, the packet is too
+///   long, or its checksum is not within it.
 size_t queue_restate_build(uint16_t number, const struct verdict_run *run, const uint8_t *payload,
                            uint32_t payload_bytes, uint8_t *buffer);
 
@@ -28,7 +28,8 @@ bool queue_restate_is_among(const struct verdict_run *runs, size_t count);
 /// backends whose library can't build such messages. The packets must be those of the last receive
 /// call.
 /// - runs: as many as verdict_batch_rest returns.
-/// - Returns the number of runs that were sent, or -errno: -EMSGSIZE if a packet is too long.
+/// - Returns the number of runs that were sent, or -errno: -EMSGSIZE if a packet's message can't be
+///   built, or the datagram is too long.
 int queue_restate_verdict(struct queue *queue, const struct verdict_run *runs, size_t count);
 
 #endif

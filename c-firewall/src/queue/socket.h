@@ -13,7 +13,8 @@ enum {
     // Size of the space in a receive slot for headers and all attributes except payload and
     // NFQA_CT, in bytes.
     QUEUE_OVERHEAD_BYTES = 512,
-    QUEUE_SOCKET_SLOT_ALIGN = 64, // alignment of a slot in bytes: the size of a cache line
+    // Number of bytes of which a slot's size is a multiple: the size of a cache line.
+    QUEUE_SOCKET_SLOT_ALIGN = 64,
     // Time limit for the answer to a configuration request (SO_RCVTIMEO), in seconds.
     QUEUE_SOCKET_ACK_SECONDS = 1,
 };

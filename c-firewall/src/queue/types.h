@@ -24,9 +24,10 @@ enum {
     // Size of a verdict message with a mark and the longest packet, in bytes.
     QUEUE_RESTATED_BYTES = QUEUE_VERDICT_BYTES + 65536,
     QUEUE_FLAGS_ALL = 15, // all flags that the firewall may request (NFQA_CFG_F_*)
-    // nlmsg_seq of a verdict for a gap (IDs without a message); other verdicts have 0.
+    // nlmsg_seq of a verdict for a gap (IDs without a readable message); other verdicts have 0.
     QUEUE_GAP_SEQUENCE = 1,
-    // Duration of a pause when the kernel has no room for verdicts, in nanoseconds.
+    // Duration of a pause before the next attempt to send verdicts or to bind a queue, in
+    // nanoseconds.
     QUEUE_PAUSE_NS = 1000000,
     // Maximum number of attempts to send verdicts, for callers that pause and try again.
     QUEUE_TRIES_MAX = 1000,
@@ -37,15 +38,16 @@ enum {
 struct queue_settings {
     uint16_t number;
     enum queue_kind kind;
-    uint32_t copy_bytes;     // number of bytes of a packet to copy; 0 = metadata only
+    uint32_t copy_bytes;     // maximum number of copied bytes of a packet; 0 = metadata only
     uint32_t batch;          // maximum number of messages per receive call, 1..VERDICT_PACKETS_MAX
     uint64_t slot_bytes;     // size of a receive slot in bytes (queue_socket_slot_bytes)
     uint32_t receive_buffer; // size of the receive buffer in bytes; 0 = the kernel's default
-    bool receive_buffer_required; // true if a smaller buffer is a failure, not a warning
+    bool receive_buffer_required; // true if a smaller receive buffer is a failure, not a warning
     uint32_t queue_length;        // maximum length of the queue in packets
     // True if the kernel may queue GSO packets, which are larger than a segment (NFQA_CFG_F_GSO).
     bool gso;
-    // True if the kernel accepts packets when the queue is full (NFQA_CFG_F_FAIL_OPEN).
+    // True if the kernel accepts packets when the queue or its socket is full
+    // (NFQA_CFG_F_FAIL_OPEN).
     bool fail_open;
     // True if the kernel reports the user and group of a packet's sender (NFQA_CFG_F_UID_GID).
     bool uid_gid;
@@ -113,9 +115,9 @@ struct queue_received {
     uint32_t overruns;
 };
 
-/// Configuration requests. The backends wait for the acknowledgement of each request. Only for
-/// QUEUE_UNBIND, `mnl` and `raw` request none, because it would come after all packets that wait in
-/// the socket.
+/// Configuration requests to the kernel. The backends wait until the kernel has executed the
+/// request. Only for QUEUE_UNBIND, `mnl` and `raw` don't wait, because the acknowledgement would
+/// come after all packets that wait in the socket.
 enum queue_request {
     QUEUE_BIND,   // NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND
     QUEUE_LENGTH, // NFQA_CFG_QUEUE_MAXLEN: settings.queue_length
@@ -135,9 +137,10 @@ struct queue_backend {
     // Makes the queue use and own a bound netlink socket; on failure the caller still owns the
     // socket. NULL if the backend can't.
     int (*adopt)(struct queue *queue, int fd);
-    // Sends a configuration request, and waits for its acknowledgement (mnl and raw: except for
-    // QUEUE_UNBIND).
+    // Sends a configuration request, and waits until the kernel has executed it (mnl and raw:
+    // except for QUEUE_UNBIND).
     int (*request)(struct queue *queue, enum queue_request request);
+    // Parses a received message. Returns a value of enum queue_parsed.
     int (*parse)(struct queue *queue, const uint8_t *bytes, size_t received,
                  struct queue_packet *packet);
     // Sends at least one run, in order. Returns the number of sent runs, or -errno if no run was
@@ -169,7 +172,7 @@ struct queue {
     // Buffer for verdict messages: QUEUE_VERDICT_BYTES per run, and QUEUE_RESTATED_BYTES for
     // packets that the kernel gets back.
     uint8_t *verdicts;
-    // Name of the system call that made queue_receive or queue_verdict fail.
+    // Name of the system call that made queue_receive, queue_verdict or queue_resume fail.
     const char *failed_call;
     void *library; // library's handle: struct mnl_socket or struct nfq_handle
     // Packet that the classic backend's callback fills in; NULL during configuration.

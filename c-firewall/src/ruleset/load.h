@@ -41,7 +41,7 @@ int load_learn(struct loaded *loaded, const struct options *options, const struc
 /// Returns the requirement of the policy: the packet data that it needs; NULL without a policy.
 const struct requirement *load_requirement(const struct loaded *loaded);
 
-/// Frees what load has created. A zeroed policy is allowed.
+/// Frees everything that a loaded policy owns. A zeroed policy is allowed.
 void load_free(struct loaded *loaded);
 
 #endif

@@ -130,7 +130,7 @@ void migration_side_free(struct migration_side *side) {
     *side = (struct migration_side){0};
 }
 
-/// Search key of a rule.
+/// Search key of a rule: its chain, and its comment or its text.
 struct name {
     const char *chain;
     const char *word; // comment or text of the rule
@@ -152,7 +152,7 @@ static int compare_names(const void *left, const void *right) {
     return words != 0 ? words : (a->rule > b->rule) - (a->rule < b->rule);
 }
 
-/// Sorted search keys.
+/// Sorted search keys of rules.
 struct rule_names {
     uint32_t count;
     struct name *all;

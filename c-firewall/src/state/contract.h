@@ -13,7 +13,7 @@
 #include "state/queue_rules.h"
 
 enum {
-    CONTRACT_REALLY_BYTES = 256, // maximum size of the text of an effect, with its final NUL
+    CONTRACT_REALLY_BYTES = 256, // maximum size of the text of a failure's effect, with its NUL
 };
 
 struct contract_row {
@@ -29,7 +29,7 @@ struct contract {
 /// Facts about the kernel and the guard on which the failure contract (the effect of each failure
 /// of --fail) depends.
 struct contract_facts {
-    uint32_t receive_buffer; // size of the receive buffer, in bytes
+    uint32_t receive_buffer; // size of the first queue's receive buffer, in bytes
     // True if the kernel's counters of the queues can be read, so that a stall can be detected.
     bool figures;
     bool guard; // true if the guard runs, or if no guard is wanted

@@ -25,7 +25,7 @@ enum {
     NS_PER_MS = 1000000,
 };
 
-/// Reason for a tool that does not exist.
+/// Reason why a tool can't be run: it does not exist.
 static const char MISSING[] = "is not there";
 /// Places of fwctl, from the folder of this program.
 static const char *const PLACES[] = {"fwctl", "../bin/fwctl"};

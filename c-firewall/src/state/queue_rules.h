@@ -11,7 +11,7 @@
 
 enum {
     QUEUE_RULES_MS_MAX = 10000,
-    // Maximum sizes of the texts with their final NUL.
+    // Maximum sizes of the texts `unfed` and `unknown` with their final NUL.
     QUEUE_RULES_UNFED_BYTES = OPTION_QUEUES_MAX * sizeof "65535, ",
     QUEUE_RULES_UNKNOWN_BYTES = 64,
 };
@@ -19,7 +19,7 @@ enum {
 /// Facts about the rules that send packets to the firewall's queues, as `fwctl queue-rules` prints
 /// them.
 struct queue_rules {
-    // Numbers of the queues that no rule sends packets to: "0, 2-3".
+    // Numbers of the queues that no rule sends packets to, as far as rules could be read: "0, 2-3".
     char unfed[QUEUE_RULES_UNFED_BYTES];
     bool plain; // true if a rule has no bypass: it drops packets while no process owns the queue
     // True if a rule has a bypass: it lets packets pass while no process owns the queue.

@@ -3,9 +3,9 @@
 //
 // Theory of operation: the new policy is read, compiled and checked first. Then it is set for each
 // worker. A worker changes the policy between two batches, so that each packet is decided by either
-// the old or the new policy. When all workers have changed, the old policy's counters are added to
-// those of the new policy, the records of packets that the old policy decided become events, and
-// the old policy is freed.
+// the old or the new policy. When all workers have changed, the counters of rules that both
+// policies have continue with the old policy's values, the records of packets that the old policy
+// decided become events, and the old policy is freed.
 #ifndef STATE_RELOAD_H
 #define STATE_RELOAD_H
 

@@ -16,7 +16,8 @@
 /// Reason for which a ledger is reported.
 enum report_reason { REPORT_INTERVAL, REPORT_SIGNAL, REPORT_CONTROL, REPORT_EXIT };
 
-/// Creates the start line and the failure contract, in the format of options->json.
+/// Creates the start line and the failure contract: as JSON if options->json is true, otherwise as
+/// text.
 /// - requirement: requirement of the policy; NULL without a policy.
 /// - receive_buffer: size that the kernel has given the first queue's buffer, in bytes.
 /// - contract: as text printed after the line; as JSON a member of the line.

@@ -10,7 +10,8 @@
 #include "ruleset/tally.h"
 #include "worker/stats.h"
 
-/// Prints the end of the start line: the packet data that the policy needs, and whether it rejects.
+/// Prints the end of the start line: --malformed, the policy's file, the packet data that the
+/// policy needs, and whether it rejects.
 void report_policy_print_start(FILE *out, const struct options *options,
                                const struct requirement *requirement);
 

@@ -10,8 +10,8 @@
 
 #include "base/log.h"
 
-/// Strict filter (RFC 3704, section 2.2): a packet's source address must be reachable through the
-/// interface at which it arrives.
+/// Value of rp_filter for a strict filter (RFC 3704, section 2.2): a packet's source address must
+/// be reachable through the interface at which it arrives.
 enum { STRICT = 1 };
 
 /// Returns the value of rp_filter for an interface, or for `all`; -1 if it can't be read.

@@ -35,7 +35,7 @@ static int copy_queues(const struct state *state, struct snapshot *snapshot) {
     return 0;
 }
 
-/// Returns the text that a function of describe prints; NULL if there is no memory.
+/// Returns the text that `print` writes for a place of the policy; NULL if there is no memory.
 static char *text_of(void (*print)(FILE *, const struct policy *, struct compile_place),
                      const struct policy *policy, struct compile_place place) {
     char *text = NULL;

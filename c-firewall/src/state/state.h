@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// State of the running program. The main thread changes it under a lock; threads that report it
-// read it under the lock. Workers do not use it.
+// State of the running program. The main thread changes it under a lock; another thread may read it
+// under the lock. Workers do not use it.
 #ifndef STATE_STATE_H
 #define STATE_STATE_H
 
@@ -25,8 +25,8 @@ struct state {
     uint64_t started_ms;   // UNIX time of the program's start, in milliseconds
     uint64_t started_ns;   // time of the program's start by wait_clock (monotonic, ns)
     struct loaded *loaded; // policy that decides; loaded.compiled is NULL if there is no policy
-    // Sockets for reject. They are open, if possible, even if the policy does not reject, so that a
-    // later policy may reject.
+    // Sockets for reject. With a policy they are open, if possible, even if the policy does not
+    // reject, so that a later policy may reject.
     struct reject reject;
     struct events *events;
     struct workers workers;

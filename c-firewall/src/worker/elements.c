@@ -31,10 +31,11 @@ enum {
     // Maximum size of an element in bytes: two nested attributes, an address and a timeout.
     ELEMENT_BYTES = 3 * NLA_HDRLEN + IPV6_BYTES + NLA_HDRLEN + 8,
     // Additional time of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS.
-    // Because of it, the next DNS answers with the same address need no transaction.
+    // Within this time after a transaction, DNS answers with the same address and lifetime need no
+    // transaction.
     MARGIN_PART = 10,
     MARGIN_MAX_MS = 60000,
-    BATCHES_BITS = 8, // number of low bits of `batches` that contain the number of transactions
+    BATCHES_BITS = 8, // number of low bits of last_batches that contain the number of transactions
 };
 
 #define SECOND_NS UINT64_C(1000000000)
@@ -51,11 +52,11 @@ static uint64_t last_batches;
 
 /// Batch of netlink messages that is being written: its buffer and current length.
 struct batch {
-    uint8_t *bytes; // buffer of ELEMENTS_BATCH_BYTES bytes
+    uint8_t *bytes; // buffer with room for all messages of the batch
     size_t length;
 };
 
-/// Appends bytes to the batch. The buffer has room for every batch.
+/// Appends bytes to the batch. The batch's buffer has room for all its messages.
 static void append(struct batch *batch, const void *bytes, size_t count) {
     memcpy(batch->bytes + batch->length, bytes, count);
     batch->length += count;
@@ -289,8 +290,8 @@ static ssize_t take_message(const struct elements *elements, uint8_t bytes[stati
     return length < 0 ? -errno : length;
 }
 
-/// Returns the remaining time of an address in the kernel's set, in the values of elements_left_of;
-/// 0 also if the kernel does not answer.
+/// Returns the remaining time of an address in the kernel's set, in milliseconds: UINT64_MAX if it
+/// does not expire, 0 if the set lacks the address or the kernel does not answer.
 static uint64_t left(const struct elements *elements, const struct compile_kernel_set *set,
                      policy_value address) {
     uint8_t bytes[MESSAGE_BYTES + ELEMENT_BYTES], answer[ANSWER_BYTES];

@@ -25,15 +25,16 @@ enum {
     // Maximum size of a batch in bytes: three messages, each with the maximum number of IPv6
     // addresses of an answer.
     ELEMENTS_BATCH_BYTES = 26 * 1024,
-    // Maximum number of transactions per second, for all workers together.
+    // Maximum number of batches per second, each a transaction of nf_tables, for all workers
+    // together.
     ELEMENTS_BATCHES_MAX = 100,
 };
 
 /// Result of adding a learned address to the kernel's set.
 enum elements_result {
     ELEMENTS_ADDED,
-    // The element was not added: the set does not exist or is full, a right is missing, or this
-    // second had too many transactions.
+    // The element was not added, for example because the set does not exist or is full, a right is
+    // missing, or this second had too many transactions.
     ELEMENTS_FAILED,
     ELEMENTS_RESULT_COUNT
 };
@@ -52,8 +53,8 @@ size_t elements_build(const struct compile_kernel_set *set, const policy_value *
                       uint32_t count, uint64_t timeout_ms,
                       uint8_t bytes[static ELEMENTS_BATCH_BYTES]);
 
-/// Opens a netlink socket for elements. Returns 0, or -errno with failure filled in and the socket
-/// -1.
+/// Opens a netlink socket through which elements are added to the kernel's sets. Returns 0, or
+/// -errno with failure filled in and the socket -1.
 int elements_open(struct elements *elements, struct failure *failure);
 
 /// Closes the socket, if there is one.
@@ -78,8 +79,9 @@ bool elements_is_in_time(uint64_t *batches, uint64_t now_ns);
 uint64_t elements_timeout_of(uint64_t wanted_ms);
 
 /// Adds addresses to the kernel's set, except those that the set keeps for at least wanted_ms more.
-/// Does not block: the kernel has answered when the batch is sent. Returns 0 or -errno (-EBUSY if
-/// this second had too many transactions).
+/// Waits while another transaction of nf_tables runs, but not for an answer: the kernel has
+/// answered when the batch is sent. Returns 0 or -errno (-EBUSY if this second had too many
+/// transactions).
 /// - short_count: out: number of addresses that the set lacked or did not keep long enough; filled
 ///   in also on failure.
 int elements_add(const struct elements *elements, const struct compile_kernel_set *set,

@@ -18,7 +18,8 @@
 
 enum {
     // Position and mask of the connection state in the packet mark, where rules/queue/conntrack-*
-    // store it: NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
+    // store it: NF_CT_STATE_INVALID_BIT, NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted
+    // left.
     ASK_CT_STATE_SHIFT = 24,
     ASK_CT_STATES = 0x4f,
     // Interface index of the loopback device in every network namespace (LOOPBACK_IFINDEX,
@@ -191,9 +192,9 @@ static void send_replies(const struct reject *reject, struct stats *stats,
                                                  either(packet->outdev, packet->indev)));
 }
 
-/// Returns the index of the interface at which a packet arrived, CONNECTION_INTERFACE_HOST if this
-/// host sent it, or CONNECTION_INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6
-/// report no interface.
+/// Returns the index of the interface at which a packet arrived; CONNECTION_INTERFACE_HOST if this
+/// host sent it. In the postrouting hook, without an index, returns CONNECTION_INTERFACE_UNKNOWN:
+/// kernels before Linux 5.6 never report it there.
 static uint32_t source_of(const struct queue_packet *packet) {
     if (packet->indev == 0 && packet->hook == NF_INET_POST_ROUTING)
         return CONNECTION_INTERFACE_UNKNOWN;
@@ -304,7 +305,7 @@ static void learn_only(const struct evaluation *evaluation, struct stats *stats,
 /// Increments the counters that apply to a packet: without_ct_state (the policy reads the
 /// connection state, the packet has none), undecidable (the rules gave no verdict, and a rule reads
 /// bytes that were not copied), undecided (the rules gave no verdict, and a rule reads a name that
-/// is not known). The verdict is not counted here.
+/// is not known yet or unreadable). Does not count the verdict.
 static void count(struct stats *stats, const struct evaluation_source *source,
                   const struct decide_input *input, const struct decide_outcome *outcome) {
     if (source->requirement.conntrack_state && !input->has_ct_state)
@@ -315,8 +316,8 @@ static void count(struct stats *stats, const struct evaluation_source *source,
         stats_add(&stats->undecided, 1);
 }
 
-/// Returns true if the names of a packet's connection are final, and the server has acknowledged
-/// the bytes that they were read from.
+/// Returns true if the names of a packet's TCP connection are final, and the server has
+/// acknowledged the bytes that they were read from. Always false for UDP, DNS and HTTP.
 static bool is_settled(const struct named *named, const struct connections *connections) {
     return named && connections && connection_is_settled(connections, &named->followed);
 }
@@ -327,7 +328,7 @@ static bool is_answer(const struct named *named, const struct connections *conne
     return named && connections && connection_is_answer(connections, &named->followed);
 }
 
-/// Decides a packet by the policy, or by the default verdict without a policy. A packet with
+/// Decides a packet by the policy, or without a policy by --default and --fail. A packet with
 /// several DNS queries or HTTP requests is decided once per query or request, until one of these is
 /// not accepted.
 /// - named: NULL if the policy reads no names.
@@ -337,7 +338,7 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
     struct loaded *loaded = source->loaded;
     struct connections *connections = evaluation->connections;
     bool is_first = true;
-    uint32_t before = 0; // mark for the packet's previous query
+    uint32_t before = 0; // mark after the packet's previous query or request
 
     do {
         const bool is_asked = evaluation->stage != 0 || evaluation->settled != 0;
@@ -360,7 +361,8 @@ static void ask_policy(struct evaluation *evaluation, struct decide_input *input
 }
 
 /// Handles the kernel's RST to the sender of a packet that the kernel's rules have refused: accepts
-/// this RST, and sends another RST to the destination of the refused packet.
+/// this RST, and sends another RST to the destination of the refused packet, if its connection is
+/// followed.
 static void refuse(struct evaluation *evaluation, struct stats *stats,
                    const struct queue_packet *packet, const struct decide_input *input,
                    struct decide_outcome *outcome) {

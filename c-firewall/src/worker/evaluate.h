@@ -23,7 +23,7 @@
 /// only the worker writes the counters.
 struct evaluation_source {
     struct loaded *loaded;          // policy, shared by all workers
-    struct requirement requirement; // requirement of the policy; zeroed without a policy
+    struct requirement requirement; // packet data that the policy needs; zeroed without a policy
     struct flow_counters counters;  // counters of the policy's rules, for this worker
 };
 
@@ -40,7 +40,8 @@ struct evaluation {
     // Netlink socket that adds learned addresses to the kernel's sets (--stage). -1: only this
     // process stores them.
     struct elements elements;
-    // Bits of the mark that are set only after the names are final (--settled); 0 = none.
+    // Bits of the mark that are set only if the server has acknowledged the final names
+    // (--settled); 0 = none.
     uint32_t settled;
     // Cache of interface names, used if the policy reads interface names.
     struct interfaces interfaces;
@@ -51,11 +52,12 @@ struct evaluation {
     // Pending DNS queries of clients, if the worker's first policy reads names or learns addresses;
     // else NULL.
     struct asked *asked;
-    // Result of `named_results` when its increases were last added to the worker's counters.
+    // Counters of connections (named_results) when their increases were last added to the worker's
+    // counters.
     uint64_t counted[NAMED_RESULT_COUNT];
-    // Checksum with which the kernel must get the last packet back, if it must and the packet was
-    // accepted.
+    // True if the last packet was accepted and the kernel must get it back with a correct checksum.
     bool is_restated;
+    // Correct checksum of the last packet; valid with is_restated.
     struct verdict_restated restated;
     uint64_t now_ns; // time at which the current batch was received (CLOCK_MONOTONIC)
 };
@@ -67,8 +69,9 @@ struct evaluation_source *evaluate_source_make(struct loaded *loaded);
 /// Frees a worker's source with its counters; does nothing for NULL.
 void evaluate_source_free(struct evaluation_source *source);
 
-/// Fills in the state of a worker that decides packets; the state owns elements from then on. All
-/// pointers must outlive the state. Returns 0 or -ENOMEM.
+/// Fills in the state of a worker that decides packets; the state owns elements from then on, and
+/// closes it on failure. reject and ring must outlive the state; source must stay valid until
+/// another source replaces it. Returns 0 or -ENOMEM.
 /// - reject: sockets for replies; open if the policy can reject.
 /// - elements: socket for the kernel's sets; open with --stage.
 int evaluate_init(struct evaluation *evaluation, const struct options *options,
@@ -80,7 +83,9 @@ void evaluate_free(struct evaluation *evaluation);
 /// Returns true if there is a policy.
 bool evaluate_has_policy(const struct evaluation *evaluation);
 
-/// Decides a packet, sends replies, counts the outcome, and stores an event if a consumer wants it.
+/// Decides a packet, sends replies, updates all counters but that of the verdict, and stores an
+/// event if a consumer wants it. Stores no event for a packet from which addresses are only learned
+/// (--stage).
 /// - outcome: out: outcome of the packet.
 void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
                      const struct queue_packet *packet, const struct packet *parsed,
@@ -89,8 +94,8 @@ void evaluate_packet(struct evaluation *evaluation, struct stats *stats,
 /// Fills in a page of the connection listing; page->from is the slot at which the page begins.
 void evaluate_list(const struct evaluation *evaluation, uint64_t now_ns, struct listing_page *page);
 
-/// Adds the increases of the counters of connections (`named_results`) since the last call to the
-/// worker's counters. Returns the current number of connections.
+/// Adds to the worker's counters the increases of the counters of connections (named_results) since
+/// the last call. Returns the current number of followed connections.
 uint32_t evaluate_count_connections(struct evaluation *evaluation, struct stats *stats);
 
 #endif

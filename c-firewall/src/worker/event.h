@@ -2,11 +2,11 @@
 // Events, and the ring buffer that transfers them to the event thread. An event is a copy of a
 // packet, its metadata and its verdict; the worker that decided makes it.
 //
-// Theory of operation: a ring has one producer (a worker) and one consumer (the event thread). The
-// producer never waits: if the ring is full, the event is counted as lost (COUNT_EVENTS_LOST). It
-// makes no system call between receiving and answering packets. event_flush is called after the
-// verdicts are sent; it wakes the consumer if the consumer sleeps. A packet whose event is not
-// wanted costs only a relaxed load.
+// Theory of operation: a ring has one producer (a worker) and one consumer at a time: the event
+// thread, or in a reload the main thread. The producer never waits: if the ring is full, the event
+// is counted as lost (COUNT_EVENTS_LOST). It makes no system call between receiving and answering
+// packets. event_flush is called after the verdicts are sent; it wakes the consumer if the consumer
+// sleeps. A packet whose event is not wanted costs only a relaxed load.
 #ifndef WORKER_EVENT_H
 #define WORKER_EVENT_H
 
@@ -68,23 +68,23 @@ struct event {
 struct event_bell {
     atomic_bool asleep; // true if the consumer sleeps, or is about to
     int fd;             // eventfd that wakes the consumer
-    // Number of lost events: a ring was full, a packet passed more than DECIDE_LOGS_MAX log
-    // statements, or the event's policy is unknown.
+    // Number of events that found their ring full, and of executed log statements without a line: a
+    // packet passed more than DECIDE_LOGS_MAX of them, or the event's policy is unknown.
     atomic_uint_fast64_t lost;
 };
 
 /// Ring of events with one producer and one consumer.
 struct event_ring {
     // Fields of the producer. Classes of packets for which the consumer wants events (enum
-    // event_class); the consumer writes it.
+    // event_class); the producer only reads it.
     _Alignas(STATS_ALIGN) atomic_uint wanted;
     bool noted; // true if an event was stored or lost since the last event_flush
     uint16_t queue;
     struct event *records; // EVENT_RING_RECORDS events; NULL = no event is ever wanted
     struct event_bell *bell;
-    atomic_uint head; // number of events ever stored
+    atomic_uint head; // number of events ever stored, modulo 2^32
     // Fields of the consumer.
-    _Alignas(STATS_ALIGN) atomic_uint tail; // number of events ever removed
+    _Alignas(STATS_ALIGN) atomic_uint tail; // number of events ever removed, modulo 2^32
 };
 
 /// Returns the bits of the classes that a packet belongs to.

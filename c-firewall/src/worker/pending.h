@@ -21,8 +21,8 @@ enum connection_checksum pending_state(uint32_t skb_info);
 /// packet back with them: names may depend on its bytes, and the kernel has not written its
 /// checksum yet. Returns false otherwise, with *restated not valid. GSO packets are left out: they
 /// are longer than a segment, and the kernel refuses a different checksum offset in them (net: drop
-/// bad gso csum_start and offset in virtio_net_hdr, Linux 6.11). So are packets that were not
-/// copied whole: connection_follow makes those of other hosts unreadable.
+/// bad gso csum_start and offset in virtio_net_hdr, Linux 6.11). Packets that were not copied whole
+/// are left out, too: connection_follow makes those of other hosts unreadable.
 bool pending_restated(const struct connections *connections, const struct followed *followed,
                       const struct queue_packet *packet, const struct packet *parsed,
                       struct verdict_restated *restated);

@@ -7,7 +7,7 @@
 
 #include "queue/proc.h"
 
-/// Returns true if packets that the guard answered are still in the socket: the worker has not
+/// Returns true if packets that the guard answered may still be in the socket: the worker has not
 /// received the last of them. (It receives packets in the order of their ids.)
 static bool is_behind(const struct worker *worker) {
     const uint32_t stalled_to = __atomic_load_n(&worker->stalled_to, __ATOMIC_RELAXED);
@@ -29,9 +29,10 @@ static int take_reading(const struct worker *worker, struct stats_reading *readi
     return result;
 }
 
-/// Returns the number of packets that a ledger does not explain: its difference, unseen packets,
-/// and at exit packets that it counts twice. It counts a packet twice if the kernel assigned the
-/// packet's id while the kernel's counters were read.
+/// Returns a measure of the packets that a ledger does not explain: the sum of its difference, of
+/// unseen packets (which the difference may include), and at exit of packets that it counts twice.
+/// It counts a packet twice if the kernel assigned the packet's id while the kernel's counters were
+/// read.
 static uint64_t unexplained(const struct ledger *ledger, bool running) {
     const uint64_t seen =
         stats_received(&ledger->stats) + ledger->user_drop + ledger->waiting + ledger->unseen;

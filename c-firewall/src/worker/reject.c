@@ -22,8 +22,8 @@ enum {
     IPV4_TOS_KEPT = 0x1e,
     // Precedence of an ICMP error, IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
     IPV4_TOS_CONTROL = 0xc0,
-    // Flag of sendto that sends nothing: MSG_PROBE (include/linux/socket.h), which libc does not
-    // define.
+    // Flag MSG_PROBE of sendto (include/linux/socket.h), which libc does not define. With it and
+    // MSG_CONFIRM, a call without data sends nothing.
     PROBE_ONLY = 0x10,
     TCP_FIN = 0x01,
     TCP_SYN = 0x02,
@@ -32,7 +32,8 @@ enum {
     RESET4_BYTES = PACKET_IPV4_HEADER_BYTES + PACKET_TCP_HEADER_BYTES, // length of an IPv4 RST
 };
 
-/// Codes for POLICY_REJECT_ICMPX, indexed by POLICY_ICMPX_* (nft_reject.c).
+/// Codes for POLICY_REJECT_ICMPX in ICMP, and in ICMPv6 (icmpx6_codes), indexed by POLICY_ICMPX_*
+/// (nft_reject.c).
 static const uint8_t icmpx_codes[] = {
     [POLICY_ICMPX_NO_ROUTE] = ICMP_UNREACH_NET,
     [POLICY_ICMPX_PORT_UNREACHABLE] = ICMP_UNREACH_PORT,
@@ -84,7 +85,8 @@ static uint32_t pseudo_sum(const uint8_t *addresses, size_t bytes, uint8_t proto
     return sum_of(addresses, bytes, protocol + (uint32_t)length);
 }
 
-/// Returns true if an address may be the source or destination of a reply: it is unicast.
+/// Returns true if an address may be the source or destination of a reply: it is neither
+/// unspecified, nor multicast, nor 255.255.255.255.
 static bool is_unicast(uint8_t version, const uint8_t *address) {
     static const uint8_t unspecified[16];
 

@@ -16,7 +16,7 @@
 enum {
     // Maximum length of an ICMP error with its IP header in bytes (RFC 792, RFC 1812).
     REJECT_IPV4_MAX = 576,
-    // Maximum length of an ICMPv6 error with its IP header (RFC 4443 section 2.4).
+    // Maximum length of an ICMPv6 error with its IP header in bytes (RFC 4443 section 2.4).
     REJECT_IPV6_MAX = 1280,
 };
 
@@ -33,7 +33,7 @@ enum reject_result {
 /// Raw sockets for replies.
 struct reject {
     int raw4;
-    int raw6; // -1 if the system has no IPv6
+    int raw6; // raw socket for IPv6; -1 if the system has no IPv6
 };
 
 /// Opens the raw sockets for replies.

@@ -20,7 +20,7 @@ static bool is_stopped(const struct worker *worker) {
     return __atomic_load_n(&worker->stop, __ATOMIC_ACQUIRE);
 }
 
-/// Forgets all connections if the policy reads no names: it follows no packet, so that another
+/// Forgets all connections if the policy reads no names. Then no packets are followed, so another
 /// connection may use the same ports before a later policy reads names.
 static void forget_unfollowed(struct evaluation *evaluation) {
     if (evaluation->connections && !evaluation->source->requirement.names)
@@ -79,7 +79,8 @@ static int receive(struct worker *worker, struct queue_received *received) {
 }
 
 /// Configures a queue that another process may have configured before. Sends waiting packets
-/// through the queue again if they were copied with other settings. Does nothing for other queues.
+/// through the queue again if they may lack data that the settings request. Does nothing for other
+/// queues.
 static int resume(struct worker *worker) {
     struct queue_received received = {0};
     const int result = queue_resume(&worker->queue, &worker->batch, &received);
@@ -89,8 +90,8 @@ static int resume(struct worker *worker) {
     return result < 0 ? fail(worker, worker->queue.failed_call, result) : 0;
 }
 
-/// Parses a packet and counts its status. With --copy-bytes 0 it parses nothing, because no header
-/// was copied.
+/// Parses a packet. Counts it if it is malformed, or if a header is beyond the copied bytes. With
+/// --copy-bytes 0 it parses nothing, because no header was copied.
 static enum packet_status inspect(struct worker *worker, const struct queue_packet *packet,
                                   struct packet *parsed) {
     enum packet_status status = PACKET_BEYOND_COPY;
@@ -201,7 +202,7 @@ static int give_verdicts(struct worker *worker, uint32_t packets) {
 }
 
 /// Returns true if the loop must continue: it was not stopped, or it has unsent verdicts and has
-/// tried to send them fewer than TRIES_MAX times.
+/// tried to send them fewer than QUEUE_TRIES_MAX times.
 static bool goes_on(const struct worker *worker) {
     return !is_stopped(worker) ||
            (verdict_batch_unsent(&worker->batch) && worker->tries < QUEUE_TRIES_MAX);
@@ -209,7 +210,8 @@ static bool goes_on(const struct worker *worker) {
 
 /// Runs one turn of the loop: sends the unsent verdicts of the last turn, or, if there are none,
 /// receives a batch of packets and answers it. To preserve the order of verdicts, it receives
-/// nothing while verdicts are unsent. Packets then wait in the kernel; the guard limits this time.
+/// nothing while verdicts are unsent. Packets then wait in the kernel; the guard limits this time
+/// (--deadline).
 static int run_once(struct worker *worker, struct queue_received *received) {
     int result;
 
@@ -280,7 +282,8 @@ static int run_fast(struct worker *worker) {
     return 0;
 }
 
-/// Runs the loop of --profile paper, which has no policy and never sleeps.
+/// Runs the loop of --profile paper, which has no policy, and does not sleep while the socket is
+/// empty.
 static int run_paper(struct worker *worker) {
     while (goes_on(worker)) {
         struct queue_received received;

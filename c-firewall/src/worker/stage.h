@@ -30,8 +30,9 @@ bool stage_teaches(uint32_t mask, uint32_t packet_mark);
 /// stays if the packet has known names or no names, and no rule has set the mark.
 /// - mask: adjacent bits of the mark for the class; not 0
 /// - is_final: true if later packets of this end, or of both ends, can't change the class
-/// - before: mark after the packet's previous query. If the marks differ, the packet has no single
-///   class: it gets the class of unreadable names; NULL = this is the first query
+/// - before: mark after the packet's previous query or request. If the marks differ, the packet has
+///   no single class: it gets the class of unreadable names; NULL = this is the first query or
+///   request
 void stage_tell(uint32_t mask, const struct decide_input *input, bool is_final,
                 const uint32_t *before, struct decide_outcome *outcome);
 
@@ -44,8 +45,8 @@ bool stage_is_refused(uint32_t mask, const struct decide_outcome *outcome);
 /// Sets the outcome to accept, and clears the mask's bits of the packet's mark.
 void stage_pass(uint32_t mask, const struct decide_input *input, struct decide_outcome *outcome);
 
-/// Clears the mask's bits in the mark that a policy sets, unless the names of the packet's
-/// connection are final.
+/// Clears the mask's bits in the mark that a policy sets, unless the server has acknowledged the
+/// final names of the packet's connection.
 /// - mask: bits of --settled; 0 = none
 void stage_withhold(uint32_t mask, bool is_settled, struct decide_outcome *outcome);
 

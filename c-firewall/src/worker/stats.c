@@ -77,7 +77,7 @@ static void add_figures(const struct stats_reading *reading, bool fail_open,
     const struct queue_figures *kernel = &reading->figures;
     const uint64_t received = stats_received(&reading->after);
     const uint32_t meant =
-        kernel->offered - kernel->user_drop; // number of packets that the kernel sent to the socket
+        kernel->offered - kernel->user_drop; // packets sent to the socket, or passed by fail-open
     const int64_t ahead = ahead_of(meant, received);
     const int64_t ahead_before = ahead_of(meant, reading->received_before);
     const uint64_t known = received + kernel->user_drop;

@@ -4,9 +4,9 @@
 // Theory of operation: each worker writes its own counters with a relaxed load and store. No other
 // thread writes them, so that no atomic addition is needed. Readers load them relaxed. For each
 // packet the kernel increments id_sequence first, and queue_total or user_dropped last. A reading
-// of its figures between these two steps has too few or too many packets; the next reading corrects
-// it. Therefore the ledger of a queue that receives packets is read up to STATS_READINGS_MAX times,
-// until it reconciles (worker_ledger).
+// of the kernel's figures between these two steps has too few or too many packets; the next reading
+// corrects it. Therefore the ledger of a queue that receives packets is read up to
+// STATS_READINGS_MAX times, until it reconciles (worker_ledger).
 #ifndef WORKER_STATS_H
 #define WORKER_STATS_H
 
@@ -65,8 +65,8 @@ struct stats_reading {
 };
 
 /// Loss ledger of a queue, or the sum of several ledgers: received packets, verdicts and losses,
-/// which must add up. It includes all packets to which the kernel has assigned an id. Packets that
-/// were dropped earlier are not included.
+/// which must add up. It includes all packets to which the kernel has assigned an id, and those
+/// that it has dropped because the queue was full.
 struct ledger {
     uint16_t number; // number of the queue; meaningless in a sum
     struct stats stats;

@@ -27,7 +27,8 @@ struct tracked_watch {
     uint32_t generation; // generation of the policy to which the check belongs; 0 means none
     // Number of answered packets of all queues when the check of this policy began.
     uint64_t decided;
-    // Number of packets without a state of all queues when the check of this policy began.
+    // Number of packets without a connection state, of all queues, when the check of this policy
+    // began.
     uint64_t without;
     enum tracked tracked; // result of the last call of tracked_look
 };

@@ -24,7 +24,7 @@ struct worker {
     // gso is false if the kernel does not support it. Constant while the thread runs, so that other
     // threads may read them.
     struct queue_settings settings;
-    // Queue. Only the worker's thread uses it.
+    // Queue. While the worker's thread runs, only the thread uses it.
     struct queue queue;
     // Socket and kernel configuration of the queue, which another process needs to adopt the queue.
     struct queue_handover handover;
@@ -34,9 +34,10 @@ struct worker {
     // Number of packets in the batch for each verdict. It is added to stats after the kernel has
     // accepted the batch.
     uint64_t verdicts[VERDICT_COUNT];
-    uint32_t tries;    // number of failed attempts to send the current batch
+    uint32_t tries;    // number of failed attempts to send the current batch of verdicts
     enum verdict gaps; // verdict for packet ids without a readable message (--fail malformed)
-    // True for --profile paper: a busy loop that accepts every packet without parsing it.
+    // True for --profile paper: a busy loop that accepts packets without parsing them, unless their
+    // messages are malformed.
     bool paper;
     uint32_t spin_us;     // value of --spin in microseconds
     uint32_t coalesce_us; // value of --coalesce in microseconds
@@ -69,7 +70,7 @@ struct worker {
     // Request for a sign of life: set by worker_ask_turn, cleared in the next turn of the thread's
     // loop; atomic.
     bool asked;
-    bool started; // true if the thread runs and must be joined
+    bool started; // true if the thread was started and must be joined
     pthread_t thread;
     // True if the thread has ended. Then error, failed_call and ledger are valid. Atomic.
     bool ended;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Choice of a worker's next action when the queue's socket is empty: receive again, yield, sleep or
-// poll. It has no side effects, and depends only on a clock and the number of messages. The worker
-// executes the result.
+// Choice of a worker's next action after a receive call: receive again, yield, sleep or poll. It
+// has no side effects, and depends only on a clock and the number of messages. The worker executes
+// the result.
 //
 // Theory of operation: if the receiver sleeps in poll, the sender must wake it for every packet or
 // two. During a flood the worker instead sleeps for a short fixed time while packets gather, like
@@ -59,7 +59,7 @@ void wait_init(struct wait *wait, uint32_t batch, uint32_t spin_us, uint32_t coa
 /// Returns the next action after a receive call that returned `messages` messages (0..batch). Must
 /// be called after these messages are answered. Returns WAIT_AGAIN if they filled the batch.
 /// Otherwise the socket is empty, and the action is
-/// 1. WAIT_SLEEP during a flood; but a sleep that brought no message ends the flood;
+/// 1. WAIT_SLEEP in a flood, if coalesce_ns > 0; a sleep that brought no message ends the flood;
 /// 2. WAIT_YIELD while fewer than budget_ns have passed since the last message;
 /// 3. WAIT_POLL.
 enum wait_action wait_next(struct wait *wait, uint64_t now_ns, uint32_t messages);

@@ -26,7 +26,8 @@ struct worker_handover {
 /// Parameters for opening workers.
 struct worker_setup {
     const struct options *options;
-    // Policy of the workers. It, reject and rings must outlive the workers.
+    // Policy of the workers; must stay valid until they use another policy (worker_swap). reject
+    // and rings must outlive the workers.
     struct loaded *loaded;
     const struct reject *reject; // sockets for the replies of `reject`; open if the policy rejects
     struct event_ring *rings;    // event rings, one for each worker
@@ -53,8 +54,8 @@ void worker_go_on(struct worker *worker, const struct stats *counted, uint64_t s
 /// - Returns 0, or -errno with failure filled in.
 int worker_start(struct worker *worker, struct failure *failure);
 
-/// Records that the old firewall of an upgrade can't resume the queue any more: the queue is
-/// unbound when the thread ends.
+/// Records that the old firewall of an upgrade can't resume the queue any more: closing the queue
+/// then also unbinds it.
 void worker_confirm(struct worker *worker);
 
 /// Requests the thread to switch to another policy before its next batch. The caller must keep the

@@ -33,8 +33,8 @@ int workers_open(struct workers *workers, const struct worker_setup *setup,
 /// - Returns 0, or -errno with failure filled in and all threads stopped.
 int workers_start(struct workers *workers, struct failure *failure);
 
-/// Records that the old firewall of an upgrade can't resume the queues any more: all queues are
-/// unbound when the threads end.
+/// Records that the old firewall of an upgrade can't resume the queues any more: closing the queues
+/// then also unbinds them.
 void workers_confirm(struct workers *workers);
 
 /// Makes all workers switch to another policy, and waits until they use it.

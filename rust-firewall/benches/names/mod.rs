@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Benchmark of packets of clients that show names. It does the same as a worker, except for the queue: packets are
-//! parsed, followed in their connections, and decided. The C twin's bench/names.c has the same packets.
+//! parsed, followed in their connections, and decided. The packets of the C twin's bench/names.c are the same, except
+//! for some filler bytes.
 
 mod client;
 pub mod lookup;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Memory whose end is followed by pages that can't be read (the guard). A parser that reads past its input crashes
-//! immediately, also in C code without a sanitizer.
+//! Memory whose end is followed by pages that can't be read (the guard). A parser that reads past its input into the
+//! guard crashes, also in C code without a sanitizer.
 
 use std::ptr;
 use std::slice;

@@ -113,8 +113,8 @@ fn begin(server: &mut Server, base: u32, own: u32) {
     server.has = [false; BYTES];
 }
 
-/// Answers a SYN for a connection that has begun: with a SYN-ACK if the SYN is the same or replaces the earlier one,
-/// otherwise with an ACK. Returns the answer.
+/// Answers a SYN for a connection that has begun: with a SYN-ACK if the handshake is not complete and the SYN is the
+/// same or replaces the earlier one, otherwise with an ACK. Returns the answer.
 fn take_syn(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
     let is_asked = server.state == ServerState::Asked;
     if is_asked && sent.sequence == server.base {
@@ -128,7 +128,7 @@ fn take_syn(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
 }
 
 /// Receives a segment. Returns the server's answer, if any.
-/// - own: sequence number of the server's SYN, if the segment is a SYN.
+/// - own: sequence number of the server's SYN, if the segment begins a connection.
 pub fn receive(server: &mut Server, sent: &Sent, own: u32) -> Option<Sent> {
     if server.state == ServerState::Listens {
         if sent.flags & (SYN | ACK | RST | FIN) != SYN {

@@ -22,7 +22,7 @@ const PRIORITIES: [&str; 4] = ["<3>", "<4>", "<6>", "<7>"];
 static JOURNAL: AtomicBool = AtomicBool::new(false);
 static LEVEL: AtomicU8 = AtomicU8::new(LogLevel::Info as u8);
 
-/// Reason why the program can't start or continue.
+/// Reason why the program can't start or continue, or why a reload, an upgrade or a request failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: LogExit,
@@ -38,7 +38,7 @@ pub fn failure_set(code: LogExit, text: impl Display) -> Failure {
     }
 }
 
-/// Creates the failure of a call at the start for which there is no specific exit code (exit code 1).
+/// Creates the failure of a call at the start or in a reload, for which there is no specific exit code (exit code 1).
 /// - call: name of the call as in the manual.
 pub fn failure_set_start(call: &str, error: Errno) -> Failure {
     let text = strerror(error);
@@ -48,7 +48,8 @@ pub fn failure_set_start(call: &str, error: Errno) -> Failure {
     )
 }
 
-/// Creates the failure of a call while packets were filtered (exit code 1). The ledger is printed before this failure.
+/// Creates the failure of a call while packets are filtered (exit code 1). Its text refers to the ledger, which is
+/// printed before the program ends.
 /// - call: name of the call as in the manual.
 pub fn failure_set_running(call: &str, error: Errno) -> Failure {
     let text = strerror(error);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Memory for large tables with random access: in huge pages, if the kernel has free ones.
 //!
-//! An access to memory that is in no cache also waits for the page tables, if there are more pages than the processor
-//! caches; in a virtual machine there are two levels of page tables.
+//! An access to memory that is in no cache also waits for the page tables, if the memory has more pages than the
+//! processor's cache of page addresses (TLB) holds; in a virtual machine there are two levels of page tables.
 // seccomp: mmap munmap madvise
 
 use std::ops::{Deref, DerefMut};

@@ -66,7 +66,7 @@ mod tests {
         words: [0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908],
     };
 
-    /// Values from the library's own tests: the key is the bytes 0 to 15, the message the bytes from 0 on.
+    /// Values from the tests of the library (siphasher): the key is the bytes 0 to 15, the message the bytes from 0 on.
     #[test]
     fn gives_the_known_values() {
         let message = [

@@ -20,7 +20,7 @@ const HOST_WORDS: usize = HOST_BYTES.div_ceil(8);
 /// Number of buckets in the table of pending DNS queries.
 const BUCKETS: usize = 512;
 const BUCKET_QUESTIONS: usize = 8;
-/// Time that a query stays pending.
+/// Maximum time that a DNS query stays pending.
 const WAIT_NS: u64 = 10_000_000_000;
 
 /// A pending DNS query.
@@ -35,7 +35,7 @@ struct Question {
     server_interface: u32,
 }
 
-/// The pending DNS queries of a worker.
+/// A worker's tables for DNS: pending queries, connections over TCP, and UDP flows.
 #[derive(Debug)]
 pub struct Asked {
     key: SiphashKey,

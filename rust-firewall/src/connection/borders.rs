@@ -15,11 +15,11 @@ use crate::packet::Packet;
 /// Number of buckets in the table of DNS connections over TCP.
 const BUCKETS: usize = 256;
 const BUCKET_BORDERS: usize = 8;
-/// Time for which an entry is kept after the client's SYN, and after each message of the server.
+/// Time for which an entry is valid after the client's SYN, the server's SYN-ACK, and each message of the server.
 const WAIT_NS: u64 = 120_000_000_000;
 
-/// Entry of the table: a DNS connection over TCP, and the position in its server's stream at which the next message
-/// begins.
+/// Entry of the table `Borders`: a DNS connection over TCP, and the position in its server's stream at which the next
+/// message begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct Border {
     tag: u64,

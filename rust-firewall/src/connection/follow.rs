@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Finds the connection of a packet, and the names that the connection's client has sent so far.
 //!
-//! Theory of operation: each packet from the queue passes through `follow` once, in the order of the queue, so this
-//! folder receives the packets of both ends. `table` finds the packet's connection by its addresses, protocol and
-//! ports; a packet that may open a connection gets a slot of the table (`opening` for TCP, `udp` for QUIC and DNS).
-//! `tcp` and `udp` then extract the client's bytes and store them in `stream`, which orders them by their position and
-//! detects different bytes for the same position. The parsers of names/ read the stream up to its first gap. Their
-//! result is undecided while bytes are missing; once the names are known, they hold for all later packets of the
-//! connection. On a TCP connection with several DNS queries or HTTP requests (`queries`, `requests`) the names are
-//! those of the query or request that a packet completes.
+//! Theory of operation: while the policy reads names, each packet to decide passes through `follow` once, in the order
+//! of the queue. The packets of both ends must come through the same queue. `table` finds the packet's connection by
+//! its addresses, protocol and ports; a packet that may open a connection gets a slot of the table (`opening` for TCP,
+//! `udp` for QUIC; DNS over UDP needs none). `tcp` and `udp` then extract the client's bytes and store them in
+//! `stream`, which orders them by their position and detects different bytes for the same position. The parsers of
+//! names/ read the stream up to its first gap. Their result is undecided while bytes are missing; once the names are
+//! known, they hold for all later packets of the connection. On a TCP connection with several DNS queries or HTTP
+//! requests (`queries`, `requests`) the names are those of the query or request that a packet completes or repeats.
 //!
 //! The memory is allocated at the start and bounded: slots in `table`, blocks of bytes in `pool`. `lifetime` moves a
 //! connection from list to list (opening, silent, showing, settling, known, closing; datagrams for UDP), each with a
 //! timeout. If the table is full, an old connection of a client with many connections is removed (`share` counts the
 //! connections of each client). If the pool is full, the oldest connection with incomplete names is removed, or the
-//! oldest one in the list settling is settled early. A packet in the middle of an unknown connection has unreadable
-//! names. The client's bytes are kept until the server has acknowledged them, because only the bytes that the server
-//! accepted matter.
+//! oldest one in the list settling is settled early. A TCP packet in the middle of an unknown connection has unreadable
+//! names. The bytes of a TCP client are kept until the server has acknowledged them, because only the bytes that the
+//! server accepted matter.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::types::{
@@ -84,8 +84,8 @@ pub fn follow(connections: &mut Connections, packet: &Packet, input: &Connection
     bound::pass(connections, packet, followed)
 }
 
-/// Moves to the next DNS query over TCP or HTTP request that decides the packet followed last. Must be called after the
-/// previous query or request was accepted. Returns false if none is left.
+/// Moves to the next DNS query (over TCP) or HTTP request of those that decide the packet followed last. The policy
+/// must have accepted the packet with the names of the previous query or request. Returns false if none is left.
 pub fn next(connections: &mut Connections) -> bool {
     let (slot, now_ns) = (connections.queries.slot, connections.now_ns);
     match table::at(&mut connections.table, slot).is_dns {
@@ -110,8 +110,8 @@ pub fn cache<'a>(
     connection.map(|connection| &mut connection.cache)
 }
 
-/// Records that a policy refused a packet for the names of its connection: while that policy is in use, all packets of
-/// the connection are denied. A packet with the slot SLOT_NONE is ignored.
+/// Records that a policy refused a packet for the names of its connection: while that policy is in use, the connection
+/// is denied. A packet with the slot SLOT_NONE is ignored.
 /// - tells: true if both ends of a TCP connection get a RST.
 pub fn deny(connections: &mut Connections, followed: &Followed, generation: u64, tells: bool) {
     if followed.slot != SLOT_NONE {
@@ -196,9 +196,10 @@ pub fn is_answer(connections: &Connections, followed: &Followed) -> bool {
 }
 
 /// Returns true if names may depend on the bytes of the packet followed last: it comes from a TCP client whose names
-/// are not settled (see `is_settled`), or is a TCP packet that passes undecided alone (a further SYN, a RST of a denied
-/// connection), or goes to UDP port 53, or is a UDP packet whose data begins like a long header of QUIC. Always false
-/// for fragments, for TCP packets of unreadable connections, and for denied packets.
+/// are not settled (see `is_settled`), or is a TCP packet with undecided names of its own (a further SYN, or a segment
+/// without data of a denied connection), or goes to UDP port 53, or is a UDP packet whose data begins like a long
+/// header of QUIC. Always false for fragments, for unreadable TCP packets, for TCP packets of unreadable connections,
+/// and for denied packets.
 pub fn decides(connections: &Connections, followed: &Followed, packet: &Packet) -> bool {
     if followed.kind != FollowedKind::Names || packet.fragment {
         return false;

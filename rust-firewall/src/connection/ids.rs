@@ -36,7 +36,7 @@ fn bucket_of(table: &Table, id: &[u8]) -> u32 {
     table::bucket(table, hash_of(table, id))
 }
 
-/// Returns true if a connection has this id.
+/// Returns true if a connection has this QUIC connection id.
 fn has(connection: &Connection, id: &[u8]) -> bool {
     connection.has_id && connection.id.get(..connection.id_bytes.into()) == Some(id)
 }
@@ -56,7 +56,7 @@ pub fn find(table: &Table, id: &[u8]) -> u32 {
 }
 
 /// Returns true if a QUIC connection id belongs to other connections but not to that in `slot`, or if it belongs to no
-/// connection and was given up recently.
+/// connection, and was given up or forgotten recently.
 pub fn is_taken(table: &Table, id: &[u8], slot: u32, now_ns: u64) -> bool {
     let owner = find(table, id);
     if owner == SLOT_NONE {
@@ -87,7 +87,8 @@ pub fn add(table: &mut Table, slot: u32, id: &[u8]) {
     table::at(table, slot).id_chained = chained.wrapping_sub(1);
 }
 
-/// Unlinks a connection's id, if it has one. The bytes of the id remain stored.
+/// Unlinks a connection's QUIC connection id from its bucket, if the connection has one. The bytes of the id remain
+/// stored.
 pub fn remove(table: &mut Table, slot: u32) {
     let connection = table::at(table, slot);
     if !connection.has_id {
@@ -111,7 +112,7 @@ pub fn remove(table: &mut Table, slot: u32) {
     table::at(table, before).id_chained = chained;
 }
 
-/// Returns the hash of a connection's id; None if the connection has no id.
+/// Returns the hash of a connection's QUIC connection id; None if the connection has no id.
 pub fn hash(table: &mut Table, slot: u32) -> Option<u64> {
     let connection = table::at(table, slot);
     if !connection.has_id {
@@ -121,7 +122,8 @@ pub fn hash(table: &mut Table, slot: u32) -> Option<u64> {
     Some(hash_of(table, id.get(..bytes.into()).unwrap_or_default()))
 }
 
-/// Records the id of a connection as recently given up, if the connection has one: its server may still use the id.
+/// Records the QUIC connection id of a connection as recently given up, if the connection has one: its server may still
+/// use the id.
 pub fn bury(table: &mut Table, slot: u32, now_ns: u64) {
     if let Some(hash) = hash(table, slot) {
         table::bury(table, hash, now_ns);

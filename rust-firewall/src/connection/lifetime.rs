@@ -11,13 +11,13 @@ use crate::connection::{ids, share, stream, table};
 use crate::names::{Names, NamesProtocol, NamesState};
 
 const SECOND_NS: u64 = 1_000_000_000;
-/// Timeout like nf_conntrack_tcp_timeout_syn_sent.
+/// Timeout of the list Opening, like nf_conntrack_tcp_timeout_syn_sent.
 const OPENING_NS: u64 = 120 * SECOND_NS;
-/// Timeout like nf_conntrack_tcp_timeout_established.
+/// Timeout of the lists Known and Silent, like nf_conntrack_tcp_timeout_established.
 const KNOWN_NS: u64 = 432_000 * SECOND_NS;
-/// Timeout like the former default of nf_conntrack_udp_timeout_stream.
+/// Timeout of the list Datagrams, like the former default of nf_conntrack_udp_timeout_stream.
 const DATAGRAMS_NS: u64 = 180 * SECOND_NS;
-/// Timeout like nf_conntrack_tcp_timeout_fin_wait.
+/// Timeout of the list Closing, like nf_conntrack_tcp_timeout_fin_wait.
 const CLOSING_NS: u64 = 120 * SECOND_NS;
 /// Minimum time between two moves of a connection to the end of its list.
 const TOUCH_NS: u64 = SECOND_NS;
@@ -456,7 +456,8 @@ pub fn decide(connections: &mut Connections, slot: u32, decided: u32, now_ns: u6
     );
 }
 
-/// Records that a client has begun to send its names, which starts the time limit.
+/// Records that a client has begun to send its names, or another query or request. This starts the time limit, unless
+/// it runs already.
 pub fn start_showing(connections: &mut Connections, slot: u32, now_ns: u64) {
     let list = ConnectionList::Showing;
     if table::at(&mut connections.table, slot).list != list {

@@ -32,7 +32,7 @@ const BUCKET_FLOWS: usize = 8;
 /// nf_conntrack_udp_packet in net/netfilter/nf_conntrack_proto_udp.c prolongs it with packets of both ends).
 const KEEP_NS: u64 = 180_000_000_000;
 
-/// Entry of a table: the hash of a flow, or of a client's address and port.
+/// Entry of a table of `Openers`: the hash of a flow, or of a client's address and port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Flow {
     tag: u64,
@@ -43,7 +43,7 @@ struct Flow {
     server_interface: u32,
 }
 
-/// Entries of a table whose hashes are equal in their lowest bits.
+/// Entries of a table of `Openers` whose hashes are equal in their lowest bits.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     flows: [Flow; BUCKET_FLOWS],
@@ -98,7 +98,7 @@ fn place(bucket: &mut Bucket, tag: u64) -> Option<&mut Flow> {
     })
 }
 
-/// Returns an entry that has not expired.
+/// Returns the entry with a hash (`tag`); None if there is none, or it has expired.
 fn find(buckets: &[Bucket], tag: u64, now_ns: u64) -> Option<&Flow> {
     let bucket = buckets.get(tag as usize % buckets.len().max(1))?;
     let mut all = bucket.flows.iter();

@@ -162,9 +162,11 @@ fn replace(connections: &mut Connections, slot: u32, segment: &Segment) -> Follo
 }
 
 /// Handles a SYN with ACK, the answer to a SYN. An answer to the pending SYN replaces the connection by the new one.
-/// The first answer to the first SYN confirms the connection; a repetition changes nothing. After another answer it is
-/// uncertain which connection the server has: the packet is unreadable. The names become unreadable, too, unless they
-/// are finished (is_finished) and no SYN is pending.
+/// The first answer to the first SYN confirms the connection; a repetition changes nothing. A SYN with ACK from the
+/// client, or by another interface than the server's, is unreadable. After any other answer it is uncertain which
+/// connection the server has: the packet is unreadable, and the names become unreadable, too, unless they are finished
+/// (is_finished) and no SYN is pending. If both ends have sent a SYN (`crossed`), every SYN with ACK of the server
+/// makes the names unreadable.
 pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Followed {
     let connection = table::at(&mut connections.table, slot);
     if connection.crossed && !segment::is_clients(segment, connection) {
@@ -191,7 +193,7 @@ pub fn answer(connections: &mut Connections, slot: u32, segment: &Segment) -> Fo
     if is_ours && first_of(segment) == connection.server_begun {
         return lifetime::packet_names(connections, slot);
     }
-    // The server may answer an earlier SYN than the pending one, with which the client goes on.
+    // While a SYN is pending, the server may have answered an earlier SYN, and the client may continue that connection.
     if is_finished(connection) && !connection.pending {
         return lifetime::packet_unreadable(connections, ConnectionCause::Ambiguous);
     }

@@ -4,9 +4,9 @@
 
 /// Kind of the option Multipath TCP (RFC 8684).
 pub const MULTIPATH: u8 = 30;
-/// Option that ends the list of options.
+/// Kind of the TCP option that ends the list of options.
 const END: u8 = 0;
-/// Option without a length: padding of one byte.
+/// Kind of the TCP option without a length: padding of one byte.
 const NONE: u8 = 1;
 
 /// Returns true if the options contain an option of the given kind. An option with an invalid length ends the list, as

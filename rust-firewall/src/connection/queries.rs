@@ -2,9 +2,9 @@
 //! Queries of a DNS connection over TCP, one after another (RFC 7766, section 6.2.1).
 //!
 //! Theory of operation: queries don't align with segments. So a packet is decided by every query of which it contains a
-//! byte, once that query is complete, also when the packet is repeated. A packet that fills a gap completes queries of
-//! which it contains no byte. So after pieces have arrived before their predecessors, a packet is also decided by the
-//! complete queries after it. An incomplete query is undecided; it decides the packet that completes it.
+//! byte, once that query is complete, also when the packet is repeated. A packet that fills a gap may complete queries
+//! of which it contains no byte. So after pieces have arrived before their predecessors, a packet is also decided by
+//! the complete queries after it. An incomplete query is undecided; it decides the packet that completes it.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -87,8 +87,8 @@ fn trim(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Moves the stream's start after the queries if the server has acknowledged all of them. Otherwise, if many bytes are
-/// kept, moves it after the acknowledged queries only.
+/// Moves the stream's start after the queries if the server has acknowledged all of them and no later bytes are stored.
+/// Otherwise, if many bytes are kept, moves it after the acknowledged queries only.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let stream = &mut table::at(&mut connections.table, slot).stream;
     let decided = stream.decided;

@@ -37,7 +37,7 @@ fn is_http(connection: &Connection) -> bool {
 }
 
 /// Returns true if the firewall reads the next bytes of a client as an HTTP request or a chunk. Returns false for
-/// connections without a known HTTP name, for tunnels, and for connections whose policy did not read all requests.
+/// connections without known names of HTTP, for tunnels, and for connections whose policy did not read all requests.
 pub fn go_on(connection: &Connection) -> bool {
     let awaited = connection.requests.awaited;
     is_http(connection) && matches!(awaited, RequestsAwaited::Header | RequestsAwaited::Chunk)
@@ -83,7 +83,8 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Moves the stream's start to the next request or chunk, if the server has acknowledged the bytes that were parsed.
+/// Moves the stream's start to the next request or chunk, by at most STEP_BYTES, if the server has acknowledged the
+/// bytes that were parsed. Does nothing while bytes of a later request are stored after a gap.
 pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let stream = &mut connection.stream;
@@ -125,7 +126,7 @@ pub fn rebase(connections: &mut Connections, slot: u32, now_ns: u64) {
     }
 }
 
-/// Moves past a header (or the head of a chunk) and the body that follows it.
+/// Moves past the header of a request (or the head of a chunk) and the body that follows it.
 /// - head_bytes: length of the header.
 /// - body_bytes: length of the body.
 fn pass(connections: &mut Connections, head_bytes: u32, body_bytes: u64, now_ns: u64) {
@@ -189,7 +190,8 @@ fn note(connections: &mut Connections, names: &Names, body: &NamesBody, now_ns: 
     pass(connections, body.header_bytes, body.length, now_ns);
 }
 
-/// Reads a request. Returns its state, and true if it is complete and decides the current packet.
+/// Reads the header of an HTTP request. Returns the state, and true if the header is complete: then the request decides
+/// the current packet.
 fn parse_header(connections: &mut Connections, now_ns: u64) -> (NamesState, bool) {
     let queries = &connections.queries;
     let bytes = connections

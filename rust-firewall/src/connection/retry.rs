@@ -50,8 +50,8 @@ pub fn hear(connection: &mut Connection, segment: &Segment) {
     }
 }
 
-/// Settles a connection (see `lifetime::settle`) if it is in the list Settling, its names are final, and its server has
-/// acknowledged the bytes that they were read from.
+/// Settles a connection (see `lifetime::settle`) if it is in the list Settling, its names are final, its server has
+/// acknowledged the bytes that they were read from, and no part of another DNS query is stored.
 pub fn settle(connections: &mut Connections, slot: u32, now_ns: u64) {
     let connection = table::at(&mut connections.table, slot);
     let is_over = opening::is_finished(connection) && connection.list == ConnectionList::Settling;
@@ -84,7 +84,7 @@ pub fn parse(connections: &mut Connections, slot: u32, now_ns: u64) -> Followed 
         return lifetime::deny_evasion(connections, slot, now_ns);
     }
     connection.may_retry = state == NamesState::Undecided;
-    // Final only once the server has these bytes, also if another message is in the second hello's place.
+    // The names are final only once the server has these bytes, also if another message is in the second hello's place.
     if state != NamesState::Undecided {
         connection.stream.decided = end;
     }

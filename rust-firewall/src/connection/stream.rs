@@ -22,14 +22,14 @@ pub enum StreamPut {
     Gaps,
     /// The pool has no free block; the caller may free memory and try again.
     Pool,
-    /// The server has acknowledged bytes of the piece that were not stored before.
+    /// The server has acknowledged bytes of the piece from the stream's first gap on.
     Late,
 }
 
 /// A part of a stream within one block.
 struct Chunk {
     block: usize,
-    /// Offset in the block.
+    /// Offset of the chunk in its block.
     start: usize,
     bytes: usize,
 }
@@ -158,8 +158,8 @@ fn add_span(stream: &mut Stream, start: u32, limit: u32) -> bool {
     true
 }
 
-/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on: the bytes there passed
-/// unseen, and may differ from the piece.
+/// Returns true if the server has acknowledged bytes of a piece from the stream's first gap on. Other bytes than the
+/// piece's may have passed there unseen.
 fn is_late(stream: &Stream, offset: u32, length: u32) -> bool {
     offset < stream.acked && offset.max(prefix(stream)) < stream.acked.min(offset + length)
 }

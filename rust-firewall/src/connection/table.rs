@@ -102,7 +102,7 @@ pub fn bucket(table: &Table, hash: u64) -> u32 {
     hash as u32 & table.mask
 }
 
-/// Returns the tag in `graves` for a key's hash.
+/// Returns the tag of a hash in `graves` (records of forgotten connections): its upper half.
 pub fn tag(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
@@ -269,13 +269,15 @@ fn dig(table: &mut Table, place: u32, tag: u32, second: u32) {
     }
 }
 
-/// Records that the bytes of the connection with this hash are forgotten. Its server may still have them.
+/// Records that the connection or QUIC connection id with this hash was forgotten. Its server may still have the
+/// client's bytes.
 pub fn bury(table: &mut Table, hash: u64, now_ns: u64) {
     let place = bucket(table, hash);
     dig(table, place, tag(hash), second_of(now_ns));
 }
 
-/// Returns the age in seconds of the record at an index of `graves`; None if there is no record, or it has expired.
+/// Returns the age in seconds of the record at an index of `graves` (forgotten connections); None if there is no
+/// record, or it has expired.
 pub fn grave_age(table: &Table, place: u32, now_ns: u64) -> Option<u32> {
     let grave = table.graves.get(place as usize)?;
     let second = second_of(now_ns);
@@ -307,7 +309,7 @@ pub fn bury_told(
     true
 }
 
-/// Returns true if bytes of a connection with this key may have been forgotten recently.
+/// Returns true if the connection or QUIC connection id with this hash may have been forgotten recently.
 pub fn is_buried(table: &Table, hash: u64, now_ns: u64) -> bool {
     let grave = table.graves.get(bucket(table, hash) as usize);
     grave.is_some_and(|grave| {

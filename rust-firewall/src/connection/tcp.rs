@@ -182,9 +182,9 @@ fn follow_undecided(
     lifetime::packet_names(connections, slot)
 }
 
-/// Returns true if the kernel writes the segment's checksum later and can't get the packet back with it, since it was
-/// not copied whole. False for packets of this host: where the MTU is large, as that of the loopback device, its TCP
-/// sends such packets all the time.
+/// Returns true if the kernel writes the segment's checksum later, and the firewall can't return the packet with its
+/// checksum, because it was not copied whole. False for combined packets, and for packets of this host or of an unknown
+/// interface: with a large MTU, as that of the loopback device, this host's TCP sends such packets all the time.
 fn is_changing(segment: &Segment) -> bool {
     let input = &segment.input;
     (segment.data.len() as u32) < segment.length

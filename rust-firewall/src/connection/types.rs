@@ -21,9 +21,10 @@ pub struct ConnectionSettings {
     pub connections: u32,
     /// Memory for the clients' bytes that names are read from, in bytes.
     pub hello_bytes: u64,
-    /// Time limit for a client's names, from its first byte.
+    /// Time limit for a client's names, from its first byte; also for the storage of its bytes after the names are
+    /// known.
     pub hello_timeout_ns: u64,
-    /// Maximum number of bytes that pass in each direction before the client has sent its names.
+    /// Maximum number of data bytes that pass in each direction before the client has sent its names.
     pub undecided_bytes: u32,
 }
 
@@ -44,7 +45,7 @@ pub enum ConnectionChecksum {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionInput {
     pub checksum: ConnectionChecksum,
-    /// True if the packet combines several packets (NFQA_SKB_GSO), which its receiver gets separately.
+    /// True if the packet combines several packets (NFQA_SKB_GSO), which its receiver may get separately.
     pub segmented: bool,
     /// Index of the packet's input interface, or INTERFACE_HOST or INTERFACE_UNKNOWN.
     pub source_interface: u32,
@@ -60,7 +61,7 @@ pub struct ConnectionInput {
     pub now_ns: u64,
 }
 
-/// Kind of the result for a packet.
+/// Kind of the result of following a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FollowedKind {
@@ -100,8 +101,8 @@ pub enum ConnectionList {
     Opening,
     /// The client has sent a part of the bytes that show its names, or of another DNS query or HTTP request.
     Showing,
-    /// The names are known, and the client's bytes are kept until the TCP server has acknowledged them, or the time
-    /// limit ends.
+    /// The names are known. The client's bytes are kept until the TCP server has acknowledged them, the time limit
+    /// ends, or another connection needs the memory.
     Settling,
     /// TCP with known names, after the list Settling.
     Known,
@@ -152,14 +153,14 @@ pub const PROTOCOL_COUNT: usize = 5;
 /// Counters of connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounts {
-    /// Connections that were followed.
+    /// Opened connections, without those of an upgrade.
     pub opened: u64,
     /// Connections followed now, by `ConnectionList`.
     pub now: [u64; LIST_COUNT],
     /// Connections whose names became known, by `NamesProtocol`. Each DNS query counts, and each HTTP request if the
     /// policy reads requests.
     pub decided: [u64; PROTOCOL_COUNT],
-    /// Connections that the policy refused.
+    /// Connections that a policy refused, counted once for each policy.
     pub denied: u64,
     /// Connections whose client sent different bytes for the same position, or different names in a second ClientHello.
     pub evasion: u64,
@@ -168,28 +169,29 @@ pub struct ConnectionCounts {
     pub unreadable: [u64; CAUSE_COUNT],
     /// Evicted connections, by `ConnectionList`.
     pub evicted: [u64; LIST_COUNT],
-    /// UDP packets that begin like a QUIC packet of an unsupported version and are not from port 53.
+    /// UDP packets that begin like a QUIC packet of an unsupported version, and are not from or to port 53, nor from
+    /// the server of a followed connection.
     pub unknown_version: u64,
 }
 
 /// Maximum number of pieces of a stream with gaps between them.
 pub const SPANS_MAX: usize = 16;
-/// Size of a block of the pool in bytes.
+/// Size in bytes of a block of memory for clients' bytes.
 pub const BLOCK_BYTES: usize = 1024;
-/// Maximum number of blocks of a stream.
+/// Maximum number of blocks of a client's stream.
 pub const BLOCKS_MAX: usize = hello::BYTES_MAX / BLOCK_BYTES;
-/// Index of no block.
+/// Index that means no block.
 pub const BLOCK_NONE: u32 = u32::MAX;
 
 /// Memory for clients' bytes, in blocks.
 #[derive(Debug, Default)]
 pub struct Pool {
     pub bytes: Vec<u8>,
-    /// Next free block after each free block.
+    /// For each freed block, the freed block to use after it.
     pub links: Vec<u32>,
     /// Number of blocks that were ever in use.
     pub used: u32,
-    /// First block that is free again; BLOCK_NONE if there is none.
+    /// Freed block to use next; BLOCK_NONE if there is none.
     pub free: u32,
 }
 
@@ -205,9 +207,9 @@ pub struct StreamSpan {
 pub struct Stream {
     /// Sequence number of offset 0.
     pub base: u32,
-    /// End of the bytes that the names were read from, as an offset from `base`.
+    /// Offset after the bytes that names (or heads of HTTP chunks) were read from.
     pub decided: u32,
-    /// End of the bytes that the server has acknowledged, as an offset from `base`.
+    /// Offset after the bytes that the server has acknowledged.
     pub acked: u32,
     /// True if the stored bytes were freed, so that later bytes can't be compared with them.
     pub let_go: bool,
@@ -251,20 +253,20 @@ pub struct Requests {
     pub awaited: RequestsAwaited,
 }
 
-/// A connection.
+/// A followed connection: an entry of the connection table.
 #[derive(Clone, Copy, Debug)]
 pub struct Connection {
     pub key: ConnectionKey,
-    /// Bucket of the key.
+    /// Index of the key's bucket in the connection table.
     pub bucket: u32,
-    /// Slot of the next connection in the bucket; for a free slot, the next free slot.
+    /// Slot of the next connection in the key's bucket; for a free slot, the next free slot.
     pub chained: u32,
-    /// Slots of the older and the newer connection in the list.
+    /// Slots of the next older and the next newer connection in the timeout list.
     pub older: u32,
     pub newer: u32,
     /// Index of the client's share (see `Share`).
     pub share: u32,
-    /// Slots of the older and the newer connection in the share.
+    /// Slots of the next older and the next newer connection in the client's share.
     pub share_older: u32,
     pub share_newer: u32,
     pub list: ConnectionList,
@@ -335,7 +337,7 @@ pub struct Connection {
     /// TCP: progress of the parsers in the message that is being read: the client's first message, then its second
     /// ClientHello or the next request.
     pub progress: NamesProgress,
-    /// HTTP: state of the requests' parser now, and at the start of the stream.
+    /// HTTP: state of the requests' parser now, and at `stream.base` (the start of the stored bytes).
     pub requests: Requests,
     pub requests_begun: Requests,
 }
@@ -358,8 +360,8 @@ pub struct Grave {
     pub second: u32,
 }
 
-/// Share: list of the connections of all clients whose addresses have the same hash, in order of time. Slots are stored
-/// plus 1; 0 means none.
+/// Share: list of the connections of all clients whose addresses (IPv6: networks of 64 bits) have the same index in
+/// `shares`, in the order in which they were added. Slots are stored plus 1; 0 means none.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Share {
     pub oldest: u32,
@@ -386,7 +388,7 @@ pub struct Table {
     /// Slots that were ever in use, at most `limit`.
     pub slots: Vec<Connection>,
     pub limit: u32,
-    /// First slot that is free again; SLOT_NONE if there is none.
+    /// Freed slot to use next; SLOT_NONE if there is none.
     pub free: u32,
     pub lists: [List; LIST_COUNT],
     /// Unused connection that is returned for SLOT_NONE.
@@ -399,7 +401,7 @@ pub struct Table {
 pub struct ConnectionQueries {
     /// Slot of the connection that sent the queries or requests; SLOT_NONE if none of them is left.
     pub slot: u32,
-    /// Offset of the next query or request.
+    /// Offset of the next query, request or chunk.
     pub place: u32,
     /// Length of the gathered bytes.
     pub end: u32,

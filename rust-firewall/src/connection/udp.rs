@@ -2,14 +2,14 @@
 //! UDP connections: QUIC at any port except that of DNS (RFC 9000, RFC 9001, RFC 9369), and DNS queries, each of which
 //! is independent.
 //!
-//! Theory of operation: a server finds the connection of a packet by any connection id and ignores the packet's source,
-//! and the firewall can't know which packets it accepted. So Initial packets with the connection id of another
-//! connection are unreadable. The CRYPTO frames of all Initial packets between two ends are one stream, whatever their
-//! connection id: after Retry a client sends the same bytes again, and different bytes for the same position are an
-//! evasion. A server may remember connections that the firewall has forgotten: for a while such a connection is
-//! unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other ports only, even if
-//! the server began with a packet of QUIC. At the DNS port a long header of QUIC is an unreadable query, because it has
-//! more than one question.
+//! Theory of operation: a server finds the connection of a packet by the packet's connection id, and ignores the
+//! packet's source, and the firewall can't know which packets it accepted. So Initial packets with the connection id of
+//! another connection are unreadable. The CRYPTO frames of all Initial packets between two ends are one stream,
+//! whatever their connection id: after Retry a client sends the same bytes again, and different bytes for the same
+//! position are an evasion. A server may remember connections that the firewall has forgotten: for a while such a
+//! connection is unreadable. A DNS server also reads queries that look like QUIC, so QUIC is recognised at other ports
+//! only, even if the server began with a packet of QUIC. At the DNS port a long header of QUIC is an unreadable query,
+//! because it has more than one question.
 #![deny(clippy::indexing_slicing)]
 
 use crate::connection::stream::{StreamPut, BYTES_MAX};
@@ -28,8 +28,8 @@ const DNS_PORT: u16 = 53;
 const HEADER_BYTES: usize = 5;
 /// Maximum number of QUIC packets read in a datagram.
 const PACKETS_MAX: u32 = 8;
-/// Maximum number of QUIC packets read in one packet of several datagrams (UDP_MAX_SEGMENTS of linux/udp.h has been
-/// 64).
+/// Maximum number of QUIC packets read in one packet of several datagrams (UDP_MAX_SEGMENTS of linux/udp.h was 64, and
+/// is 128 in newer kernels).
 const SEGMENTED_PACKETS_MAX: u32 = 64;
 
 /// Parsed UDP datagram, or several datagrams that the kernel has joined to one packet.
@@ -90,8 +90,8 @@ fn id_of<'a>(datagram: &Datagram<'a>, header: &QuicHeader) -> &'a [u8] {
     id.unwrap_or_default()
 }
 
-/// Stores the keys that decrypt a client's packets, and the connection id that they are derived from. The previous id
-/// is given up.
+/// Stores the keys that decrypt a client's Initial packets, and the connection id that they are derived from. The
+/// previous id is given up.
 fn set_keys(
     connections: &mut Connections,
     slot: u32,

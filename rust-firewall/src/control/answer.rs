@@ -34,7 +34,7 @@ struct ErrorAnswer<'a> {
     error: &'a str,
 }
 
-/// Returns the answer to a failed request.
+/// Returns the answer to a failed request, or to a client that is not served.
 /// - text: "CAUSE: CURE".
 pub fn error(text: &str) -> String {
     object::line(&ErrorAnswer {
@@ -297,7 +297,8 @@ fn state_name(state: ListedState) -> &'static str {
     }
 }
 
-/// Returns the name of the protocol in which the client sent its names; None without names.
+/// Returns the name of the protocol in which the client sends names; None if it is another protocol, or if the names
+/// are not known.
 fn protocol_name(protocol: NamesProtocol) -> Option<&'static str> {
     match protocol {
         NamesProtocol::Other => None,
@@ -409,7 +410,7 @@ pub fn proof(port: u32, number: u64) -> String {
 }
 
 /// Returns the answer to `drain`.
-/// - waiting: number of packets that have no verdict yet.
+/// - waiting: number of packets without a verdict, in the queues whose counters are known.
 pub fn drain(seconds: u32, waiting: u64) -> String {
     object::line(&DrainAnswer {
         ok: true,

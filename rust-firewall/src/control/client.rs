@@ -52,7 +52,7 @@ pub enum ControlLine {
     Whole(Vec<u8>),
     /// The buffer is full and holds no line end.
     TooLong,
-    /// The client closed the connection within a line.
+    /// The client closed its sending side within a line.
     Cut,
 }
 
@@ -83,8 +83,8 @@ pub fn is_answered(client: &ControlClient) -> bool {
     client.answer.is_some()
 }
 
-/// Receives bytes into the buffer without blocking. Does nothing while an answer is due, or if the
-/// buffer is full. Fails if the connection is broken.
+/// Receives bytes into the buffer without blocking. Does nothing while an answer is due, if the
+/// buffer is full, or if the client has closed its sending side. Fails if the connection is broken.
 pub fn receive(client: &mut ControlClient) -> Result<(), Errno> {
     let Some(room) = client.bytes.get_mut(client.filled..) else {
         return Ok(());

@@ -62,9 +62,9 @@ pub trait ControlActions {
     /// Ends the process like SIGTERM, as soon as no packet waits, or after `seconds`. Returns at
     /// once.
     fn drain(&mut self, seconds: u32);
-    /// Begins an upgrade: the hand-over to the process at the other end of the connection `client`,
-    /// to which no answer was sent yet. The main loop continues the hand-over. The control socket
-    /// keeps its own descriptor of the connection only if this fails.
+    /// Begins an upgrade: the hand-over to the process at the other end of the connection `client`.
+    /// The request `upgrade` has no answer yet. The main loop continues the hand-over. The control
+    /// socket keeps its own descriptor of the connection only if this fails.
     /// - backend: name of the new firewall's packet backend.
     fn upgrade(&mut self, client: OwnedFd, backend: &str) -> Result<(), Failure>;
     /// Adds a client to the receivers of events. The first line that it receives is {"ok":true}.
@@ -89,7 +89,7 @@ fn now_ms() -> u64 {
     wait::clock() / NS_PER_MS
 }
 
-/// Opens the socket at `path` (options.control). The socket's file has its mode and owner before a
+/// Opens the socket at `path` (options.control). A new socket's file has its mode and owner before a
 /// client can connect. Must be called before the program drops its privileges and starts threads.
 /// - listener: listening socket of options.control that was taken over from another process.
 pub fn open(path: &str, options: &Options, listener: Option<OwnedFd>) -> Result<Control, Failure> {
@@ -121,7 +121,7 @@ pub fn poll(control: &Control) -> Vec<(BorrowedFd<'_>, PollFlags)> {
         .collect()
 }
 
-/// Returns the maximum time that the loop may sleep, in milliseconds; None: no limit.
+/// Returns the maximum time that the main loop may sleep, in milliseconds; None: no limit.
 pub fn timeout(control: &Control) -> Option<u64> {
     let now = now_ms();
     let paused = (now < control.paused_ms).then(|| control.paused_ms - now);
@@ -138,8 +138,8 @@ fn turn_away(fd: OwnedFd, text: &str) {
     let _ = send(fd.as_raw_fd(), answer.as_bytes(), flags); // a failure doesn't matter: the connection is closed anyway
 }
 
-/// Fails if the limit of clients is reached for a user. Some clients are reserved for root, so that
-/// other users can't lock it out.
+/// Fails if the limit of clients is reached for a user. Some of the CLIENTS_MAX places are reserved
+/// for root, so that other users can't lock it out.
 fn check_place(control: &Control, uid: uid_t) -> Result<(), Failure> {
     let number = |is_it: &dyn Fn(uid_t) -> bool| {
         let clients = control.clients.iter();
@@ -187,7 +187,7 @@ fn welcome(control: &mut Control, fd: OwnedFd) {
     }
 }
 
-/// Accepts up to CLIENTS_MAX waiting connections; the next call accepts the rest.
+/// Accepts up to CLIENTS_MAX waiting connections; further connections wait for the next call.
 fn accept_clients(control: &mut Control) {
     for _ in 0..CLIENTS_MAX {
         let accepted = control.socket.listener.accept();
@@ -402,7 +402,8 @@ fn serve_client(
     result.is_ok() && (control::client::is_answered(client) || !client.closing)
 }
 
-/// Serves all clients without waiting for them. Called after every poll, also after a timeout.
+/// Serves all clients without waiting for them, and accepts new clients. Called after every poll,
+/// also after a timeout.
 /// - ready: events that poll returned, in the order of the descriptors from `poll`.
 pub fn serve(control: &mut Control, ready: &[PollFlags], actions: &mut dyn ControlActions) {
     let of_clients = ready.iter().skip(1).copied();

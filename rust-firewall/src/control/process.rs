@@ -18,11 +18,11 @@ pub struct ControlSelf {
     pub uid: u32,
     /// Absolute path of the executable; empty if the system does not report it.
     pub executable: String,
-    /// Options of the command line, as --NAME and VALUE, with absolute paths.
+    /// Options of the command line except --take-over, as --NAME and VALUE, with absolute paths.
     pub arguments: Vec<String>,
 }
 
-/// Returns the prefix followed by the absolute path, in the form of `object::string_of`. The path is
+/// Returns the prefix followed by the absolute path, in UTF-8 (`object::string_of`). The path is
 /// unchanged if the current folder is unknown.
 fn absolute(prefix: &str, path: &str) -> String {
     let folder = env::current_dir().ok();
@@ -74,7 +74,7 @@ fn read_arguments() -> Vec<String> {
 }
 
 /// Returns the identity of this process. The arguments omit --take-over, because the next process
-/// takes over from this process. Values that /proc does not show are empty.
+/// takes over from this process. The executable is empty if /proc does not show it.
 pub fn read() -> ControlSelf {
     let executable = env::current_exe().unwrap_or_default();
     ControlSelf {

@@ -25,7 +25,8 @@ use nix::sys::socket::{
 
 use crate::base::log::{failure_set_start, Failure};
 
-/// Maximum number of received proofs of CAP_NET_ADMIN that are stored for later upgrade requests: one per client.
+/// Maximum number of received proofs of CAP_NET_ADMIN that are stored for later upgrade requests, as many as there can
+/// be clients. A newer proof replaces the oldest.
 const PROOFS_MAX: usize = 16;
 /// Maximum length of a connection's number as text.
 const NUMBER_BYTES: usize = 20;

@@ -62,7 +62,7 @@ fn fail_unknown(kind: &str, name: &str) -> Failure {
     ))
 }
 
-/// Parses a user or group id; None if the text is not a number.
+/// Parses a user or group id; None if the text is not a number from 0 to 2^32 - 2.
 fn parse_id(text: &str) -> Option<u32> {
     values::parse_number(text.as_bytes(), u32::MAX - 1)
 }
@@ -95,7 +95,8 @@ fn parse_owner(text: Option<&str>) -> Result<(Option<Uid>, Option<Gid>), Failure
     }
 }
 
-/// Returns the failure for an error of bind, with the cure.
+/// Returns the failure for the error of a system call on the socket's file or its folder, with the
+/// cure.
 fn fail_bind(path: &str, error: Errno) -> Failure {
     match error {
         Errno::ENOENT => {
@@ -129,7 +130,7 @@ fn make_socket() -> Result<OwnedFd, Failure> {
         .map_err(|error| failure_set_start("socket", error))
 }
 
-/// Fails if a process listens at the socket's file, and names the process.
+/// Fails if a process may listen at the socket's file. The failure names the process, if it is known.
 fn check_stale(path: &str, address: &UnixAddr) -> Result<(), Failure> {
     let socket = make_socket()?;
     let listener = match connect(socket.as_raw_fd(), address) {
@@ -232,9 +233,10 @@ fn give_file(
     })
 }
 
-/// Sets the file's owner, and its mode if the socket was taken over (is_taken). Listens, and
-/// returns the file's identity. Fails, without changing the file, if it is no socket or has a
-/// second link.
+/// Sets the owner and group of the socket's file if the options contain them. Also sets the file's
+/// mode if the socket was taken over (is_taken). Listens at the socket. Returns the file's
+/// identity, owner, group and mode. Fails if the file is no socket or has a second link; the file
+/// is then unchanged.
 fn open_made(
     socket: &OwnedFd,
     place: &Place,
@@ -266,8 +268,8 @@ fn open_folder(path: &str) -> Result<Place, Failure> {
     })
 }
 
-/// Creates the listening socket at `path` (options.control). Fails if the file is no socket or
-/// another process listens at it, if the folder does not exist, or if the owner is unknown.
+/// Creates the listening socket at `path` (options.control). Fails, for example, if the file is no
+/// socket or another process listens at it, if the folder does not exist, or if the owner is unknown.
 /// - listener: socket that was taken over from another process; its file gets the mode and owner of
 ///   the options.
 pub fn open(

@@ -40,8 +40,8 @@ use crate::state::{self, State};
 use crate::worker::workers;
 use crate::worker::{self, WorkerError};
 
-/// Blocks the signals that the main thread reads, in all threads started later, and opens the descriptor to read them
-/// from. (The runtime ignores SIGPIPE.)
+/// Blocks the signals that the main thread reads, in this thread and in all threads started later. Opens the descriptor
+/// to read the signals from (signalfd). (The runtime ignores SIGPIPE.)
 fn open_signals() -> Result<SignalFd, Failure> {
     let signals = SigSet::from_iter([
         Signal::SIGINT,
@@ -160,7 +160,7 @@ fn open_all(
     }
 }
 
-/// Starts the threads. In an upgrade, they replace those of the old firewall.
+/// Starts the threads of events, workers and watchdog. In an upgrade, they replace those of the old firewall.
 fn start_threads(daemon: &mut Daemon, taken: &mut Option<Handover>) -> Result<(), Failure> {
     let state = &daemon.state;
     events::start(&state.events)?;
@@ -211,7 +211,7 @@ fn start(mut options: Options) -> Result<(Daemon, Option<Control>), Failure> {
 }
 
 /// Stops the workers and ends the other threads, the guard and the control socket. Returns the error of the first
-/// worker that failed.
+/// worker, in the order of the queues, that failed; None if no worker failed.
 fn stop(daemon: &mut Daemon, control: Option<Control>) -> Option<WorkerError> {
     let state = &daemon.state;
     if let Some(watchdog) = daemon.watchdog.take() {
@@ -261,8 +261,8 @@ pub fn run(options: Options) -> Result<LogExit, Failure> {
     // Sets the timer slack to one nanosecond, because the coalescing sleep is short; threads inherit it. This call
     // can't fail.
     let _ = set_timerslack(1);
-    // A program that was executed by a descriptor, as in an upgrade, has the descriptor's number as its name. This call
-    // can't fail either.
+    // A program that was executed by a descriptor, as in an upgrade, can have the descriptor's number as its name. This
+    // call can't fail either.
     let _ = set_name(&CString::new(PROGRAM).unwrap_or_default());
     log::set_level(options.log_level);
     let (mut daemon, mut control) = start(options)?;

@@ -47,7 +47,7 @@ const OVERLOAD_LOOK_NS: u64 = NS_PER_SECOND;
 const TRACKED_LOOK_NS: u64 = NS_PER_SECOND;
 const NEVER: u64 = u64::MAX;
 
-/// Times of the next checks (wait::clock); NEVER = none.
+/// Times of the main loop's next checks (wait::clock; NEVER = none), and the state of these checks.
 struct Times {
     stats_ns: u64,
     overload_ns: u64,
@@ -85,7 +85,7 @@ fn fail_giving(cure: &str) -> Failure {
 }
 
 /// Notifies systemd that the firewall is ready and decides packets. The status text shows the policy's generation, file
-/// and number of rules.
+/// and number of rules, or that there is no policy; and whether the last reload failed.
 pub fn tell_ready(state: &State) {
     let inner = state::lock(state);
     let file = state.options.policy.as_deref().unwrap_or_default();
@@ -305,8 +305,8 @@ fn warn_untracked(options: &Options) {
     }
 }
 
-/// Checks whether packets have the connection state that the policy needs, until a packet has it. Logs a warning if no
-/// packet has it.
+/// Checks whether packets have the connection state (conntrack) that the policy needs, and sets the time of the next
+/// check (NEVER once a packet has had the state). Logs a warning when the result becomes `Missing`.
 fn look_for_tracked(daemon: &Daemon, times: &mut Times, now_ns: u64) {
     let mut inner = state::lock(&daemon.state);
     let (generation, asks) = asks_ct_state(&inner);
@@ -357,7 +357,7 @@ fn keep_times(daemon: &mut Daemon, times: &mut Times) {
     }
 }
 
-/// Returns the time until the next check as poll's timeout, rounded up.
+/// Returns poll's timeout: the time until the next check or deadline, rounded up to milliseconds; NONE = no limit.
 fn timeout_of(daemon: &Daemon, control: Option<&Control>, times: &Times) -> PollTimeout {
     let now_ns = wait::clock();
     let mut due_ns = times.stats_ns.min(times.overload_ns).min(times.tracked_ns);

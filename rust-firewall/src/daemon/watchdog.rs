@@ -19,9 +19,9 @@ use crate::worker::{self, Shared};
 /// Time between checks whether a worker's loop has begun a new round, in milliseconds.
 const LOOK_MS: u64 = 20;
 
-/// Watchdog thread.
+/// Thread that notifies systemd's watchdog while the workers' loops make new rounds.
 pub struct Watchdog {
-    /// Request to end the thread.
+    /// eventfd that requests the thread's end.
     stop_event: Arc<EventFd>,
     thread: JoinHandle<()>,
 }
@@ -49,7 +49,7 @@ fn run(workers: &[Arc<Shared>], stop_event: &EventFd, period_ms: u64) {
     }
 }
 
-/// Starts the thread, if systemd has a watchdog for this service; otherwise returns None.
+/// Starts the watchdog thread, if systemd has a watchdog for this service; otherwise returns None.
 pub fn start(workers: &Workers) -> Result<Option<Watchdog>, Failure> {
     let period_ms = notify::watchdog_ms();
     if period_ms == 0 {
@@ -70,7 +70,7 @@ pub fn start(workers: &Workers) -> Result<Option<Watchdog>, Failure> {
     Ok(Some(Watchdog { stop_event, thread }))
 }
 
-/// Ends the thread.
+/// Ends the watchdog thread.
 pub fn stop(watchdog: Watchdog) {
     let _ = watchdog.stop_event.write(1); // can't fail: the counter is far from its limit
     let _ = watchdog.thread.join();

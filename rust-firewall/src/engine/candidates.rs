@@ -133,7 +133,7 @@ pub fn cost(candidates: &Candidates) -> u32 {
     }
 }
 
-/// Returns the IDs of a list.
+/// Returns the IDs of the items in a list of candidates.
 pub fn list(candidates: &Candidates, list: u32) -> &[u32] {
     let at = |n: usize| candidates.starts.get(n).map(|&start| start as usize);
     let (Some(start), Some(end)) = (at(list as usize), at(list as usize + 1)) else {

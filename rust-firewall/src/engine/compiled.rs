@@ -15,7 +15,7 @@ use crate::policy::{Counter, Family, Field, Key, Reject, Verdict, HOOK_COUNT};
 /// Maximum size of a limit's bucket in nanoseconds: 73 years.
 pub const LIMIT_SIZE_MAX: i64 = i64::MAX / 4;
 
-/// Maximum number of indexes of a chain.
+/// Maximum number of indexes of a finder (`CompileFinder`).
 pub const INDEXES_MAX: usize = 3;
 /// Minimum number of rules per packet whose evaluation an index must save; otherwise the index is not created.
 pub const INDEX_GAIN_MIN: i64 = 8;
@@ -141,7 +141,7 @@ impl CompileOp {
     }
 }
 
-/// Operands of a match of a wide field.
+/// Operands of a match of a wide field, or of a lookup by a wide field, which uses neither low nor span.
 #[derive(Clone, Copy, Debug)]
 pub struct CompileWide {
     pub field: Field,
@@ -156,7 +156,7 @@ pub struct CompileWide {
 #[derive(Clone, Debug)]
 pub struct CompileKernelSet {
     pub family: Family,
-    /// True if its addresses are IPv6.
+    /// True if the set's addresses are IPv6.
     pub is_ipv6: bool,
     /// Name of the table. It has fewer than NAME_BYTES bytes, as has `name`.
     pub table: String,
@@ -270,7 +270,7 @@ pub struct Compiled {
     /// Numbers of the rules that are in no index of a finder, ascending within each finder.
     pub(crate) always: Vec<u32>,
     /// Numbers of rules that may read names although an index of a finder skips them, ascending within each finder. Of
-    /// rules that begin alike (`index`), only the first is listed.
+    /// rules that begin alike (`index`), the later rules may be left out.
     pub(crate) readers: Vec<u32>,
     /// Numbers of the base chains for a hook and a family, in the order of their evaluation.
     pub(crate) hooks: [[Vec<u32>; FAMILIES]; HOOK_COUNT],

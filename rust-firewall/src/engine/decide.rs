@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decision about a packet. It makes no system call, allocates nothing and does not panic; its state is in flow.
+//! Decision about a packet. It allocates nothing, does not panic, and makes no system call, except that a search in
+//! `learned` may wait for a lock. Its state is in flow.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{Compiled, FAMILIES};
@@ -89,8 +90,8 @@ fn undecided(settings: &DecideSettings, input: &DecideInput) -> DecideOutcome {
     }
 }
 
-/// Decides a packet. This function is not inlined into its callers, which are inlined themselves: so the outcome is
-/// written directly to its final place.
+/// Decides a packet. This function is not inlined into `packet`, which is inlined itself: so the outcome is written
+/// directly to its final place.
 #[inline(never)]
 fn decide_by<R: DecideRecorder>(
     settings: &DecideSettings,

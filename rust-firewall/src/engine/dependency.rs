@@ -19,7 +19,7 @@ pub const READS_NAMES: u32 = 8;
 /// Returned by `names_at` for a rule that reads no name.
 pub const NO_NAMES: u32 = u32::MAX;
 
-/// Protocols that the table and a rule's matches require of a packet.
+/// Protocols that the table and a rule's matches and maps require of a packet.
 struct Said {
     ipv4: bool,
     ipv6: bool,
@@ -105,7 +105,7 @@ fn reads_names(statement: &Statement) -> bool {
         .any(|&field| field_facts(field).part == Part::Names)
 }
 
-/// Returns the conditions of a reject's type that the table and earlier matches do not imply.
+/// Returns the condition of a reject's type, unless the table or an earlier match or map implies it; then 0.
 fn reject_needs(kind: RejectKind, said: &Said) -> u32 {
     match kind {
         RejectKind::TcpReset if !said.tcp => NEEDS_TCP,

@@ -85,7 +85,7 @@ const fn other_icmp(nfproto: u8) -> u64 {
 
 const DNS_FIELDS: u64 = bit(Field::DnsNameExists) | bit(Field::DnsName) | bit(Field::DnsType);
 
-/// Bits of the fields after the IP header, of all protocols.
+/// Bits of the header fields after the IP header, of all protocols.
 pub const BEHIND_IP: u64 = TRANSPORT_FIELDS | FIELDS_OF_EXTENSION | FIELDS_OF_TCP_OPTION;
 
 /// Returns true if a field has a value.
@@ -93,7 +93,8 @@ pub fn is_present(fields: &Fields, field: Field) -> bool {
     fields.present & bit(field) != 0
 }
 
-/// Returns true if the packet's names are known. Then `tls ech` has a value, whatever the protocol.
+/// Returns true if the packet's names are known, and the policy reads names. Then `tls ech` has a value, whatever the
+/// protocol.
 pub fn has_names(fields: &Fields) -> bool {
     is_present(fields, Field::TlsEch)
 }

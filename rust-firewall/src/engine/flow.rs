@@ -51,7 +51,7 @@ struct LogLine([AtomicU64; LINE_LOGS]);
 /// Counters of one worker. Only its thread writes them; any thread may read them. They are numbered as by `compile`.
 #[derive(Debug, Default)]
 pub struct FlowCounters {
-    /// Counters in complete cache lines, so that workers share none.
+    /// Counters in complete cache lines, so that workers share no line.
     counters: Vec<CounterLine>,
     /// Number of packets that each log statement has logged.
     logged: Vec<LogLine>,

@@ -16,14 +16,15 @@ use crate::policy::{Verdict as RuleVerdict, WAY_MAX};
 /// Maximum number of rule lists of a chain: a list for each index, and a list of the rules without an index.
 const LISTS_MAX: usize = INDEXES_MAX + 1;
 
-/// A chain that is being evaluated: its next rule is the lowest next rule of all lists.
+/// A chain that is being evaluated. Its lists contain the numbers of the rules that are left; the lowest number is
+/// next.
 #[derive(Clone)]
 pub struct Frame<'a> {
     pub chain: u32,
     pub lists: ArrayVec<&'a [u32], LISTS_MAX>,
 }
 
-/// Place to return to: the rule after the one that led to another chain.
+/// Rule that led to another chain, and after which the evaluation continues when that chain has ended.
 #[derive(Clone, Copy)]
 pub struct Waiting {
     pub chain: u32,
@@ -52,7 +53,7 @@ pub struct Fork {
     pub held: MarkSet,
 }
 
-/// Value for a rule that certainly leads to one chain.
+/// Fork of a rule that certainly leads to one chain.
 pub const NO_FORK: Fork = Fork {
     joins: false,
     is_goto: false,

@@ -30,7 +30,8 @@ pub fn make(hostnames: &Arc<Hostnames>) -> HostNumbers {
     }
 }
 
-/// Returns the range that contains the number of a policy's name, and the numbers of all names below it.
+/// Returns the range of numbers that consists of the number of a policy's name and the numbers of all names below it.
+/// - id: index of the name in the policy's table of names (`hostname`).
 pub fn interval(numbers: &HostNumbers, id: u32) -> Range {
     let HostInterval { own, last } = hostname::interval(&numbers.hostnames, id);
     Range {

@@ -21,16 +21,17 @@ use crate::policy::{
 /// Maximum number of rules with which `find_beginnings` compares a rule.
 const BEGINNINGS_MAX: usize = 128;
 
-/// Statements of a rule before its first match of a name: they decide whether it reads the names.
+/// Kind of the statements before a rule's first statement that reads a name. They decide whether the rule reads the
+/// names.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beginning {
-    /// The rule reads no names, or an earlier rule has the same matches before its first match of a name.
+    /// The rule reads no names, or an earlier rule has the same matches before its first statement that reads a name.
     Known,
     /// None of the earlier rules with which `find_beginnings` compares the rule has the same matches before its first
-    /// match of a name.
+    /// statement that reads a name.
     First,
-    /// The statements before the first match of a name contain a match of the mark, which rules may change, or a
-    /// statement that is no match.
+    /// The statements before the first statement that reads a name contain a match of the mark, which rules may change,
+    /// or a statement that is no match.
     Marked,
 }
 
@@ -42,17 +43,17 @@ struct Plan<'a> {
     chain: &'a CompileChain,
     /// Bits of the fields by which rules may be found.
     fields: u64,
-    /// Result of `find_beginnings`.
+    /// Kind of each rule's beginning (`find_beginnings`).
     beginnings: &'a [Beginning],
     /// For each rule, true if it is in an index.
     taken: Vec<bool>,
-    /// For each rule, true if it must be in the list of readers.
+    /// For each rule, true if it must be in the list of rules that may read names although they are skipped (readers).
     reads: Vec<bool>,
     /// For each rule, true if `ranges` has ranges of the rule.
     tested: Vec<bool>,
     /// For each rule in `ranges`, true if it must be in the list of readers (rules that may read names although they
     /// are skipped) once it is in an index by the current field. That is so if the kind of its beginning is
-    /// `Beginning::First`, and its match in `ranges` is its first match of a name or a later match.
+    /// `Beginning::First`, and its match in `ranges` is its first statement that reads a name or a later statement.
     late: Vec<bool>,
     /// For each rule, true if `candidates::make` left it out, because it has too many intervals.
     left_out: Vec<bool>,
@@ -76,8 +77,8 @@ fn few_elements<'a>(plan: &Plan<'a>, matched: &'a Match) -> Option<&'a Elements>
 }
 
 /// Returns true if an index can contain a match: it holds only in a few ranges of its field's values. Excluded are the
-/// mark, because rules change it; interfaces, because their ranges are names at this point; and ALPN protocols, because
-/// they are bits.
+/// mark, because rules change it; indexes of interfaces, because their ranges are names at this point; and ALPN
+/// protocols, because they are bits.
 fn is_indexable(plan: &Plan, op: &CompileOp, matched: &Match) -> bool {
     let unfit = [
         Field::MetaMark,
@@ -131,7 +132,7 @@ fn add_match(plan: &mut Plan, op: &CompileOp, matched: &Match, rule: u32) {
     }
 }
 
-/// Returns the number of statements at the start of a rule among which are the matches by which it can be found.
+/// Returns the number of statements at the start of a rule that may be matches by which the rule can be found.
 fn leading_count(plan: &Plan, rule: usize) -> u32 {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     match plan.beginnings[rule] {
@@ -140,7 +141,8 @@ fn leading_count(plan: &Plan, rule: usize) -> u32 {
     }
 }
 
-/// Returns the matches by which a rule can be found, before its first statement that is no match.
+/// Returns the matches at the start of a rule, before its first statement that is no match. The rule can be found by
+/// those that `is_indexable` allows.
 fn leading<'a>(plan: &Plan<'a>, rule: usize) -> impl Iterator<Item = (&'a CompileOp, &'a Match)> {
     let compiled = plan.compiled.rules[plan.chain.first_rule as usize + rule];
     let first = compiled.first as usize;
@@ -255,9 +257,9 @@ fn add_index(plan: &mut Plan) -> Option<CompileIndex> {
     Some(take(plan, best, candidates))
 }
 
-/// Returns true if two rules begin alike: with the same conditions, and the same matches before their first match of a
-/// name. Then both read a packet's names, or neither does. Returns false if there is another statement before, or a
-/// match that reads the mark, because rules between the two may change it.
+/// Returns true if two rules have the same conditions, and the same matches before their first statement that reads a
+/// name. Then both rules read a packet's names, or neither does. Returns false if a statement before that one is no
+/// match or reads the mark, because rules between the two may change the mark.
 /// - chain: number of the chain `source`.
 fn begin_alike(compiled: &Compiled, source: &Chain, chain: usize, a: usize, b: usize) -> bool {
     let first_rule = compiled.chains[chain].first_rule as usize;
@@ -282,7 +284,7 @@ fn begin_alike(compiled: &Compiled, source: &Chain, chain: usize, a: usize, b: u
     })
 }
 
-/// Returns the kind of beginning (statements before the first match of a name) of each rule of a chain.
+/// Returns the kind of beginning (statements before the first statement that reads a name) of each rule of a chain.
 fn find_beginnings(compiled: &Compiled, source: &Chain, chain: usize) -> Vec<Beginning> {
     let first_rule = compiled.chains[chain].first_rule as usize;
     let mut known = Vec::new();

@@ -11,7 +11,7 @@ use nix::net::if_::{if_indextoname, if_nametoindex};
 pub const SLOTS: usize = 64;
 /// Age at which a cached name is read again, in nanoseconds.
 pub const AGE_NS: u64 = 1_000_000_000;
-/// Maximum size of a name with its final NUL.
+/// Maximum size of an interface's name with its final NUL.
 const NAME_BYTES: usize = libc::IF_NAMESIZE;
 
 /// Function that reads the name of the interface with an index. Returns None if no interface has the index.

@@ -160,7 +160,7 @@ pub fn count(learned: &Learned, now_ns: u64) -> u64 {
     are.count() as u64
 }
 
-/// Returns the number of entries, used and free.
+/// Returns the number of the table's entries, used and free.
 pub fn places(learned: &Learned) -> u32 {
     (learned.buckets.len() * BUCKET_ADDRESSES) as u32
 }

@@ -6,13 +6,13 @@ use crate::engine::lookup_hash::{self, LookupHash, LookupSlot, LookupTable};
 
 /// Maximum number of bits of a narrow value; others are wide.
 pub const NARROW_BITS: u32 = 32;
-/// Maximum number of buckets of intervals.
+/// Maximum number of buckets (groups of intervals) of a lookup.
 pub const BUCKETS_MAX: usize = 1 << 17;
 
 /// Range of values (from low to high, both included) with the same result, `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LookupRange {
-    /// Lowest value; at most high.
+    /// Lowest value of the range; at most high.
     pub low: u128,
     pub high: u128,
     pub value: u32,
@@ -98,7 +98,7 @@ fn make_exact(ranges: &[LookupRange]) -> Kind {
     Kind::Exact(lookup_hash::table_make(&entries.collect::<Vec<_>>()))
 }
 
-/// Creates about as many buckets (groups of adjacent intervals) as there are ranges.
+/// Creates about as many buckets (groups of adjacent intervals) as there are ranges, but at most BUCKETS_MAX.
 fn make_buckets(ranges: &[LookupRange]) -> Buckets {
     let base = ranges.first().map_or(0, |range| range.low);
     let span = ranges.last().map_or(0, |range| range.low) - base;

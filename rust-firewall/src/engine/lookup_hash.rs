@@ -3,15 +3,15 @@
 //!
 //! Theory of operation: neither the author of a set's elements (a blocklist from elsewhere) nor the sender of packets
 //! must be able to slow down searches. A slot is found by SipHash with a key that each table draws for itself, so
-//! chosen values collide as rarely as random ones. In addition, a table in which a search could examine more than
-//! `PROBES_MAX` slots is discarded, and created again with another key and twice the slots.
+//! chosen values collide as rarely as random ones. In addition, a table with more than `PROBES_MAX` adjacent used slots
+//! is discarded, and created again with another key and twice the slots.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::siphash::{self, SiphashKey};
 
 /// Maximum number of adjacent used slots; a search examines at most one slot more. If half of the slots are used,
 /// random values need a longer run in one of 10^9 tables with 10,000 values, and in one of 10^6 tables with ten million
-/// values (the probability of a run of n slots is (e^-0.193)^n, Knuth's 6.4 with load 1/2).
+/// values (the probability of a run of n slots falls like n^-1.5 (e^-0.193)^n, Knuth's 6.4 with load 1/2).
 pub const PROBES_MAX: usize = 128;
 
 /// Value of an empty slot; never stored as a result.
@@ -30,7 +30,7 @@ const EMPTY: LookupSlot = LookupSlot {
     value: NONE,
 };
 
-/// Table of slots. A search starts at the slot given by the hash, and ends at the first empty one.
+/// Table of slots. A search starts at the slot given by the hash, and ends at the value or at the first empty slot.
 #[derive(Clone, Debug, Default)]
 pub struct LookupTable {
     key: SiphashKey,
@@ -59,7 +59,7 @@ fn slots_log2(count: usize) -> u32 {
     log2
 }
 
-/// Creates empty slots, and draws a key.
+/// Creates a table with empty slots and a random key.
 fn make_slots(log2: u32) -> LookupTable {
     let count = 1_u64 << log2;
     LookupTable {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Possible marks of a packet of which a rule reads unknown values.
 //!
-//! Theory of operation: a rule that may hold and sets the mark gives the packet one mark if it holds, and leaves another
-//! one if not. Each value that the mark may have is a bit, so that the possible marks at a place are a word, and those of
-//! ways that meet are the union of two words.
+//! Theory of operation: a rule that may hold and sets the mark gives the packet one mark if it holds, and leaves
+//! another one if not. Each value that the mark may have is a bit, so that the possible marks at a place are a word,
+//! and those of ways that meet are the union of two words.
 #![deny(clippy::indexing_slicing)]
 
 use arrayvec::ArrayVec;
 
-/// Maximum number of values. Further values are ANY.
+/// Maximum number of mark values in a `MarkValues`. Further values are ANY.
 pub const VALUES_MAX: usize = 63;
 
 /// Set of marks: bit n stands for the mark with the index n in `MarkValues`, and ANY for a mark that is not known.
@@ -31,7 +31,7 @@ pub fn one(values: &mut MarkValues, value: u32) -> MarkSet {
     }
 }
 
-/// Returns the set of several values.
+/// Returns the set of marks that contains several values.
 pub fn all(values: &mut MarkValues, several: &[u32]) -> MarkSet {
     let sets = several.iter().map(|&value| one(values, value));
     sets.fold(NONE, |all, set| all | set)

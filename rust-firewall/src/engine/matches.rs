@@ -183,7 +183,7 @@ pub fn learned(
     found_if(found != negated)
 }
 
-/// Returns the reason why a match did not hold; `Held` if it did.
+/// Returns the reason why a match did not hold or its result is unknown; `Held` if it held.
 pub fn why_not(found: Match) -> DecideWhy {
     match found {
         Match::Found(_) => DecideWhy::Held,

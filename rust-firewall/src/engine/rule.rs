@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A rule that may read unknown values: whether it holds on a way, and its effects.
+//! Evaluation of a rule that may read unknown values: whether it holds on the current ways (paths through the rules),
+//! and its effects.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{CompileOp, CompileRule};
@@ -44,7 +45,7 @@ pub struct Ways<'w, 'a, R> {
     pub unknown_open: bool,
     /// True if the client may still send the names.
     pub waits: bool,
-    /// Current base chain.
+    /// Number of the current base chain.
     pub base: u32,
     /// True if a way through the base chain accepts the packet.
     pub accepts: bool,
@@ -52,7 +53,7 @@ pub struct Ways<'w, 'a, R> {
     pub returns: bool,
     /// True if rules have no effects until the current chain ends, because the packet may be accepted on another way.
     pub aside: bool,
-    /// Mark values for which the bits of all sets of marks stand.
+    /// Values of the mark: bit n of each set of marks stands for the value with the index n.
     pub values: MarkValues,
     /// Values that the packet's mark may have on the current ways.
     pub marks: MarkSet,
@@ -64,10 +65,10 @@ pub struct Ways<'w, 'a, R> {
     pub past: MarkSet,
     /// Values that the mark may have on the ways on which the current rule certainly does not hold.
     pub fails: MarkSet,
-    /// Kinds of unknown values on which the rules so far depend.
+    /// Kinds of the unknown values that made results of rules `Holds::May`.
     pub read: Read,
-    /// Statement that decided the current rule's result: it did not hold, or is the first with an unknown result.
-    /// Number of statements if all held; 0 if the packet does not meet the rule's conditions.
+    /// Index of the statement that decided the current rule's result: it did not hold, or is the first with an unknown
+    /// result. Number of statements if all held; 0 if the rule's conditions decided.
     pub statement: u32,
     /// Reason for the current rule's result.
     pub why: DecideWhy,
@@ -157,8 +158,8 @@ fn mark_map<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideWhy {
     matches::why_not(found)
 }
 
-/// Executes a statement that is no verdict. Returns `Held`, `Beyond` or `Unknown`, or the reason why the rule does not
-/// hold.
+/// Executes a statement other than a verdict or reject. Returns `Held`, `Beyond` or `Unknown`, or the reason why the
+/// rule does not hold.
 /// - aside: true to omit the effects of the statement. The result for a limit or quota is then `Held`, and the current
 ///   marks are added to `ways.past`: it is unknown whether the rule holds.
 fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideWhy {
@@ -182,8 +183,8 @@ fn walk_statement<R>(ways: &mut Ways<R>, op: &CompileOp, aside: bool) -> DecideW
     }
 }
 
-/// Executes, for the current marks, a statement that is no verdict. Returns `Held` if the rule may still hold,
-/// otherwise the reason why it does not hold.
+/// Executes, for the current marks, a statement other than a verdict or reject. Returns `Held` if the rule may still
+/// hold, otherwise the reason why it does not hold.
 /// - number: index of the statement in the rule.
 /// - aside: true to omit the effects of the statement.
 /// - read: in/out: kinds of unknown values on which the result of the rule depends.
@@ -211,8 +212,8 @@ fn walk_marks<R>(
     DecideWhy::Held
 }
 
-/// Executes a statement that reads the mark, once for each of the current marks. Returns `Held` if the rule may still
-/// hold with one of them, otherwise the reason why it does not hold.
+/// Executes a statement that reads the mark, without its effects, once for each of the current marks. Returns `Held` if
+/// the rule may still hold with one of them, otherwise the reason why it does not hold.
 #[cold]
 #[inline(never)]
 fn walk_each<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32, read: &mut Read) -> DecideWhy {
@@ -255,8 +256,9 @@ fn closed<R>(ways: &mut Ways<R>, op: &CompileOp, number: u32) -> Holds {
     Holds::No
 }
 
-/// Evaluates a rule from a statement on, with its effects, and returns whether it holds. Afterwards the marks are those
-/// of the ways on which it may hold, if there are any.
+/// Evaluates a rule from a statement on, and returns whether it holds. Statements before its verdict have effects only
+/// while it is certain that the rule holds and that the packet is not accepted on another way. Afterwards the marks are
+/// those of the ways on which the rule may hold, if there are any.
 /// - from: index of the statement in the rule.
 /// - read: in/out: kinds of unknown values on which the result of the rule depends; at first none.
 pub fn evaluate<R>(ways: &mut Ways<R>, rule: &CompileRule, from: u32, read: &mut Read) -> Holds {

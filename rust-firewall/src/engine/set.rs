@@ -31,10 +31,10 @@ pub struct Set {
     ranged: Vec<u32>,
     /// Ranges of the elements in ranged, `fields` per element.
     ranges: Vec<Range>,
-    /// Index in the key of the field that candidates uses.
+    /// Index of a field in the key. The search in `candidates` uses the value of this field.
     by: usize,
     candidates: Candidates,
-    /// Elements that candidates left out, as indexes into ranged.
+    /// Indexes into `ranged` of the elements that no list of `candidates` has.
     always: Vec<u32>,
     /// True if elements can be nested: then the element that comes first in ranged is found.
     nested: bool,

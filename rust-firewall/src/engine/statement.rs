@@ -76,7 +76,7 @@ fn reject<R>(walk: &mut Walk<R>, reject: Reject) {
 }
 
 /// Executes a statement.
-/// - target: out: target of a verdict; unchanged by other statements.
+/// - target: out: target of a verdict, reject or verdict map; unchanged by other statements.
 /// - Returns `Held` if the statement holds, otherwise the reason.
 /// - It is inlined, because a function call per statement would add a sixth to the instructions of a decision.
 #[inline(always)]
@@ -153,9 +153,9 @@ pub fn walk<R>(walk: &mut Walk<R>, op: &CompileOp, target: &mut SetTarget) -> De
     matches::why_not(found)
 }
 
-/// Looks up the key of a map statement in its map, without the statement's effects, if the key has names. Returns
-/// `Held` if the map has the key, otherwise the reason why it does not, or why this is unknown. Returns `Held` for any
-/// other statement, without a lookup.
+/// Searches a map statement's map for the packet's key, if the key contains a name. Does not execute the statement.
+/// Returns `Held` if the map has the key, otherwise the reason for the missing key or the unknown result. Returns
+/// `Held` for any other statement, without a search.
 pub fn look_up<R>(walk: &Walk<R>, op: &CompileOp) -> DecideWhy {
     let compiled = walk.policy.compiled;
     match *op {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Learning of addresses from accepted DNS packets.
 //!
-//! Theory of operation: a query for a name that a set learns is stored, if it comes from the end that opened the
-//! connection. The answer to it, sent from the query's destination to its source, adds addresses to the set. Both
+//! Theory of operation: a query for a name that a set learns is stored. The answer to it, sent from the query's
+//! destination to its source, adds addresses to the set. A query counts only if its sender opened the connection. Both
 //! packets must be accepted first, so only a server that the policy lets a client query can add addresses. A message is
-//! read if one packet contains all of it; over TCP, from the end of the previous message.
+//! read if one packet contains all of it; over TCP, an answer must also begin where the server's previous message
+//! ended.
 #![deny(clippy::indexing_slicing)]
 
 use crate::base::counts::{self, Count};
@@ -40,7 +41,7 @@ pub const TTL_MAX: u32 = 86_400;
 /// Result of reading a DNS answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TeachResult {
-    /// Addresses were added.
+    /// The addresses of the answer were added to sets.
     Learned,
     /// The answer has no address.
     Empty,
@@ -48,13 +49,13 @@ pub enum TeachResult {
     Other,
     /// No stored query matches the answer.
     Unasked,
-    /// The answer is malformed, incomplete in its packet, or has a wrong checksum.
+    /// The answer is malformed, incomplete in its packet, at an unknown place in its packet, or has a wrong checksum.
     Unreadable,
 }
 
 pub const RESULT_COUNT: usize = TeachResult::Unreadable as usize + 1;
 
-/// Numbers of answers, by `TeachResult`.
+/// Numbers of DNS answers, by `TeachResult`.
 pub type TeachResults = [u64; RESULT_COUNT];
 
 /// Function that is called for each set that learns from an answer: with the set, the addresses, and the time until
@@ -65,7 +66,7 @@ pub type TeachListener<'a> = &'a mut dyn FnMut(&CompileKernelSet, &[u128], u64);
 /// addresses.
 #[derive(Default)]
 pub struct TeachOutput<'a> {
-    /// Numbers of answers by result; the packet's answers are added.
+    /// Numbers of DNS answers by result; the packet's answers are added.
     pub results: TeachResults,
     pub listener: Option<TeachListener<'a>>,
 }

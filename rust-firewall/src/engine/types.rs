@@ -43,7 +43,7 @@ pub struct DecideInput<'a> {
     pub status: PacketStatus,
     /// True if the netlink message did not fit its slot of the receive buffer: other fields are ignored.
     pub truncated: bool,
-    /// Hook: a `policy::Hook`.
+    /// Hook of netfilter that queued the packet: a `policy::Hook`.
     pub hook: u8,
     /// Protocol: NFPROTO_IPV4 or NFPROTO_IPV6; 0 = the packet's version decides.
     pub nfproto: u8,
@@ -66,18 +66,19 @@ pub struct DecideInput<'a> {
     pub ct_mark: Option<u32>,
     /// Names that the client of the packet's connection has sent; None = the packet has no names.
     pub names: Option<&'a Names>,
-    /// Number of the client's host name in the policy (`hostnames::resolve`); 0 = the name is not known, or the policy
-    /// has neither the name nor a wildcard above it.
+    /// Number in the policy of the host name that the client has sent, or of the nearest wildcard above it
+    /// (`hostnames::resolve`); 0 = the policy has neither, or the name is not known.
     pub host_number: u32,
     /// Bit mask of the ALPN protocols that the client offers. Each protocol in the policy has one bit.
     pub alpn_bits: u32,
-    /// True if the policy has refused the packet's connection: the packet is dropped without evaluating rules.
+    /// True if the policy has refused the packet's connection. Then no rule is evaluated, and the packet is dropped,
+    /// unless --fail decides it as truncated or malformed.
     pub refused: bool,
     /// Time of the decision by a monotonic clock.
     pub now_ns: u64,
 }
 
-/// Maximum number of log statements in an outcome.
+/// Maximum number of log statements that an outcome lists.
 pub const LOGS_MAX: usize = 8;
 
 /// Origin of the verdict.
@@ -107,9 +108,9 @@ pub struct DecideOutcome {
     pub rule: u32,
     /// Number of the chain whose rule or policy decided the packet (`compile::chain_at`).
     pub chain: u32,
-    /// True if a rule set the mark, perhaps to the same value.
+    /// True if a rule set the mark, perhaps to the value that it had.
     pub mark_set: bool,
-    /// Mark after the rules.
+    /// Mark of the packet after the rules.
     pub mark: u32,
     /// Reply to send, if the verdict is `Verdict::Reject`.
     pub reject: Option<Reject>,
@@ -118,7 +119,7 @@ pub struct DecideOutcome {
     /// True if --undecided or --fail decided, and a rule reads a name that is not known yet, or is unreadable.
     pub undecided: bool,
     /// True if the names are known, and a rule read one of them, present or not. A rule that an index skipped counts if
-    /// its evaluation would have read one.
+    /// its evaluation would have read one. The exceptions are at `walk::note_names`.
     pub read_names: bool,
     /// Number of log statements that were executed.
     pub log_count: u32,
@@ -130,11 +131,11 @@ pub struct DecideOutcome {
 /// Result of a rule or statement: it held, or the reason why it did not hold or is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecideWhy {
-    /// Every statement held.
+    /// The statement held, or all statements of the rule held.
     Held,
-    /// A match or map did not hold: `DecideStep::values` has the values of the key's fields.
+    /// A match or map did not hold for the values of its key's fields (`DecideStep::values`).
     Differs,
-    /// A match or map did not hold: the packet does not have a field.
+    /// A match or map did not hold: the packet does not have a field of its key.
     Missing,
     /// A field is beyond the captured bytes: it is unknown whether the rule holds.
     Beyond,
@@ -149,12 +150,12 @@ pub enum DecideWhy {
     NoAnswer,
 }
 
-/// Evaluation of one rule.
+/// Result of the evaluation of one rule, for a recorder (`DecideRecorder`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecideStep {
     /// Position of the rule. Its field statement is the index of the statement that did not hold or whose result is
-    /// unknown, or the number of statements if `why` is `Held`. It is 0 if a condition of the rule (`dependency`) is
-    /// not met or unknown.
+    /// unknown, or the number of statements if `why` is `Held`. It is 0 if `why` results from a condition of the rule
+    /// (`dependency`).
     pub place: CompilePlace,
     /// Number of jumps and gotos on the way to the rule.
     pub depth: u32,

@@ -28,12 +28,12 @@ const NO_RULE: u32 = u32::MAX;
 /// Evaluates the rest of a rule that reads a field beyond the captured bytes or an unknown name, up to its first
 /// statement with an effect. If another match or a map of names fails, the rule does not hold, whatever the unknown
 /// value is.
-/// - statement: in: index of the statement with the unknown value; out: index of the match that fails, if a match
-///   fails.
+/// - statement: in: index of the statement with the unknown value, 0 if a condition is unknown; out: index of the match
+///   or map that fails, if one fails.
 /// - why: `Beyond` or `Unknown`.
-/// - target: out: `Drop` if no match fails.
-/// - Returns the reason why a match fails. Otherwise returns `why`. Then walk.stuck is the statement, and the outcome
-///   says which kinds of unknown values the rule reads (undecidable, undecided).
+/// - target: out: `Drop` if no match or map fails.
+/// - Returns the reason why a match or map fails. Otherwise returns `why`. Then walk.stuck is the statement, and the
+///   outcome says which kinds of unknown values the rule reads (undecidable, undecided).
 #[cold]
 #[inline(never)]
 fn look_on<R>(
@@ -73,8 +73,10 @@ fn look_on<R>(
     why
 }
 
-/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them.
-/// - statement: last evaluated statement.
+/// Sets outcome.read_names to whether names are known and a rule's evaluated statements read them. A rule that begins
+/// with a name counts even if its conditions are not met. Rules after a rule with an unknown result don't count,
+/// because `ways` does not call this function.
+/// - statement: index of the last evaluated statement.
 #[cold]
 #[inline(never)]
 fn note_names<R>(walk: &mut Walk<R>, rule: &CompileRule, statement: u32) {
@@ -125,7 +127,7 @@ fn may_hold(why: DecideWhy) -> bool {
     matches!(why, DecideWhy::Held | DecideWhy::Beyond)
 }
 
-/// Returns true if neither a rule's conditions nor its matches before its first match of a name fail.
+/// Returns true if neither a rule's conditions nor its matches before its first statement that reads a name fail.
 #[cold]
 #[inline(never)]
 fn reaches_names<R>(walk: &mut Walk<R>, rule: &CompileRule) -> bool {
@@ -217,8 +219,8 @@ fn reach_of(beyond: u64, unknown: u64) -> CompileReach {
 }
 
 /// Evaluates base chains in order, until one drops the packet. If it is unknown whether a rule holds, because it reads
-/// a field beyond the captured bytes or an unknown name, `ways::go_on` continues, unless another match of the rule,
-/// before its first effect, fails whatever the unknown value is.
+/// a field beyond the captured bytes or an unknown name, `ways::go_on` continues, unless another match of the rule, or
+/// the map of names that is its first effect, fails whatever the unknown value is.
 /// - bases: numbers of chains.
 /// - nfproto: fields::IPV4 or fields::IPV6.
 /// - outcome: in/out: filled in; its previous verdict must not be reject.

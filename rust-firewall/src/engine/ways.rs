@@ -2,10 +2,11 @@
 //! Evaluation of a packet if a policy reads unknown values: a match that reads one may hold or not, and both ways are
 //! evaluated.
 //!
-//! The walk follows one way after another, and stores only the places to return to. Where a rule may lead to a verdict,
-//! the verdict is stored, and the walk continues as if the rule did not hold; a chain to which the rule may lead is
-//! evaluated first. Rules have no effects on a way while the packet may be accepted on another way past it ("aside"):
-//! only what happens however the packet is accepted is counted, limited or marked.
+//! The walk follows one way (path through the rules) after another, and stores only the places to return to. Where a
+//! rule may lead to a verdict, the walk stores only whether the packet may be accepted, and continues as if the rule
+//! did not hold; a chain to which the rule may lead is evaluated first. Rules have no effects on a way while the packet
+//! may be accepted on another way past it ("aside"): only what happens however the packet is accepted is counted,
+//! limited or marked.
 #![deny(clippy::indexing_slicing)]
 
 use crate::engine::compiled::{CompileOp, CompileRule};
@@ -82,7 +83,7 @@ fn leads<'a, R>(ways: &Ways<'_, 'a, R>, rule: &CompileRule) -> &'a [SetTarget] {
     }
 }
 
-/// Returns those of the marks with which lead may be the result of a rule's verdict map.
+/// Returns those of the marks with which the target `lead` may be the result of a rule's verdict map.
 fn marks_to<R>(ways: &mut Ways<R>, rule: &CompileRule, marks: MarkSet, lead: SetTarget) -> MarkSet {
     let Some(op @ &CompileOp::Vmap { set, ask }) = statement::ops(ways.walk, rule).last() else {
         return marks;
@@ -109,7 +110,7 @@ fn marks_to<R>(ways: &mut Ways<R>, rule: &CompileRule, marks: MarkSet, lead: Set
 }
 
 /// Records that a way reaches the end of the current chain, while other ways are still to be evaluated. Returns true if
-/// the packet may be accepted from there on: a rule follows, or the policy of the base chain accepts.
+/// the packet may be accepted from there on: there is a jump to return to, or the policy of the base chain accepts.
 fn note_return<R>(ways: &mut Ways<R>) -> bool {
     let marks = ways.marks;
     let policy = frame::policy(ways.walk.policy.compiled, ways.base);

@@ -5,8 +5,8 @@
 //!
 //! Theory of operation: a thread removes the records from the workers' rings, converts them to lines, and writes the
 //! lines. Only this thread uses files, and may block on a file. A lock is held while records become lines, never while
-//! lines are written. Therefore any thread may add a line (`tell`), or wait until all records have become lines
-//! (`drain`). Events without room are counted, and reported later by a line of their own.
+//! lines are written. Therefore any thread may add a line (`tell`), or convert all records to lines (`drain`).
+//! Events without room are counted, and reported later by a line of their own.
 
 use std::io;
 use std::mem;
@@ -99,7 +99,7 @@ pub fn open(options: &Options, inherited: Option<OwnedFd>) -> Result<Events, Fai
     })
 }
 
-/// Creates a ring for a worker, which replaces the worker's previous ring.
+/// Creates a ring of event records for a worker, which replaces the worker's previous ring.
 /// - index: index of the worker.
 pub fn ring(events: &Events, index: u16) -> EventRing {
     events::gather::ring(&mut lock::lock(&events.shared.inner).gather, index)
@@ -118,7 +118,7 @@ pub fn policy(events: &Events, generation: u32, loaded: &Arc<Loaded>) {
     events::gather::know(&mut inner.gather, generation, loaded);
 }
 
-/// Adds an event about the program itself.
+/// Adds the line of an event about the program itself to all sinks.
 pub fn tell(events: &Events, kind: EventsKind, facts: &EventsFacts) {
     events::gather::tell(&mut lock::lock(&events.shared.inner).gather, kind, facts);
     wake(&events.shared);
@@ -241,7 +241,7 @@ fn left(inner: &Inner, sinks: &Sinks) -> u64 {
 /// record; then the mark is removed.
 fn fall_asleep(shared: &Shared) -> bool {
     shared.bell.asleep.store(true, Ordering::Relaxed);
-    fence(Ordering::SeqCst); // see event::flush
+    fence(Ordering::SeqCst); // see event::wake
     let inner = lock::lock(&shared.inner);
     let found = inner
         .gather

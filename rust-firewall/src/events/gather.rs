@@ -76,7 +76,7 @@ fn unix_time() -> u64 {
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Sets the classes of events that the workers record.
+/// Sets the classes of events that the workers record: those that at least one sink requests.
 pub fn want(gather: &EventsGather) {
     let mut wanted = if gather.lines.is_some() {
         DROP | REJECT | LOGGED | ANOMALY
@@ -89,7 +89,7 @@ pub fn want(gather: &EventsGather) {
     gather.wanted.store(wanted, Ordering::Relaxed);
 }
 
-/// Creates the state for reading rings, without rings, and the eventfd that wakes the thread.
+/// Creates the state for reading rings, without rings, and the eventfd that wakes the events thread.
 /// - has_sink: true if --events is given.
 pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
     let can_be_wanted = options.events.is_some() || options.control.is_some();
@@ -113,7 +113,7 @@ pub fn make(options: &Options, has_sink: bool) -> Result<EventsGather, Errno> {
     })
 }
 
-/// Creates a worker's ring (`events::ring`).
+/// Creates a worker's ring of event records (`events::ring`).
 pub fn ring(gather: &mut EventsGather, index: u16) -> EventRing {
     convert(gather);
     let (ring, records) = event::ring_make(
@@ -129,7 +129,7 @@ pub fn ring(gather: &mut EventsGather, index: u16) -> EventRing {
     ring
 }
 
-/// Adds a policy (`events::policy`).
+/// Adds a policy to which records can refer (`events::policy`). Removes the oldest policy of more than POLICIES.
 pub fn know(gather: &mut EventsGather, generation: u32, loaded: &Arc<Loaded>) {
     if gather.known.len() == POLICIES {
         gather.known.pop_front();
@@ -140,7 +140,7 @@ pub fn know(gather: &mut EventsGather, generation: u32, loaded: &Arc<Loaded>) {
     });
 }
 
-/// Removes all policies except the latest.
+/// Removes all policies to which records can refer, except the latest.
 pub fn forget(gather: &mut EventsGather) {
     while gather.known.len() > 1 {
         gather.known.pop_front();
@@ -263,7 +263,7 @@ fn convert_event(gather: &mut EventsGather, event: &Event) {
     }
 }
 
-/// Converts all records in the rings. Returns true if there were any.
+/// Converts all records in the workers' rings to lines. Returns true if there were any.
 pub fn convert(gather: &mut EventsGather) -> bool {
     let mut found = false;
     for ring in 0..gather.records.len() {
@@ -333,7 +333,7 @@ pub fn tell_missed(gather: &mut EventsGather, now_ns: u64) -> bool {
     true
 }
 
-/// Adds an event about the program itself.
+/// Adds the line of an event about the program itself to all sinks.
 pub fn tell(gather: &mut EventsGather, kind: EventsKind, facts: &EventsFacts) {
     let line = events::text::own_line(unix_time(), kind, facts);
     if let Some(lines) = &mut gather.lines {

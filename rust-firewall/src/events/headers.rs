@@ -90,7 +90,7 @@ fn address(packet: &Packet, bytes: &[u8]) -> String {
     print::value(kind, bytes.iter().fold(0, fold))
 }
 
-/// Adds addresses, ports, protocol, and type and code of ICMP, if the addresses are known.
+/// Adds a packet's addresses, ports, protocol, and ICMP type and code to an event's line, if the addresses are known.
 pub fn fill_tuple(line: &mut EventLine, packet: &Packet) {
     let Some((source, destination)) = packet::addresses(packet) else {
         return;

@@ -65,13 +65,13 @@ pub struct EventsSink {
     writing: Vec<u8>,
     /// Number of bytes in writing that have been written.
     written: usize,
-    /// True if the sink has accepted only a part of the lines.
+    /// True if the sink accepted no more lines at the last attempt.
     blocked: bool,
     /// True if the sink accepts no lines or has lost lines, and this has been logged (not for a client).
     troubled: bool,
     /// Number of lost lines when the sink was last without trouble. A higher number means new losses.
     lost_then: u64,
-    /// Time of the next attempt after an error.
+    /// Time of the next attempt to write after an error.
     retry_ns: u64,
 }
 
@@ -159,7 +159,7 @@ fn reopen(sink: &EventsSink) -> Result<Arc<OwnedFd>, Errno> {
     fd.map(Arc::new)
 }
 
-/// Logs that a sink accepts no events, once until it accepts events again. Logs nothing for a client.
+/// Logs that a sink accepts no events or loses events, once until it accepts events again. Logs nothing for a client.
 /// - what: reason.
 fn begin_trouble(sink: &mut EventsSink, what: &str) {
     if mem::replace(&mut sink.troubled, true) || sink.kind == EventsSinkKind::Tail {
@@ -258,7 +258,7 @@ pub fn fd(sink: &EventsSink) -> Option<BorrowedFd<'_>> {
     sink.fd.as_ref().map(AsFd::as_fd)
 }
 
-/// Returns the offset of the partly written line.
+/// Returns the offset in `writing` of the first line that is not completely written.
 fn line_start(sink: &EventsSink) -> usize {
     let written = sink.writing.get(..sink.written).unwrap_or_default();
     let end = written.iter().rposition(|&byte| byte == b'\n');
@@ -346,7 +346,7 @@ fn is_regular(found: &FileStat) -> bool {
     SFlag::from_bits_truncate(found.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG
 }
 
-/// Returns true if a file was deleted, so that nobody can read it.
+/// Returns true if a file was deleted, so that no program can open it any more.
 fn is_deleted(fd: &OwnedFd) -> bool {
     fstat(fd).is_ok_and(|found| found.st_nlink == 0 && is_regular(&found))
 }
@@ -455,7 +455,7 @@ fn is_socket(sink: &EventsSink) -> bool {
     matches!(sink.kind, EventsSinkKind::Unix | EventsSinkKind::Tail)
 }
 
-/// Returns the events for which to poll the descriptor.
+/// Returns the poll flags for the sink's descriptor.
 pub fn events(sink: &EventsSink) -> PollFlags {
     let mut flags = PollFlags::empty();
     if is_socket(sink) {

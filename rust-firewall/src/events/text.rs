@@ -90,7 +90,7 @@ fn fill_by(own: &mut EventTwinwall, text: &EventText) {
     }
 }
 
-/// Adds the members of the object `twinwall` that every packet has.
+/// Adds a packet's members of the object `twinwall`: verdict, hook and queue, and generation and mark if they are set.
 fn fill_own(own: &mut EventTwinwall, event: &Event) {
     let outcome = &event.outcome;
     let mark = if outcome.mark_set {

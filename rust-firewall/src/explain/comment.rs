@@ -158,7 +158,7 @@ fn parse_word(comment: &mut Comment, text: &[u8], seen: &mut u32) -> Option<()> 
     (field.store)(comment, &decode(value)?)
 }
 
-/// Parses a comment after `COMMENT_BEGIN`. Returns None if it is damaged.
+/// Parses the text of a packet's comment after `COMMENT_BEGIN`. Returns None if it is damaged.
 pub fn parse(text: &[u8]) -> Option<Comment> {
     let mut comment = Comment::default();
     let mut seen = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Descriptions of packets, rules and reasons in words, as `explain` and the ledger print them.
+//! Descriptions of packets, rules and reasons in words, for `explain`, events and reports.
 
 use crate::engine::interface;
 use crate::engine::types::{CompilePlace, DecideStep, DecideWhy};
@@ -55,7 +55,7 @@ pub fn chain(policy: &Policy, place: CompilePlace) -> String {
     }
 }
 
-/// Returns the rule's text on one line.
+/// Returns a rule's text on one line.
 pub fn rule_text(policy: &Policy, place: CompilePlace) -> String {
     let table = policy.tables.get(place.table as usize);
     match (table, rule(policy, place)) {
@@ -128,7 +128,7 @@ pub fn packet(packet: &Packet, status: PacketStatus) -> String {
     text
 }
 
-/// Returns the key of a match, a map or a vmap.
+/// Returns the key of a match, a map or a vmap; None for other statements.
 pub fn key_of(statement: &Statement) -> Option<&Key> {
     match &statement.kind {
         StatementKind::Match(found) | StatementKind::Vmap(found) => Some(&found.key),

@@ -226,7 +226,7 @@ fn learn(explain: &mut Explain, parsed: &Packet) {
     teach::packet(asked, &explain.daemon.compiled, parsed, &how, &mut output);
 }
 
-/// Decides a packet by both engines.
+/// Decides a packet by both engines. Fails if their decisions differ.
 /// - number: number of the packet.
 fn walk_both(
     explain: &mut Explain,
@@ -403,7 +403,7 @@ fn learned_of(explain: &mut Explain) {
     explain.linear.compiled.learned = Some(learned);
 }
 
-/// Checks that all verdicts equal the recorded verdicts. Also fails if the capture has no recorded verdicts.
+/// Checks that all recorded verdicts equal the policy's verdicts. Also fails if the capture has no recorded verdicts.
 fn check_expected(explain: &Explain) -> Result<(), Failure> {
     let sums = &explain.sums;
     let capture = &explain.options.explain.capture;

@@ -39,6 +39,7 @@ pub struct ExplainEngine {
 
 /// Data of the command `explain`: its options, the policy with its two engines, sums, and data of the current packet.
 pub struct Explain<'a> {
+    /// Options, with copy_bytes raised to the policy's need unless the command line sets it.
     pub options: &'a Options,
     pub policy: Policy,
     /// Hook of packets whose metadata has no hook.

@@ -43,7 +43,7 @@ pub const ARGUMENTS: usize = 9;
 pub const READY: &[u8] = b"r";
 /// Command to the guard: end. Each command is one byte.
 pub const BYE: u8 = b'b';
-/// Command to the guard: answer no packets, and notice only a closed socket.
+/// Command to the guard: stop watching the queues until GO_ON.
 pub const HOLD: u8 = b'h';
 /// Command to the guard: watch the queues.
 pub const GO_ON: u8 = b'g';

@@ -52,8 +52,8 @@ struct Guarding {
     figures: bool,
     stall_open: bool,
     crash_open: bool,
-    /// True if the guard must compare the first message in each queue's socket (`--fail overload=open`, see
-    /// guard::watch).
+    /// True if the guard must check whether the first message in each queue's socket stays the same (`--fail
+    /// overload=open`, see guard::watch).
     peeks: bool,
     sandbox: bool,
     /// User to change to; None = the default.

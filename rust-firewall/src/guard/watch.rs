@@ -33,7 +33,7 @@ pub struct GuardWatch {
     head: Option<u32>,
     /// Number of packets that the guard answered.
     own: u32,
-    /// Value of `enqueued` at the oldest reading when the guard last answered: it answered the packets that were
+    /// Value of `enqueued` at the oldest reading when the guard last answered. The guard answered the packets that were
     /// enqueued until this reading. None: the guard has answered no packets since the firewall last answered.
     settled: Option<u32>,
 }

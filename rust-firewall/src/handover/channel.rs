@@ -41,7 +41,7 @@ pub struct HandoverChannel {
     /// Receive buffer; its first `filled` bytes are received.
     bytes: Vec<u8>,
     filled: usize,
-    /// Offset of the first unread byte.
+    /// Offset of the first unread byte in `bytes`.
     begin: usize,
     fds: VecDeque<OwnedFd>,
 }
@@ -191,8 +191,8 @@ fn make_room(channel: &mut HandoverChannel) -> Result<(), Errno> {
 }
 
 /// Receives available bytes, and stores the descriptor that came with them, if any. Fails with ECONNRESET if the other
-/// end has closed the connection. Fails with EPROTO if the control data are anything else than one descriptor, or if
-/// too many descriptors are stored.
+/// end has closed the connection. Fails with EPROTO if control data other than one descriptor came, or if too many
+/// descriptors are stored.
 fn receive_some(channel: &mut HandoverChannel) -> Result<(), Errno> {
     let mut control = cmsg_space!([i32; 1]);
     let room = channel.bytes.get_mut(channel.filled..).unwrap_or_default();
@@ -254,8 +254,8 @@ pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
     }
 }
 
-/// Receives available bytes without blocking, and returns the first line without its line end if it is complete. Fails
-/// after the deadline.
+/// Receives available bytes without blocking, and returns the first line without its line end if it is complete.
+/// Without a complete line, fails after the deadline.
 pub fn line_if_any(channel: &mut HandoverChannel) -> Result<Option<&[u8]>, Failure> {
     let received = make_room(channel).and_then(|()| receive_some(channel));
     if let Some((begin, end)) = extract_line(channel, &mut 0) {

@@ -2,11 +2,11 @@
 //! Transfer of a worker's connections to the worker that takes its queue over.
 //!
 //! Format, in little-endian numbers: version of the format (32 bits); the connections (handover/record), list by list,
-//! oldest first in each list; for each recently forgotten connection: place (index in the table's `graves`), tag and
-//! age in seconds (32 each); the key of the hash from which place and tag are taken (16 bytes), and the highest place;
-//! the numbers of connections, of connections left out because there was no room, and of forgotten connections (32
-//! each). A policy's verdicts on connections are not transferred: the new policy decides each connection anew, as after
-//! a reload.
+//! oldest first in each list; records of recently forgotten connections, each with place (index in the table's
+//! `graves`), tag and age in seconds (32 each); the key of the hash from which place and tag are taken (16 bytes), and
+//! the highest place; the numbers of connections, of connections left out because there was no room, and of records of
+//! forgotten connections (32 each). A policy's verdicts on connections are not transferred: the new policy decides each
+//! connection anew, as after a reload.
 
 use nix::errno::Errno;
 
@@ -25,20 +25,22 @@ const FORM_BYTES: usize = 4;
 const NUMBER_BYTES: usize = 4;
 const KEY_BYTES: usize = 16;
 const KEY_WORDS: usize = 2;
-/// Size of the numbers after the last record: the key of a hash and four numbers.
+/// Size of the numbers at the end of a worker's serialized connections, in bytes: the key of a hash and four numbers.
 const END_BYTES: usize = KEY_BYTES + 4 * NUMBER_BYTES;
 /// Size of the record of a forgotten connection.
 const GRAVE_BYTES: u64 = 3 * NUMBER_BYTES as u64;
-/// Maximum size of the records of a connection that is left out: of its ends, and of its QUIC connection id.
+/// Maximum size of the records of a connection that is left out of the transfer and recorded as forgotten: one record
+/// for its ends, and one for its QUIC connection id.
 const LEFT_OUT_BYTES: u64 = 2 * GRAVE_BYTES;
-/// Upper bound for the size of a connection, in bytes.
+/// Upper bound for the size of a serialized connection, in bytes.
 const RECORD_BYTES: usize = 20480;
 
 /// Numbers of connections that were transferred, and that were left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionsTaken {
     pub taken: u64,
-    /// Connections that were left out because the memory or the new table had no room.
+    /// Number of connections that were left out because the transfer's memory, the new table or its memory for streams
+    /// had no room.
     pub left_out: u64,
 }
 
@@ -102,7 +104,7 @@ fn write_left_out(
 /// Writes the connections, list by list, then the records of forgotten connections: of the table, and of the
 /// connections that are left out because there is no room.
 /// - room: number of bytes that may be written, without the table's records of forgotten connections.
-/// - counts: out: numbers of written connections, of connections that were left out, and of records of forgotten
+/// - counts: in/out: numbers of written connections, of connections that were left out, and of records of forgotten
 ///   connections.
 fn write_records(
     memory: &mut HandoverMemory,

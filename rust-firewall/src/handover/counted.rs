@@ -105,9 +105,9 @@ fn words(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default()))
 }
 
-/// Parses numbers from `words`, and stores each number that this process knows in `ours`. Returns None if a number
-/// exceeds the maximum of a counter.
-/// - places: index in `ours` of each number; None if its name is unknown.
+/// Parses counters from `words`, and stores each counter whose name this process knows in `ours`. Returns None if a
+/// counter exceeds i64::MAX.
+/// - places: index in `ours` of each counter; None if its name is unknown.
 fn decode_known<'a>(
     words: &mut impl Iterator<Item = u64>,
     places: &[Option<usize>],
@@ -143,7 +143,7 @@ pub fn parse_states(bytes: &[u8], taken: &mut Handover) -> Result<(), &'static s
         states.tokens.push(tokens.ok_or("limits")?);
     }
     for used in words {
-        // Limits and quotas have the same maximum in a policy's text.
+        // A quota in a policy's text has at most this number of bytes, too.
         if used > i64::MAX as u64 {
             return Err("quotas");
         }

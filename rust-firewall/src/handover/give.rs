@@ -34,7 +34,7 @@ use crate::worker::wait;
 use crate::worker::workers::Workers;
 use crate::worker::{self, WorkerHandover};
 
-/// An upgrade in progress, while the new firewall prepares.
+/// State of an upgrade in the old firewall, from the request to the end of the transfer.
 pub struct HandoverGiving {
     channel: HandoverChannel,
     /// Values of --control and --events with absolute paths.
@@ -74,7 +74,8 @@ fn fail_memory(error: Errno) -> Failure {
     failure_set_running("memfd_create", error)
 }
 
-/// Logs that this firewall continues to filter, with the reason, and counts the failed upgrade.
+/// Makes this firewall the listener at the control socket again, logs that it continues to filter, with the reason, and
+/// counts the failed upgrade.
 /// - listener: control socket, at which the new firewall may have listened; None without --control.
 pub fn stay(failure: &Failure, listener: Option<BorrowedFd>) {
     if let Some(listener) = listener {
@@ -224,7 +225,7 @@ pub fn due_ns(giving: &HandoverGiving) -> u64 {
 /// Does the next step of the preparation. After the last step, checks for "commit", and returns true if the new
 /// firewall has sent it. Fails if the new firewall has closed the connection, is late, or sends a line other than
 /// "commit".
-/// - fds: descriptors of the options, indexed by HandoverFd; None if the option is not set.
+/// - fds: descriptors of the options, indexed by HandoverFd; None if the option has no descriptor to send.
 pub fn go_on(
     state: &State,
     giving: &mut HandoverGiving,
@@ -249,7 +250,8 @@ pub fn go_on(
     }
 }
 
-/// Stops the workers between two batches. Fails if a worker had already ended with an error.
+/// Stops the workers between two batches, and prepares their queues for the adoption by the new firewall. Fails if a
+/// worker has ended with an error.
 fn pause_workers(workers: &mut Workers) -> Result<(), Failure> {
     for worker in &workers.all {
         worker::stop(worker, true);

@@ -12,7 +12,7 @@
 //! pause ends. Meanwhile the old process sends the sums (values of the policy's counters and logs). The new process
 //! adds them and sends "taken". The old process confirms, and ends without unbinding the queues.
 //!
-//! The old process decides the outcome: until it has received "taken" it resumes filtering if anything is wrong with
+//! The old process decides the outcome: until it has confirmed "taken" it resumes filtering if anything is wrong with
 //! the new process (it ended, does not answer, or is no firewall). A new process that receives no confirmation ends,
 //! and does not touch the queues. PREPARE_MS bounds the time before "commit", PAUSE_MS the time for which the old
 //! workers stand still.
@@ -30,7 +30,7 @@ use crate::options::Options;
 use crate::ruleset::migration::{Migration, MigrationSide, MigrationStates};
 use crate::worker::WorkerHandover;
 
-/// Maximum time from the request to "commit", in milliseconds; packets do not wait meanwhile.
+/// Maximum time from the request of an upgrade to its "commit", in milliseconds; packets do not wait meanwhile.
 pub const PREPARE_MS: u32 = 15000;
 /// Time from "commit" within which the old process must receive "taken", in milliseconds; otherwise it resumes
 /// filtering.
@@ -57,7 +57,7 @@ pub enum HandoverFd {
 
 pub const FD_COUNT: usize = HandoverFd::Events as usize + 1;
 
-/// State that the old process sends. After `commit`, also the results of adopting it.
+/// State that the old process of an upgrade sends. After `commit`, also the results of adopting it.
 #[derive(Default)]
 pub struct Handover {
     /// Process ID of the old firewall.
@@ -66,8 +66,8 @@ pub struct Handover {
     pub generation: u32,
     pub queues: Vec<WorkerHandover>,
     pub counts: [u64; counts::ALL.len()],
-    /// For each count that the old process sends, and for each counter of a queue: index in this process's array; None
-    /// if this process does not know the name.
+    /// Indexes in this process's arrays for the counts that the old process sends, and for the counters of a queue;
+    /// None if this process does not know the name.
     pub count_places: Vec<Option<usize>>,
     pub stat_places: Vec<Option<usize>>,
     /// Largest number of connections that any old worker followed before the workers stop. None if the old policy reads

@@ -23,7 +23,7 @@ const FORM_BYTES: usize = 4;
 const WORD_BYTES: usize = 8;
 /// Size of the record of an address, in bytes: set, address and lifetime.
 const ADDRESS_BYTES: usize = 4 * WORD_BYTES;
-/// Size of the number of addresses at the end, in bytes.
+/// Size of the address count after the last address, in bytes.
 const COUNT_BYTES: usize = 4;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -51,7 +51,7 @@ fn append_address(bytes: &mut Vec<u8>, address: &LearnedAddress, now_ns: u64) {
 }
 
 /// Writes the addresses of the policy's sets.
-/// - count: out: number of written addresses.
+/// - count: in/out: number of written addresses.
 fn write_addresses(
     memory: &mut HandoverMemory,
     compiled: &Compiled,

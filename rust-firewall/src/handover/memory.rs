@@ -13,7 +13,7 @@ use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use nix::sys::stat::{fstat, SFlag};
 
-/// Size of the write buffer, in bytes.
+/// Size of a memory file's write buffer, in bytes.
 const STEP_BYTES: usize = 65536;
 
 /// Memory file (memfd) that this process writes and then seals, with its write buffer.

@@ -22,7 +22,7 @@ fn send_number(port: u32, number: u64) -> nix::Result<()> {
     sendto(fd.as_raw_fd(), text.as_bytes(), &to, MsgFlags::empty()).map(drop)
 }
 
-/// Returns the netlink port and the number in the old firewall's answer.
+/// Returns the netlink port and the number in the old firewall's answer to the request `proof`.
 fn parse_answer(answer: &Value) -> Result<(u32, u64), Failure> {
     if answer.get("ok") == Some(&Value::Bool(false)) {
         return Err(handover::state::fail_refused(answer));

@@ -22,7 +22,7 @@ use crate::ruleset::migration::{
 pub const BYTES_MAX: u64 = 512 << 20;
 
 const NO_COMMENT: u32 = u32::MAX;
-/// Number of rules that are written in one step. A step takes some milliseconds.
+/// Maximum number of rules that are written in one step of the transfer. A step takes some milliseconds.
 const AT_A_TIME: u32 = 2048;
 
 /// State of writing the rules. They are written in steps, so that the main thread can do other work in between.
@@ -71,7 +71,7 @@ pub fn begin(loaded: Option<&Loaded>) -> Result<HandoverRules, Errno> {
     })
 }
 
-/// Writes the next rules of the policy that was passed to `begin`. Returns true if more are left; otherwise the
+/// Writes the next rules of the policy that was passed to `begin`. Returns true if more may be left; otherwise the
 /// memory is sealed.
 pub fn write(writing: &mut HandoverRules, loaded: Option<&Loaded>) -> Result<bool, Errno> {
     for _ in 0..AT_A_TIME {

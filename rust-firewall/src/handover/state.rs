@@ -188,8 +188,8 @@ pub fn fail_stranger() -> Failure {
     )
 }
 
-/// Parses the largest number of connections that any old worker followed when the old process sent its state. The
-/// number is missing if the old policy reads no names.
+/// Parses the largest number of connections that any old worker followed when the old process sent its state; null if
+/// the old policy reads no names.
 fn parse_connections(number: Option<&Value>, state: &mut Handover) {
     let number = number.and_then(Value::as_u64);
     state.connections = number.and_then(|number| u32::try_from(number).ok());

@@ -220,7 +220,7 @@ fn warm(inner: &mut StateInner, connections: u32) {
 }
 
 /// Receives the old workers' connections into the tables of the new workers. If any connection is invalid, all tables
-/// stay empty: existing connections are then unknown, as if they had begun before the firewall.
+/// are emptied: existing connections are then unknown, as if they had begun before the firewall.
 fn receive_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(), Failure> {
     for worker in &mut inner.workers.all {
         let fd = receive_named(channel_of(taken)?, CONNECTIONS)?;
@@ -245,7 +245,7 @@ fn receive_connections(taken: &mut Handover, inner: &mut StateInner) -> Result<(
 }
 
 /// Receives the addresses that the old policy's sets have learned into the new policy's sets. If any address is
-/// invalid, the sets stay empty and learn anew.
+/// invalid, the sets are emptied and learn anew.
 fn receive_learned(taken: &mut Handover, compiled: &Compiled) -> Result<(), Failure> {
     let fd = receive_named(channel_of(taken)?, LEARNED)?;
     let read = handover::memory::open(fd, handover::learned::BYTES_MAX)
@@ -270,7 +270,7 @@ fn channel_of(taken: &mut Handover) -> Result<&mut HandoverChannel, Failure> {
 
 /// Sends "commit" when everything but the workers is ready, and stores the old process's states, connections and
 /// addresses. Packets wait until the workers run. Fails if the old process sends no valid states, or does not send
-/// everything in time. Invalid connections or addresses are discarded.
+/// everything in time. If any connection is invalid, all connections are discarded; the same holds for addresses.
 pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     let bytes = handover::counted::states_bytes(taken);
     let mut inner = state::lock(state);
@@ -321,8 +321,8 @@ pub fn commit(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Receives the old process's sums (totals of log and counter statements, handover/counted), and adds them to those of
-/// the new policy. Must be called immediately after the workers start.
+/// Receives the old process's sums (totals of log and counter statements, handover/counted). They become the initial
+/// values of the corresponding statements of the new policy. Must be called immediately after the workers start.
 pub fn running(taken: &mut Handover, state: &State) -> Result<(), Failure> {
     taken.waited_ns = wait::clock() - taken.committed_ns;
     let bytes = handover::counted::sums_bytes(taken);

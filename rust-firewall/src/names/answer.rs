@@ -54,7 +54,7 @@ pub struct Answer {
     pub host: AnswerHost,
     /// Shortest TTL of the addresses and of the aliases that lead to them, in seconds.
     pub ttl: u32,
-    /// Number of addresses; 0 if the answer has an error code, is truncated or has no address.
+    /// Number of addresses; 0 if the answer is unreadable, is truncated or has an error code.
     pub count: u32,
     pub addresses: [u128; ADDRESSES_MAX],
 }

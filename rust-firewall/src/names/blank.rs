@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Empty names: the value before a parser runs, and its result unless the parser has read everything.
+//! Empty names: the value before a parser runs, and the parser's result unless it has read all names.
 
 use crate::names::types::{Names, NamesProtocol, NamesState};
 
-/// Sets state and protocol, and clears all other fields. Returns the state.
+/// Sets the state and protocol of names, and clears all other fields. Returns the state.
 pub fn fill(state: NamesState, protocol: NamesProtocol, names: &mut Names) -> NamesState {
     *names = Names {
         state,
@@ -13,7 +13,7 @@ pub fn fill(state: NamesState, protocol: NamesProtocol, names: &mut Names) -> Na
     state
 }
 
-/// Stores a parser's resulting state. Unless it is Known, clears all fields except state and protocol.
+/// Stores a parser's resulting state in names. Unless it is Known, clears all fields except state and protocol.
 /// - whole: true if no more bytes will be read. Then Undecided becomes Unreadable.
 /// - Returns names.state.
 pub fn finish(state: NamesState, whole: bool, names: &mut Names) -> NamesState {

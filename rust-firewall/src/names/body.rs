@@ -48,7 +48,8 @@ fn is_word(text: &[u8], word: &[u8]) -> bool {
     text.eq_ignore_ascii_case(word)
 }
 
-/// Parses the value of Content-Length. Returns false if it is malformed or differs from an earlier Content-Length.
+/// Parses the value of Content-Length. Returns false if it is malformed or too long, or differs from an earlier
+/// Content-Length.
 fn parse_length(value: &[u8], body: &mut NamesBody) -> bool {
     if value.is_empty() || value.len() > LENGTH_DIGITS_MAX || !value.iter().all(u8::is_ascii_digit)
     {
@@ -84,8 +85,8 @@ pub fn field(name: &[u8], value: &[u8], body: &mut NamesBody) -> bool {
     true
 }
 
-/// Checks the kind of body at the end of the header, and completes body.switches: it sets it for CONNECT, and clears it
-/// if the server may choose another protocol. Returns false if servers may find different ends of the body.
+/// Checks a request's kind of body after the last header field. Returns false if servers may find different ends of the
+/// body. Completes body.switches: the method CONNECT sets it. An offer of another protocol than WebSocket clears it.
 /// - minor: minor version of HTTP, an ASCII digit.
 pub fn finish(method: &[u8], minor: u8, body: &mut NamesBody) -> bool {
     let has_body = body.is_chunked || body.length > 0;

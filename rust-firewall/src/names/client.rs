@@ -7,7 +7,7 @@ use crate::names::progress::NamesProgress;
 use crate::names::types::{Names, NamesProtocol, NamesState};
 use crate::names::{blank, hello, http, record};
 
-/// Parses a client's first bytes that are not, or not yet, TLS.
+/// Parses a client's first bytes that do not begin like TLS, or are too few to show it.
 /// - tls: result of `record::begins` for these bytes.
 fn parse_other(
     bytes: &[u8],
@@ -36,7 +36,7 @@ fn parse_other(
 /// - names: out: all fields are set. Unless the state is Known, they are empty, except state and protocol.
 /// - Returns names.state: Undecided while the protocol is unknown or bytes are missing (Unreadable with whole); Known
 ///   with the protocol Other if the bytes are neither TLS nor HTTP (Unreadable if a line begins like the HTTP field
-///   Host).
+///   Host); otherwise the result of `record::parse` or `http::parse`.
 pub fn parse(
     bytes: &[u8],
     whole: bool,
@@ -56,7 +56,8 @@ pub fn parse(
     state
 }
 
-/// Returns true if `parse` would return Undecided again, because a TLS record or an HTTP line is still incomplete.
+/// Returns true if added bytes complete no TLS record and no HTTP line, so that `parse` would return Undecided again.
+/// Returns false if this is unknown.
 /// - names: result of `parse`; its state is Undecided.
 /// - progress: progress of `parse`.
 /// - added: bytes received since that call.

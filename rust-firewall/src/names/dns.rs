@@ -46,8 +46,8 @@ fn parse_name(message: &mut Cursor, names: &mut Names) -> bool {
     bytes == 0 || host::fold(text.get(..bytes).unwrap_or_default(), names)
 }
 
-/// Parses a message into `names`, whose fields must be empty. Returns Known; Undecided if bytes of the question are
-/// missing; Unreadable if there is not exactly one question, or its name is malformed.
+/// Parses a message into `names`, whose fields must be empty. Returns Known; Undecided if bytes of the header or the
+/// question are missing; Unreadable if there is not exactly one question, or its name is malformed.
 fn parse_message(message: &[u8], names: &mut Names) -> NamesState {
     let mut left = cursor::begin(message);
     cursor::part(&mut left, ID_AND_FLAGS_BYTES);

@@ -15,6 +15,7 @@ pub const BYTES_MAX: usize = 16384;
 const BODY_BYTES_MAX: u32 = (BYTES_MAX - HEADER_BYTES) as u32;
 /// Size of a handshake message's type and length, in bytes.
 pub const HEADER_BYTES: usize = 4;
+/// Type of a ClientHello message.
 pub const CLIENT_HELLO: u32 = 1;
 const RANDOM_BYTES: u32 = 32;
 const SESSION_BYTES_MAX: usize = 32;
@@ -86,7 +87,7 @@ fn parse_versions(value: &mut Cursor, names: &mut Names) -> bool {
 }
 
 /// Parses the extension server_name, ALPN, supported_versions or ECH, and ignores other extensions. Returns false if
-/// one of these four is malformed or repeated.
+/// one of these four is repeated, or one of the first three is malformed.
 /// - seen: in/out: *_SEEN bits of the extensions so far; a ClientHello may not repeat an extension (RFC 8446, section
 ///   4.2).
 fn parse_extension(kind: u32, value: &mut Cursor, seen: &mut u32, names: &mut Names) -> bool {

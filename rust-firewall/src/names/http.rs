@@ -32,7 +32,7 @@ enum Kind {
     Nothing,
 }
 
-/// Parts of a request; they point into the received bytes.
+/// Parts of a request. The slices point into the received bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Request<'a> {
     method: &'a [u8],
@@ -124,7 +124,7 @@ fn part(bytes: &[u8], place: u32, length: u32) -> &[u8] {
 /// Checks whether bytes begin like a request: with a word that may be a method, and a byte that some server treats as a
 /// space. Spaces and line ends may precede the word.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
-/// - Returns Known if it does, Undecided if bytes are missing, None if it does not.
+/// - Returns Known if they do, Undecided if bytes are missing, None if they do not.
 pub fn begins(bytes: &[u8], progress: &mut NamesProgress) -> NamesState {
     if progress.has_begun {
         return NamesState::Known;

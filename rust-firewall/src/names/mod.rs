@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Names in a client's first bytes: the host that it asks for.
+//! Names that clients send in TLS, QUIC, HTTP and DNS, and the addresses in DNS answers.
 
 pub mod answer;
 pub mod blank;

@@ -6,15 +6,15 @@ use crate::names::body::NamesBody;
 use crate::names::hello;
 
 /// Progress in a message; the default value is the message's start. Offsets count from the start of the parser's bytes.
-/// The progress depends only on the received bytes.
+/// A parser that starts again with the default value finds the same result.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NamesProgress {
     /// TLS: offset after the last complete record. HTTP: start of the first incomplete line.
     pub place: u32,
-    /// TLS: the message or the next record can't be complete before this number of bytes is received; 0 = unknown.
+    /// TLS: number of the stream's bytes that must be received before the message or the next record can be complete;
+    /// 0 = unknown.
     pub wanted: u32,
-    /// TLS: number of handshake bytes after the last complete record that belong to the previous message, and must be
-    /// skipped.
+    /// TLS: number of the previous message's bytes after the last complete record. They are skipped.
     pub skipped: u32,
     /// TLS: number of bytes of the message in complete records.
     pub joined: u32,
@@ -22,7 +22,7 @@ pub struct NamesProgress {
     pub head: [u8; hello::HEADER_BYTES],
     /// HTTP: offset of the first byte that was not searched yet for the end of the current word or line.
     pub searched: u32,
-    /// HTTP: start of the first line that is not empty.
+    /// HTTP: offset of the first byte that is no space or line end.
     pub line: u32,
     /// HTTP: true if the first line that is not empty begins like a request.
     pub has_begun: bool,

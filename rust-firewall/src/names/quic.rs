@@ -10,8 +10,8 @@ use ring::hkdf::{KeyType, Prk, Salt, HKDF_SHA256};
 use crate::names::cursor::{self, Cursor};
 use crate::names::hello;
 
-/// Supported versions: 1, 2, and the drafts that servers still accept. Drafts 33 and 34 differ from version 1 only in
-/// the version number.
+/// Version numbers of QUIC: 1, 2, and the drafts that servers still accept. Drafts 33 and 34 differ from version 1 only
+/// in the version number.
 pub const VERSION_1: u32 = 0x0000_0001;
 pub const VERSION_2: u32 = 0x6b33_43cf;
 const DRAFT_29: u32 = 0xff00_001d;
@@ -52,7 +52,7 @@ const TYPE_MASK: u8 = 3;
 const TYPE_INITIAL: u8 = 0;
 const TYPE_HANDSHAKE: u8 = 2;
 const TYPE_RETRY: u8 = 3;
-/// Bits of a packet's first byte that header protection hides (RFC 9001, section 5.4.1).
+/// Bits of a long header's first byte that header protection hides (RFC 9001, section 5.4.1).
 const HIDDEN: u8 = 0x0f;
 /// Bits of a packet's first byte that contain the length of the packet number minus one.
 const NUMBER_MASK: u8 = 3;
@@ -502,7 +502,7 @@ fn parse_frame(frame_type: u64, end: u32, left: &mut Cursor, frame: &mut QuicFra
     }
 }
 
-/// Parses a frame of a plaintext.
+/// Parses a frame of an Initial packet's plaintext.
 /// - at: offset of the frame, less than the plaintext's length.
 pub fn frame(plain: &[u8], at: u32) -> QuicFrame {
     let mut left = cursor::begin(plain.get(at as usize..).unwrap_or_default());

@@ -98,8 +98,8 @@ fn message_bytes(progress: &NamesProgress) -> u32 {
     hello::HEADER_BYTES as u32 + cursor::number(&mut header, 3)
 }
 
-/// Returns the number of received bytes that can complete the message or the incomplete record at `progress.place`,
-/// whichever comes first; 0 if the message's length is unknown.
+/// Returns the number of the stream's bytes up to the end of the message or of the incomplete record at
+/// `progress.place`, whichever comes first; 0 if the message's length is unknown.
 /// - ahead: progress that includes the received bytes of that record.
 /// - length: length of that record's contents.
 fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
@@ -110,8 +110,8 @@ fn wanted(progress: &NamesProgress, ahead: &NamesProgress, length: u32) -> u32 {
     progress.place + HEADER_BYTES + length.min(missing)
 }
 
-/// Continues after the records that were complete in an earlier call: adds the contents of records to the progress
-/// until the message is complete or unreadable.
+/// Scans the records after those that were complete in an earlier call: adds their contents to the progress until the
+/// message is complete or unreadable, or bytes are missing.
 /// - has_others: true if other records may come between handshake records; they are skipped.
 /// - Returns Known if more bytes would not change the result, Undecided if bytes are missing, Unreadable if a record
 ///   before the end of the message is malformed or not allowed there.
@@ -199,8 +199,8 @@ fn parse_records(
 /// - scratch: buffer for joining a ClientHello that comes in several records.
 /// - progress: in: progress of an earlier call with fewer of these bytes, or the default; out: new progress.
 /// - names: out: all fields are set. Unless the state is Known, they are empty, except state and protocol.
-/// - Returns names.state: Undecided if bytes are missing (Unreadable with whole); Unreadable if a record is no
-///   handshake record or is malformed; otherwise the result of hello::parse.
+/// - Returns names.state: Undecided if bytes are missing (Unreadable with whole); Unreadable if a record before the end
+///   of the ClientHello is no handshake record or is malformed; otherwise the result of hello::parse.
 pub fn parse(
     bytes: &[u8],
     whole: bool,
@@ -238,7 +238,7 @@ fn parse_behind(handshake: &[u8], names: &mut Names) -> NamesState {
 ///   new progress.
 /// - names: out: names of the second ClientHello if Known is returned; otherwise unspecified.
 /// - Returns Known if there is a second ClientHello, Undecided if it may follow, None if another message comes in its
-///   place, Unreadable if a record or the second ClientHello is malformed.
+///   place, Unreadable if a record is malformed or not allowed, or the second ClientHello is malformed.
 pub fn parse_second(
     bytes: &[u8],
     scratch: &mut [u8; hello::BYTES_MAX],

@@ -18,9 +18,9 @@ pub enum NamesState {
     None,
     /// The names are not known yet: bytes of the client are missing.
     Undecided,
-    /// All names are read. An empty field means that the client did not send it.
+    /// All names are read. An empty field means that the client did not send it, or sent it empty.
     Known,
-    /// The names stay unreadable: `--fail unknown` decides.
+    /// The names can't be read: `--fail unknown` decides.
     Unreadable,
 }
 
@@ -46,9 +46,9 @@ pub enum NamesProtocol {
 pub struct Names {
     pub state: NamesState,
     pub protocol: NamesProtocol,
-    /// Length of host in bytes; 0 = the client has sent no host name.
+    /// Length of host in bytes; 0 = no host name.
     pub host_length: u8,
-    /// Length of alpn in bytes; 0 = the client has offered no protocol.
+    /// Length of alpn in bytes; 0 = no offered protocol.
     pub alpn_length: u8,
     /// Length of method in bytes; 0 = none.
     pub method_length: u8,
@@ -63,7 +63,7 @@ pub struct Names {
     pub host: [u8; HOST_BYTES],
     /// Offered ALPN protocols as on the wire: each protocol name follows its length byte.
     pub alpn: [u8; ALPN_BYTES],
-    /// HTTP method as sent.
+    /// HTTP method as sent; a longer method is cut.
     pub method: [u8; METHOD_BYTES],
 }
 

@@ -228,7 +228,8 @@ pub fn values(values: &Arguments, o: &mut Options) -> Result<(), Failure> {
     values::choice(values, A::Sandbox, &SWITCH_NAMES, &mut o.sandbox)
 }
 
-/// Checks that no option is given that --profile paper excludes, because the published program has no such function.
+/// Checks that --events, --control and --take-over are not given. --profile paper excludes them, because the published
+/// program has no such functions.
 pub fn paper(values: &Arguments) -> Result<(), Failure> {
     use ArgumentsOption as A;
     for option in [A::Events, A::Control, A::TakeOver] {

@@ -145,7 +145,7 @@ fn fail_accepting(option: ArgumentsOption) -> Failure {
     ))
 }
 
-/// Checks that no option is given that the profile paper excludes.
+/// Checks that no option or value is given that the profile paper excludes.
 fn check_paper(values: &Arguments, options: &Options) -> Result<(), Failure> {
     if options.batch != 1 {
         return Err(fail_fixed(ArgumentsOption::Batch));

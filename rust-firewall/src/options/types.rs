@@ -54,8 +54,8 @@ pub struct Options {
     pub copy_bytes_asked: bool,
     pub queue_length: u32,
     pub gso: bool,
-    /// Time for which a worker checks for further packets before it sleeps, in microseconds (--spin). Ignored in the
-    /// profile paper.
+    /// Maximum time for which a worker checks for further packets before it sleeps, in microseconds (--spin). Ignored
+    /// in the profile paper.
     pub spin_us: u32,
     pub coalesce_us: u32,
     /// Path of the policy; None = no policy.
@@ -64,10 +64,11 @@ pub struct Options {
     pub default_verdict: Verdict,
     pub malformed_by_policy: bool,
     pub conntrack: OptionsConntrack,
-    /// Verdict for packets of connections whose name is undecided: `Accept` or `Drop`.
+    /// Verdict for packets at a rule that reads an undecided name (--undecided): `Accept` or `Drop`. `Accept` applies
+    /// only if the rules may accept the packet.
     pub undecided_verdict: Verdict,
-    /// Maximum number of bytes in each direction that pass while the name is undecided, if the verdict is accept; after
-    /// these the name is unreadable.
+    /// Maximum number of data bytes in each direction while the name of a connection is undecided; after these the
+    /// name is unreadable.
     pub undecided_bytes: u32,
     /// Maximum number of connections that a worker follows at a time.
     pub connections: u32,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Parsing and checking of single values of the command line. Each error is one line that names the option and quotes
-//! the value.
+//! Parsing and checking of single values of the command line. The error for an invalid value is one line that quotes
+//! the value, and names the option unless the value is a path.
 
 use crate::base::log::{failure_set, Failure, LogExit};
 use crate::options::arguments::{self, Arguments, ArgumentsOption};

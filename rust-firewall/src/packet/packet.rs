@@ -28,8 +28,9 @@ pub const UDP_LENGTH_OFFSET: usize = 4;
 pub const ICMP_HEADER_BYTES: u32 = 8;
 /// Maximum of a 16-bit length field.
 pub const LENGTH_MAX: u32 = 65535;
-/// Number of captured bytes that suffice to detect a malformed packet: 124 for IPv6 with the maximum number of
-/// minimum-length extension headers and TCP, 80 for IPv4 with all options and TCP.
+/// Number of captured bytes that suffice to detect a malformed packet, unless its extension headers are longer than the
+/// minimum. Needed are 124 for IPv6 with the maximum number of extension headers and TCP, 80 for IPv4 with all options
+/// and TCP.
 pub const COPY_BYTES: u32 = COPY_BYTES_FAST;
 
 /// Bit of `Packet::extensions` for a hop-by-hop options header.
@@ -49,7 +50,7 @@ pub const EXTENSION_MH: u8 = 1 << 4;
 pub struct Packet<'a> {
     /// Captured bytes, from the IP header on (their number is `captured` in the C twin).
     pub bytes: &'a [u8],
-    /// Length of the packet in the kernel, at least `bytes.len()`.
+    /// Length of the packet in the kernel in bytes, at least `bytes.len()`.
     pub original: u32,
     /// Version of IP: 4 or 6; 0 = another version, or not captured.
     pub version: u8,
@@ -64,10 +65,11 @@ pub struct Packet<'a> {
     /// Length of the packet in bytes, as its IP header states it, or `original` if the length does not fit into the
     /// header; 0 = unknown.
     pub end: u32,
-    /// Bits of the extension headers that were found (EXTENSION_*).
+    /// Bits of the IPv6 extension headers that were found (EXTENSION_*); AH has no bit.
     pub extensions: u8,
     /// True if the IP header (without options) or an extension header is beyond the captured bytes: it is unknown which
-    /// extension headers and which protocol follow. If false, headers that were not found are not in the packet.
+    /// extension headers and which protocol follow. If false, headers that were not found are not in the packet, unless
+    /// it is malformed.
     pub headers_beyond: bool,
     /// True if nf_tables finds a transport header. transport_protocol and transport_offset can differ from protocol and
     /// l4_offset: for example, AH counts as the transport header (nft_set_pktinfo_ipv6). A later fragment has a
@@ -110,7 +112,7 @@ const IPV6_ADDRESS_BYTES: usize = 16;
 // Offsets in an extension header.
 const EXTENSION_NEXT_HEADER_OFFSET: usize = 0;
 const EXTENSION_LENGTH_OFFSET: usize = 1;
-/// Offset of the 16 bits of fragment offset and flags.
+/// Offset of the 16 bits of fragment offset and flags in the IPv6 fragment header.
 const EXTENSION_FRAGMENT_OFFSET: usize = 2;
 const SOURCE_PORT_OFFSET: usize = 0;
 const DESTINATION_PORT_OFFSET: usize = 2;
@@ -155,7 +157,7 @@ fn header_at<'a, const BYTES: usize>(packet: &Packet<'a>, offset: u32) -> Option
     packet.bytes.get(offset as usize..)?.first_chunk()
 }
 
-/// Parses the ports if their bytes were captured, even if the rest of the header is missing.
+/// Parses the ports if the packet has their bytes and these were captured, even if the rest of the header is missing.
 fn parse_ports(packet: &mut Packet) {
     let ports = header_at::<{ PORTS_BYTES as usize }>(packet, packet.l4_offset);
     let Some(ports) = ports.filter(|_| fits(packet, packet.l4_offset, PORTS_BYTES)) else {
@@ -405,9 +407,9 @@ fn extension_read_bytes(kind: u8) -> u32 {
     }
 }
 
-/// Finds the transport header like the kernel's ipv6_find_hdr, which accepts any number of extension headers, and
-/// lengths beyond the packet's end. Finds no header if bytes of an extension header are missing. Sets headers_beyond if
-/// the packet has these bytes but they were not captured.
+/// Finds the transport header like the kernel's ipv6_find_hdr. Accepts any number of extension headers, and lengths
+/// beyond the packet's end. An authentication header (AH) counts as the transport header. Stops at an extension header
+/// with missing bytes. Sets headers_beyond if the packet has these bytes but they were not captured.
 fn find_transport(packet: &mut Packet, mut next_header: u8) {
     let mut offset = IPV6_HEADER_BYTES;
     while is_extension(next_header) {
@@ -474,7 +476,7 @@ fn parse_ipv6(packet: &mut Packet) -> PacketStatus {
 /// Parses a packet.
 /// - bytes: captured bytes, from the IP header on.
 /// - original: length of the packet in the kernel, in bytes; at least the number of captured bytes is assumed.
-/// - packet: always filled in.
+/// - packet: out: always filled in.
 /// - Returns the status; every input has a status.
 pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> PacketStatus {
     let captured = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
@@ -503,7 +505,8 @@ pub fn parse<'a>(bytes: &'a [u8], original: u32, packet: &mut Packet<'a>) -> Pac
     }
 }
 
-/// Returns the two addresses of the IP header in network order, source first. Returns None if they were not captured.
+/// Returns the two addresses of the IP header in network order, source first. Returns None if they were not captured,
+/// or if the IP version is unknown.
 pub fn addresses<'a>(packet: &Packet<'a>) -> Option<(&'a [u8], &'a [u8])> {
     let (start, bytes) = match packet.version {
         4 => (IPV4_ADDRESSES_OFFSET, IPV4_ADDRESS_BYTES),

@@ -15,7 +15,7 @@ use crate::packet::pcap_link;
 pub const BLOCK_MAX: usize = 16 << 20;
 /// Maximum number of interfaces of a pcapng section.
 pub const INTERFACES_MAX: usize = 4096;
-/// Start of a packet's comment that contains its metadata and verdict.
+/// Start of a packet's comment in a capture that contains its metadata and, if recorded, its verdict.
 pub const COMMENT_BEGIN: &str = "twinwall:";
 
 const MAGIC_US: u32 = 0xa1b2_c3d4;
@@ -30,17 +30,17 @@ const HEAD_BYTES: usize = 24;
 const RECORD_BYTES: usize = 16;
 /// Size of type and length of a pcapng block.
 const BLOCK_HEAD_BYTES: usize = 8;
-/// Minimum size of a block: type, and length before and after its body.
+/// Minimum size of a pcapng block: type, and length before and after its body.
 const BLOCK_LEAST: usize = 12;
-/// Minimum size of a section header's body.
+/// Minimum size of a Section Header Block's body.
 const SECTION_BYTES: usize = 16;
-/// Size of an interface description's body, without options.
+/// Size of an Interface Description Block's body, without options.
 const INTERFACE_BYTES: usize = 8;
-/// Size of an enhanced packet's body, without the packet.
+/// Size of the fields before the packet in an Enhanced Packet Block's body.
 const PACKET_BYTES: usize = 20;
-/// Size of a simple packet's body, without the packet.
+/// Size of the fields before the packet in a Simple Packet Block's body.
 const SIMPLE_BYTES: usize = 4;
-/// Size of code and length of an option.
+/// Size of code and length of a pcapng option.
 const OPTION_HEAD_BYTES: usize = 4;
 /// Type of an Interface Description Block.
 const BLOCK_INTERFACE: u32 = 1;
@@ -48,17 +48,17 @@ const BLOCK_INTERFACE: u32 = 1;
 const BLOCK_SIMPLE: u32 = 3;
 /// Type of an Enhanced Packet Block.
 const BLOCK_PACKET: u32 = 6;
-/// Code of opt_comment.
+/// Code of the pcapng option opt_comment (a comment).
 const OPTION_COMMENT: u16 = 1;
-/// Code of if_tsresol.
+/// Code of the pcapng option if_tsresol (resolution of time stamps).
 const OPTION_RESOLUTION: u16 = 9;
-/// Code of if_tsoffset.
+/// Code of the pcapng option if_tsoffset (offset of time stamps).
 const OPTION_OFFSET: u16 = 14;
-/// Resolution of 10^-6 seconds.
+/// Value of if_tsresol for a resolution of 10^-6 seconds.
 const RESOLUTION_US: u8 = 6;
-/// Resolution of 10^-9 seconds.
+/// Value of if_tsresol for a resolution of 10^-9 seconds.
 const RESOLUTION_NS: u8 = 9;
-/// Bit for a resolution of 2^-n seconds.
+/// Bit of if_tsresol for a resolution of 2^-n seconds.
 const RESOLUTION_BINARY: u8 = 0x80;
 /// Maximum n of a resolution of 10^-n seconds: 64 bits hold 10^19.
 const RESOLUTION_MAX: u8 = 19;
@@ -100,9 +100,9 @@ pub struct Pcap {
 /// IP packet of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PcapPacket<'a> {
-    /// Number of the frame that contains it, from 1.
+    /// Number of the packet's frame in the capture, from 1.
     pub number: u64,
-    /// Time since 1970, in nanoseconds.
+    /// Time of the packet's frame, in nanoseconds since 1970.
     pub time_ns: u64,
     /// Captured bytes from the IP header on.
     pub bytes: &'a [u8],
@@ -315,7 +315,7 @@ fn time_of(interface: &PcapInterface, stamp: u64) -> u64 {
     time_ns.wrapping_add(offset_ns)
 }
 
-/// Captured frame. `offset` and `captured` are the position of its bytes in the block.
+/// Captured frame. `offset` and `captured` are the position and length of its bytes in pcap.block.
 struct Frame {
     link: u16,
     time_ns: u64,

@@ -73,9 +73,10 @@ fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100)
 }
 
-/// Finds the IP header after an ethertype and its VLAN tags. Returns its offset and IP version, or None if no IP header
-/// follows.
-/// - offset: offset of the first byte after the ethertype.
+/// Finds the IP header after a link header and the VLAN tags behind it. Returns its offset and IP version, or None if
+/// the ethertype after the tags is not that of IP or was not captured.
+/// - ethertype: ethertype in the link header.
+/// - offset: offset of the first byte after the link header.
 fn find_behind_ethertype(
     bytes: &[u8],
     mut ethertype: u16,
@@ -92,8 +93,8 @@ fn find_behind_ethertype(
     }
 }
 
-/// Returns the offset of the IP header in a frame, and the IP version that the frame states (0 = not stated). Returns
-/// None if the frame has no IP header.
+/// Returns the offset of the IP header in a frame, and the IP version that the link layer states (0 = not stated).
+/// Returns None if the link layer states no IP packet, or the link type is not supported.
 fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     let (offset, version) = match link {
         LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_RAW => (0, 0),
@@ -125,7 +126,7 @@ fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
 }
 
 /// Finds the IP packet in a frame of `original` bytes, without the bytes after its length in the IP header. Returns
-/// None if the frame contains no IP packet or the link type is not supported.
+/// None if the link layer states no IP packet, or the link type is not supported. The IP header is not checked.
 pub fn find_ip(link: u16, bytes: &[u8], original: u32) -> Option<Found> {
     let (offset, version) = find_offset(link, bytes)?;
     let packet = bytes.get(offset..)?;

@@ -26,7 +26,7 @@ pub enum Verdict {
     Mark,
     /// Another pass through the hook.
     Repeat,
-    /// Transfer to another queue.
+    /// Transfer to a queue by its number: another queue, or the same queue once more.
     Requeue,
 }
 
@@ -48,9 +48,9 @@ pub const VERDICTS: [(Verdict, &str); COUNT] = [
 pub struct VerdictRestated {
     /// Index of the packet among the packets of the receive call.
     pub index: u32,
-    /// Length of the packet.
+    /// Length of the packet in bytes.
     pub bytes: u32,
-    /// Offset of the checksum from the IP header on.
+    /// Offset of the checksum from the IP header, in bytes.
     pub place: u32,
     /// Checksum in host order.
     pub checksum: u16,
@@ -70,7 +70,7 @@ pub struct VerdictRun {
     pub last_id: u32,
     /// Number of packets; 0 for a gap.
     pub count: u32,
-    /// True for a gap: IDs up to last_id without a message, whose packets the kernel may still hold.
+    /// True for a gap: IDs up to last_id without a readable message, whose packets the kernel may still hold.
     pub gap: bool,
     /// The packet that the kernel gets back; it is then alone in its run.
     pub restated: Option<VerdictRestated>,
@@ -84,10 +84,10 @@ pub struct VerdictRun {
 /// in the kernel, and the next batch verdict would apply to it. Therefore every gap gets the verdict of --fail
 /// malformed, in a message of its own, before the verdict of the next ID.
 pub struct VerdictBatch {
-    /// Verdict for gaps (IDs without a message) in the form of the kernel (NF_*).
+    /// Verdict for gaps (IDs without a readable message) in the form of the kernel (NF_*).
     fail: u32,
-    /// True if last_id is known. False if another process may have received packets: the first gap then covers all
-    /// waiting packets.
+    /// True if last_id is known. False if another process may have received packets: a gap then covers all waiting
+    /// packets before the next ID that is added.
     known: bool,
     /// Last ID that was added to the batch. All IDs up to it have a verdict after the batch is sent.
     pub last_id: u32,
@@ -138,7 +138,7 @@ pub fn kernel(verdict: Verdict, argument: u32) -> u32 {
 }
 
 /// Initialises a batch for a new queue, whose first packet has ID 1.
-/// - gaps: verdict for IDs without a message.
+/// - gaps: verdict for IDs without a readable message.
 pub fn batch_begin(batch: &mut VerdictBatch, gaps: Verdict) {
     batch.fail = kernel(gaps, 0);
     batch.known = true;
@@ -201,8 +201,9 @@ fn append_gap(batch: &mut VerdictBatch, last_id: u32) {
     append_run(batch, run);
 }
 
-/// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped. Also accepts an ID that is not after
-/// the last ID (in the order of the kernel's nfq_id_after): the kernel has restarted its numbering.
+/// Sets the batch's last ID. Adds a run for the gap if IDs before it were skipped, or if the last ID was unknown. Also
+/// accepts an ID that is not after the last ID (in the order of the kernel's nfq_id_after): the kernel has restarted
+/// its numbering.
 fn move_to(batch: &mut VerdictBatch, id: u32) {
     let passed = id.wrapping_sub(batch.last_id).wrapping_sub(1);
     let gap = !batch.known || (passed > 0 && passed < i32::MAX as u32);
@@ -220,7 +221,8 @@ fn move_to(batch: &mut VerdictBatch, id: u32) {
     batch.last_id = id;
 }
 
-/// Adds the run of one packet, after a run for a gap before it; or extends the last run by the packet.
+/// Adds the run of one packet, after a run for a gap if there is a gap; or extends the last run by the packet. Fails
+/// with ENOBUFS if there is no room for two runs.
 fn add_run(batch: &mut VerdictBatch, next: VerdictRun) -> Result<(), Errno> {
     if batch.count + 2 > RUNS_MAX {
         return Err(Errno::ENOBUFS);
@@ -254,9 +256,10 @@ fn run_of(id: u32, verdict: Verdict, argument: u32) -> VerdictRun {
     }
 }
 
-/// Adds a packet's verdict to the batch. Extends the last run if the verdict for the kernel (a drop for reject) and the
-/// mark are equal and the ID follows the run's last ID (a 32-bit counter that wraps). Otherwise adds a run, after a run
-/// for a gap before it. Fails with ENOBUFS if there is no room for two runs; the batch stays unchanged.
+/// Adds a packet's verdict to the batch. If IDs were skipped or the last ID is unknown, first adds a run for the gap.
+/// Extends the last run if it has the same verdict for the kernel (a drop for reject) and the same mark, ends at the ID
+/// before the packet's, and is neither a gap nor gives a packet back. Otherwise adds a run. IDs have 32 bits and wrap.
+/// Fails with ENOBUFS if there is no room for two runs; the batch stays unchanged.
 /// - argument: mark (host order) for `Mark`, queue number for `Requeue`, else ignored.
 pub fn batch_add(
     batch: &mut VerdictBatch,
@@ -282,8 +285,9 @@ pub fn batch_restate(
     add_run(batch, run)
 }
 
-/// Adds a run for the messages without a readable ID after the last packet. Must be called after the last packet. The
-/// n-th message after an ID has an ID that is at least n higher. Therefore the run covers the next n IDs.
+/// Adds a run for the messages without a readable ID after the last packet, if the last ID is known. Must be called
+/// after the last packet. The n-th message after an ID has an ID that is at least n higher. Therefore the run covers
+/// the next n IDs.
 pub fn batch_finish(batch: &mut VerdictBatch) {
     if batch.nameless == 0 || !batch.known || batch.count == RUNS_MAX {
         return;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Warnings about parts of a valid policy that most likely have less effect than they seem to have, one line each.
+//! Report on a policy's files of host names, and warnings about parts of a valid policy that most likely have less
+//! effect than they seem to have, one line each.
 
 use crate::policy::{
     field_facts, Chain, Elements, Field, ListedFile, MarkSet, Match, Op, Part, Place, Policy,
@@ -16,9 +17,9 @@ const LEFT_OUT_SHARE: u32 = 10;
 /// Search for a rule that reads names (tls, http or dns fields) after a rule that accepts established connections.
 struct Search<'a> {
     table: &'a Table,
-    /// Place of the rule that accepts established connections, once it is found.
+    /// Place of the rule that accepts established connections, once it is found; None = none.
     accepts: Option<Place>,
-    /// Place of the first rule with a tls, http or dns field after `accepts`.
+    /// Place of the first rule with a tls, http or dns field after `accepts`; None = none.
     behind: Option<Place>,
     steps: u32,
 }
@@ -47,8 +48,8 @@ fn is_established(elements: &Elements, index: usize) -> bool {
     (range.low..=range.high).contains(&ESTABLISHED)
 }
 
-/// Returns true if a match holds for all packets of established connections. A match of the protocol counts as if it
-/// held for all packets.
+/// Returns true if a match holds for all packets of established connections. A match of meta l4proto or meta nfproto
+/// counts as if it held for all packets.
 fn holds(table: &Table, matched: &Match) -> bool {
     match matched.key.fields[..] {
         [Field::MetaL4proto | Field::MetaNfproto] => return true,
@@ -136,8 +137,8 @@ fn search_target(search: &mut Search, target: &Target, always: bool) {
     }
 }
 
-/// Searches a chain and all chains that its jumps and gotos lead to. Stops at a rule that reads names (tls, http or dns
-/// fields) after a rule that accepts established connections.
+/// Searches a chain and the chains that its jumps and gotos lead to. Stops at the first rule that reads names (tls,
+/// http or dns fields) after a rule that accepts established connections, or after STEPS_MAX rules.
 fn search_chain(search: &mut Search, chain: &Chain) {
     let table = search.table;
     for rule in &chain.rules {
@@ -187,8 +188,8 @@ fn tell_established(policy: &Policy, table: &Table, chain: &Chain, tell: &mut dy
     }
 }
 
-/// Warns about a rule that reads TLS fields and has `reject with tcp reset`, but no match of the protocol: QUIC with
-/// the same name passes it.
+/// Warns about a rule that reads TLS fields and has `reject with tcp reset`, but no match of the protocol or of
+/// layer 4: QUIC with the same name passes it.
 fn tell_reset(policy: &Policy, rule: &Rule, tell: &mut dyn FnMut(&str)) {
     let reset = rule.statements.last().is_some_and(|last| {
         matches!(&last.kind, StatementKind::Reject(reject) if reject.kind == RejectKind::TcpReset)

@@ -4,8 +4,8 @@
 //! Theory of operation: the parent of a name in the policy is the nearest wildcard above it: `*.b.c` is above `a.b.c`,
 //! and `*.c` is above both. So the names form a forest. The names are numbered from 1 so that a wildcard's number is
 //! directly followed by the numbers of all names below it. Thus a wildcard has an interval of numbers, which contains
-//! the intervals of all names below it. A host name that a client has sent has the number of the equal name in the
-//! policy; otherwise that of the nearest wildcard above it; otherwise 0.
+//! the intervals of all names below it. A host name in a packet has the number of the equal name in the policy;
+//! otherwise that of the nearest wildcard above it; otherwise 0.
 #![deny(clippy::indexing_slicing)]
 
 use crate::names;
@@ -141,7 +141,7 @@ pub fn make(hostnames: &mut Hostnames) {
 
 /// Returns the number of a host name in the policy, or else the number of the nearest wildcard above it. Returns 0 if
 /// the policy has neither.
-/// - name: host name that a client has sent, in lower case (ASCII), without a final dot.
+/// - name: host name that a client has sent, or that a DNS reply is about, in lower case (ASCII), without a final dot.
 pub fn find(hostnames: &Hostnames, name: &[u8]) -> u32 {
     let place = hostname::search(hostnames, name, false).or_else(|| above(hostnames, name));
     place.map_or(0, |place| hostname::interval_at(hostnames, place).own)

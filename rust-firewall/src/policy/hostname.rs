@@ -10,8 +10,8 @@
 //! A table of a million names is larger than a processor's caches, so a search waits for each word of memory that it
 //! reads. Therefore a search reads few words: a slot holds the position of the name's record, which holds all other
 //! data. Most names of clients are not in the table. They are rejected by a Bloom filter, in which all bits of a name
-//! are in the same word. The filter needs one byte per name in the table; only one absent name in thirty passes it and
-//! is searched in the slots.
+//! are in the same word. The filter needs one to two bytes per name in the table; at most about one absent name in
+//! thirty passes it and is searched in the slots.
 
 use crate::base::pages::{self, Pages};
 use crate::base::siphash::{self, SiphashKey};
@@ -140,7 +140,7 @@ fn table_bytes(slot_count: usize) -> usize {
     WORD_BYTES * (slot_count + slot_count / FILTER_SLOTS)
 }
 
-/// Returns the number of names.
+/// Returns the number of names in a table.
 pub fn count(hostnames: &Hostnames) -> u32 {
     hostnames.ends.len() as u32
 }
@@ -163,7 +163,7 @@ pub fn id_at(hostnames: &Hostnames, place: u32) -> u32 {
     (last_word(hostnames, place) >> 32) as u32
 }
 
-/// Returns the interval of the name whose record ends at the offset `place`.
+/// Returns the interval in the forest of the name whose record ends at the offset `place`.
 pub fn interval_at(hostnames: &Hostnames, place: u32) -> HostInterval {
     let word = pages::word(
         &hostnames.records,
@@ -185,7 +185,7 @@ pub fn interval(hostnames: &Hostnames, id: u32) -> HostInterval {
     interval_at(hostnames, place_of(hostnames, id))
 }
 
-/// Sets the interval of a name.
+/// Sets the interval of a name in the forest.
 pub fn set_interval(hostnames: &mut Hostnames, id: u32, interval: HostInterval) {
     let at = (place_of(hostnames, id) as usize).saturating_sub(TAIL_BYTES);
     let word = u64::from(interval.last) << 32 | u64::from(interval.own);
@@ -310,7 +310,7 @@ fn grow(hostnames: &mut Hostnames) {
     }
 }
 
-/// Appends the record of a name. Returns its end.
+/// Appends the record of a name. Returns the record's end, as an offset in `records`.
 fn append(hostnames: &mut Hostnames, name: &[u8], wildcard: bool) -> u32 {
     let start = hostnames.ends.last().copied().unwrap_or_default() as usize;
     let last = start + name.len();

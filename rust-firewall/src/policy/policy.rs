@@ -22,7 +22,7 @@ pub const INCLUDE_DEPTH_MAX: usize = 16;
 pub const DEFINE_DEPTH_MAX: usize = 64;
 /// Maximum nesting depth of braces in a set.
 pub const BRACE_DEPTH_MAX: usize = 16;
-/// Maximum size of the text with all includes, in bytes.
+/// Maximum size of a policy with all its files, in bytes.
 pub const TEXT_MAX: usize = 32 << 20;
 /// Maximum number of tokens, after $NAME is replaced.
 pub const TOKENS_MAX: u64 = 16 << 20;
@@ -38,9 +38,9 @@ pub const LIMIT_BURST_PACKETS: u64 = 5;
 /// Position in the policy text of a part of the policy. The comparison of policies (`equal`) ignores it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// Index in `Policy::files`.
+    /// Index of the file in `Policy::files`.
     pub file: u32,
-    /// Line, from 1.
+    /// Line number, from 1.
     pub line: u32,
     /// Column in bytes, from 1.
     pub column: u32,
@@ -139,14 +139,14 @@ pub enum MapsTo {
 pub struct ListedFile {
     /// Path relative to the folder of the policy's first file; the unchanged path if the file lies outside this folder.
     pub path: String,
-    /// Index in `Policy::files`.
+    /// Index of the file in `Policy::files`.
     pub file: u32,
     /// True for `with parents`: a line `*.x` also adds x itself.
     pub with_parents: bool,
     pub lines: u32,
     /// Number of names and wildcards that were added, with repetitions.
     pub names: u32,
-    /// Number of skipped names that hosts files have for the machine itself, such as localhost.
+    /// Number of skipped names of the machine itself, such as localhost.
     pub local: u32,
     /// Number of lines of which a part is not in a known format. Comments and empty lines are not counted.
     pub left_out: u32,
@@ -349,7 +349,7 @@ pub struct Table {
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     pub flush: bool,
-    /// Paths as they appear in messages; [0] is the policy file itself.
+    /// Paths of all files that were read, as they appear in messages; [0] is the policy file itself.
     pub files: Vec<String>,
     pub tables: Vec<Table>,
     /// Host names, which the compiled policy shares.

@@ -17,8 +17,9 @@ use crate::policy::{
     ICMPX_PORT_UNREACHABLE,
 };
 
-/// Codes for an unreachable port, of ICMP type 3 and of ICMPv6 type 1.
+/// Code of ICMP type 3 for an unreachable port.
 const ICMP_PORT_UNREACHABLE: u8 = 3;
+/// Code of ICMPv6 type 1 for an unreachable port.
 const ICMPV6_PORT_UNREACHABLE: u8 = 4;
 /// Level of a log without `level`.
 const LEVEL_WARN: u8 = 4;

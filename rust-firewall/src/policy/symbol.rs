@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Symbols: names that a policy may use in place of numbers, such as ssh for port 22. rules/policy/GRAMMAR.md, "Values",
-//! lists them.
+//! Symbols: names that a policy may use in place of numbers, such as ssh for port 22. rules/policy/GRAMMAR.md lists
+//! them in "Values" and "Rules".
 
 use crate::policy::RejectKind;
 

@@ -29,7 +29,7 @@ pub enum TokenKind {
     Sign(Sign),
     /// Any other text, such as 80tcp, or é.
     Other,
-    /// $NAME. The lexer replaces it by the tokens of the definition, and never returns it.
+    /// $NAME. `Lexer::peek` and `consume` return the tokens of its definition in its place.
     Variable,
     /// Invalid text. `Lexer::unexpected`, `refuse` and `wrong` report its error in place of their own.
     Bad,
@@ -129,7 +129,7 @@ pub struct Scanned {
     pub cause: Option<&'static str>,
 }
 
-/// Returns true if a byte is valid in a word after its first letter.
+/// Returns true if a byte is valid in a word after its first character.
 fn in_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'/')
 }

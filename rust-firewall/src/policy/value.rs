@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Single values of every type: conversion from text to number and back. rules/policy/GRAMMAR.md, "Values", specifies
-//! their syntax.
+//! Single values of every type except host names: conversion from text to number and back. rules/policy/GRAMMAR.md,
+//! "Values", specifies their syntax.
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,8 +21,8 @@ pub const SHORT_BYTES: usize = 16;
 /// Largest ICMP code that nf_tables' reject accepts.
 const REJECT_CODE_MAX: u64 = 254;
 
-/// Returns true if each number with the bits of a type is a value of this type. False for nf_proto: only the numbers 2
-/// and 10 are values.
+/// Returns true if a policy may write any number with the bits of a type as a value of this type. Returns false for
+/// nf_proto, because only the numbers 2 and 10 are its values.
 fn takes_numbers(kind: Type) -> bool {
     !matches!(
         kind,
@@ -162,7 +162,7 @@ fn parse_symbol(kind: Type, text: &str) -> Result<Range, &'static str> {
 
 /// Parses one token as a value: low and high are equal, except for an interface name with a `*` at its end. Fails with
 /// the cause, for the message of `Lexer::wrong`.
-/// - bits: bits of the field or type; larger values are refused.
+/// - bits: number of bits of the field or type; larger numbers are refused.
 pub fn parse(kind: Type, bits: u8, token: TokenKind, text: &str) -> Result<Range, &'static str> {
     match (kind, token) {
         (Type::Ipv4Addr, TokenKind::Ipv4 | TokenKind::String)

@@ -18,7 +18,8 @@ fn is_ours(folder: &OwnedFd) -> bool {
     })
 }
 
-/// Opens a folder within a folder. Follows a link only if no other user can have created it.
+/// Opens a folder within a folder. Follows a link only if no user except root and this process's user can have
+/// created it.
 fn step(folder: &OwnedFd, name: &str) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_PATH | OFlag::O_CLOEXEC;
     let next = openat(folder, name, flags | OFlag::O_NOFOLLOW, Mode::empty())?;

@@ -20,7 +20,7 @@ use crate::base::log::{self, failure_set_start, Failure, LogLevel};
 include!(concat!(env!("OUT_DIR"), "/seccomp.rs"));
 
 // System calls of the standard library and the C library: memory, threads and their locks, signals, exit, clocks where
-// the kernel has no vDSO for them, and fstat, which newer versions prefer. Last, the line on stderr.
+// the kernel has no vDSO for them, and fstat, which newer C libraries prefer to newfstatat. Last, the line on stderr.
 
 // seccomp: brk mmap mprotect mremap munmap madvise
 // seccomp: clone clone3 set_robust_list rseq futex sched_getaffinity exit exit_group
@@ -156,8 +156,8 @@ fn errno_of(error: &seccompiler::Error) -> Errno {
 }
 
 /// Limits the calling thread, and the threads that it starts, to the system calls of a list. Any other call ends the
-/// process by SIGSYS, after a line on stderr that names the call. Needs no_new_privs. Returns the number of allowed
-/// calls.
+/// process by SIGSYS, after a line on stderr that names the call. Needs no_new_privs. Returns the number of calls in
+/// the list.
 pub fn seccomp(list: PrivilegeList) -> Result<usize, Failure> {
     let action = SigAction::new(
         SigHandler::SigAction(tell),

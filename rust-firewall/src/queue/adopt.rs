@@ -215,8 +215,8 @@ fn requeue(
 }
 
 /// Sends all waiting packets through the queue again. Ends at the acknowledgement of the copy mode, or when the socket
-/// is empty. If the buffer was full, the acknowledgement is lost: then the function ends after the maximum number of
-/// messages that the buffer can hold.
+/// is empty. If the buffer was full, the acknowledgement may be lost: then the function ends at the latest after the
+/// maximum number of messages that the buffer can hold.
 fn refresh(
     queue: &mut Queue,
     batch: &mut VerdictBatch,
@@ -230,11 +230,11 @@ fn refresh(
     Ok(())
 }
 
-/// Requests this process's settings (flags, copy mode, length) for a queue that another process may have configured;
-/// does nothing for other queues. Must be called before the first `queue::receive`.
+/// Requests this process's settings of a queue after a hand-over: flags, copy mode, length. The other process may have
+/// changed them. Sends waiting packets through the queue again (`Verdict::Requeue`) if their copies may lack data. Does
+/// nothing for a queue without a hand-over. Must be called before the first `queue::receive`.
 /// - batch: buffer for verdicts; its last ID becomes unknown.
-/// - received: in/out: the counts of packets that were sent through the queue again (`Verdict::Requeue`) are added,
-///   also on failure.
+/// - received: in/out: the counts of the packets sent again are added, also on failure.
 /// - Fails with queue.failed_call set.
 pub fn resume(
     queue: &mut Queue,

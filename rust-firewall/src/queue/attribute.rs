@@ -85,9 +85,9 @@ pub fn attribute_fits(kind: u16, value_bytes: usize) -> bool {
     bytes == 0 || value_bytes == bytes
 }
 
-/// Attribute and its offset in the message.
+/// Attribute of a netlink message, with the offsets of its value and of the next attribute.
 pub(crate) struct Attribute<'a> {
-    /// Type without its flag bits.
+    /// Type of the attribute without its flag bits.
     pub kind: u16,
     pub value: &'a [u8],
     /// Offset of the value from the message's start.
@@ -121,7 +121,7 @@ pub(crate) fn be32_of(value: &[u8]) -> u32 {
 }
 
 /// Parses the connection's mark in the value of an NFQA_CT. The mark is 0 if there is no CTA_MARK. Fails with EBADMSG
-/// if a nested attribute exceeds the value, or CTA_MARK is not 4 bytes long.
+/// if the length of a nested attribute is invalid, or CTA_MARK is not 4 bytes long.
 pub fn conntrack_mark(value: &[u8]) -> Result<u32, Errno> {
     let mut offset = 0;
     let mut mark = 0;

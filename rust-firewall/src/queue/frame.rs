@@ -68,7 +68,7 @@ pub fn truncated(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
 /// - packet: out: truncated is cleared. If the message is longer than the received bytes, packet is filled in as by
 ///   `truncated`.
 /// - Returns `Packet` for a packet message. Unless packet.truncated is set, the message is then complete: its
-///   attributes may be parsed up to nlmsg_len. If the message is no packet message, returns its kind.
+///   attributes may be parsed up to nlmsg_len. Otherwise returns another kind.
 pub fn frame(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
     packet.truncated = false;
     let header = header_of(bytes);
@@ -104,9 +104,9 @@ pub fn tells_of_packet(bytes: &[u8]) -> bool {
     header_of(bytes).nlmsg_type == PACKET_TYPE
 }
 
-/// Waits for the kernel's acknowledgement of the last request, for backends without a function that does so. Packets
-/// that arrive first prove the request's execution, too, and stay in the arena. Fails with the errno of the answer or
-/// of receiving, or with ETIMEDOUT.
+/// Waits for the kernel's answer to the last request, for backends without a function that does so. Makes one receive
+/// call: packets or an overrun (ENOBUFS) before the acknowledgement prove the request's execution, too. Packets stay in
+/// the arena. Fails with the errno of a refusal or of receiving, or with ETIMEDOUT.
 pub fn await_ack(queue: &mut Queue) -> Result<(), Errno> {
     let count = match socket::receive(&mut queue.socket, true) {
         Err(Errno::ENOBUFS) => {

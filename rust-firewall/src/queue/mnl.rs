@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
 //! Backend `mnl`: libmnl and the message API of libnetfilter_queue. Sends all verdicts of a batch by one
-//! mnl_socket_sendto.
+//! mnl_socket_sendto, if they fit into one datagram.
 
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
 use std::os::raw::{c_char, c_int, c_void};
@@ -53,7 +53,8 @@ impl Drop for MnlLibrary {
     }
 }
 
-/// Returns the attributes of a message as nfq_nlmsg_parse finds them; None if the library rejects an attribute.
+/// Returns the attributes of a message as nfq_nlmsg_parse finds them; None if the library rejects an attribute, or if
+/// the message is not 4-byte aligned.
 /// - bytes: message that `check_attributes` has accepted.
 fn parse_attributes(bytes: &[u8]) -> Option<Attributes> {
     let message: *const nlmsghdr = bytes.as_ptr().cast();
@@ -276,7 +277,7 @@ fn put_request(queue: &Queue, request: QueueRequest, buffer: &mut Request) -> us
     }
 }
 
-/// Sends a configuration request, and waits for its acknowledgement (except for `Unbind`).
+/// Sends a configuration request, and waits until the kernel has executed it (except for `Unbind`).
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let mut buffer = Request([0; REQUEST_BYTES]);
     let length = put_request(queue, request, &mut buffer);

@@ -34,7 +34,8 @@ pub struct QueueFigures {
     pub portid: u32,
     /// Number of packets that were sent to the owner and have no verdict yet (queue_total).
     pub waiting: u32,
-    /// Number of packets dropped because the queue was full (queue_dropped).
+    /// Number of packets dropped because the queue was full (queue_dropped); with Linux 6.18 also because the kernel's
+    /// table of packets was full.
     pub queue_full: u32,
     /// Number of packets dropped because the owner's socket was full (user_dropped).
     pub user_drop: u32,
@@ -225,7 +226,8 @@ fn pid_of(name: &OsStr) -> Option<u32> {
 }
 
 /// Finds the process that has the socket with a netlink port open. Prefers any other process to the guard. Fails with
-/// ENOENT if the process is not visible (another PID namespace, no permission), or with the errno of reading.
+/// ENOENT if the socket is not listed or the process is not visible (another PID namespace, no permission), or with the
+/// errno of reading.
 pub fn owner(portid: u32) -> Result<QueueOwner, Errno> {
     let text = read_text(Path::new(NETLINK))?;
     find_process(parse_inode(&String::from_utf8_lossy(&text), portid)?)

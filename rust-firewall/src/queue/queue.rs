@@ -57,7 +57,7 @@ fn fail_owned(queue: &Queue, portid: u32) -> Failure {
     failure_set(LogExit::Owned, text)
 }
 
-/// Returns the failure to allocate the arena. The paper profile requests 4 GiB of address space.
+/// Returns the failure to allocate a queue's arena. The paper profile requests 4 GiB of address space.
 fn fail_arena(settings: &QueueSettings, error: Errno) -> Failure {
     let bytes = settings.slot_bytes * u64::from(settings.batch);
     let text = strerror(error);
@@ -385,8 +385,8 @@ pub fn is_transient(error: Errno) -> bool {
 }
 
 /// Sends as many unsent runs as fit into one datagram to the kernel, whose size net.core.wmem_default limits; with the
-/// classic backend one run, unless a packet goes back to the kernel. If the datagram is too long, sends nothing: halves
-/// `verdicts_most`, or drops the single packet that it returns to the kernel.
+/// classic backend one run, unless a packet goes back to the kernel. If the datagram is too long, sends nothing: sets
+/// `verdicts_most` to half the number of its runs, or changes its single run to a drop if its packet goes back.
 fn send_runs(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let runs = verdict::batch_rest(batch, queue.verdicts_most);
     let is_restated = queue::restate::is_among(runs);
@@ -417,8 +417,8 @@ fn verdict_call(queue: &Queue, batch: &VerdictBatch) -> &'static str {
     }
 }
 
-/// Sends the unsent runs of the batch in order: by one system call per datagram, which with the classic backend usually
-/// contains one run. Fails with queue.failed_call and batch.sent set. After a transient error (`is_transient`) the
+/// Sends the unsent runs of the batch in order. Uses one system call per datagram. With the classic backend a datagram
+/// usually has one run. Fails with queue.failed_call and batch.sent set. After a transient error (`is_transient`) the
 /// caller may call it again after `pause`.
 pub fn verdict(queue: &mut Queue, batch: &mut VerdictBatch) -> Result<(), Errno> {
     let mut result = Ok(());
@@ -446,7 +446,7 @@ pub fn fd(queue: &Queue) -> Result<BorrowedFd<'_>, Errno> {
 /// Closes the queue. Unbinds it first if queue.bound is set; then the kernel drops waiting packets.
 pub fn close(queue: &mut Queue) {
     if std::mem::take(&mut queue.bound) {
-        // A failure is ignored, because closing the socket also unbinds the queue.
+        // A failure is ignored, because the kernel also unbinds the queue when no process has the socket any more.
         let _ = request(queue, QueueRequest::Unbind);
     }
     queue::socket::forget_fd(&mut queue.socket);

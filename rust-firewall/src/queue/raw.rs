@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: sendto close
-//! Backend `raw`: writes and parses netlink messages without a library. Sends all verdicts of a batch by one sendto.
+//! Backend `raw`: writes and parses netlink messages without a library. Sends all verdicts of a batch by one sendto, if
+//! they fit into one datagram.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -72,7 +73,7 @@ fn take_attribute(attribute: &Attribute, packet: &mut QueuePacket) -> Result<(),
 }
 
 /// Parses one message in one pass over its attributes. Has no side effects, and the same result as `queue_mnl::parse`
-/// for every input.
+/// for every aligned input.
 /// - bytes: received bytes, in any alignment.
 /// - packet: out: filled in for `Packet`, otherwise unspecified.
 pub fn parse(bytes: &[u8], packet: &mut QueuePacket) -> QueueParsed {
@@ -270,7 +271,7 @@ pub fn send_whole(queue: &Queue, bytes: &[u8]) -> Result<(), Errno> {
     }
 }
 
-/// Sends a configuration request, and waits for its acknowledgement (except for `Unbind`).
+/// Sends a configuration request, and waits until the kernel has executed it (except for `Unbind`).
 pub fn request(queue: &mut Queue, request: QueueRequest) -> Result<(), Errno> {
     let mut buffer = [0; REQUEST_BYTES];
     let acknowledged = request != QueueRequest::Unbind;

@@ -24,7 +24,8 @@ const _: () = assert!(
 /// - run: verdict of the packet, and its correct checksum.
 /// - payload: the packet's bytes as received.
 /// - buffer: out: RESTATED_BYTES.
-/// - Returns the number of bytes written; 0 if the packet is too long, or its checksum is not within it.
+/// - Returns the number of bytes written; 0 if the run gives no packet back, the packet is too long, or its checksum is
+///   not within it.
 pub fn build(number: u16, run: &VerdictRun, payload: &[u8], buffer: &mut [u8]) -> usize {
     let Some(restated) = run.restated else {
         return 0;
@@ -64,7 +65,7 @@ fn build_run(queue: &Queue, run: &VerdictRun, buffer: &mut [u8]) -> usize {
 
 /// Sends the verdicts of runs in one datagram, with the packets that the kernel gets back; also for backends whose
 /// library can't build such messages. The packets must be those of the last receive call. Returns the number of runs
-/// that were sent; fails with EMSGSIZE if a packet is too long.
+/// that were sent; fails with EMSGSIZE if a packet's message can't be built, or the datagram is too long.
 /// - runs: as many as `verdict::batch_rest` returns.
 pub fn verdict(queue: &mut Queue, runs: &[VerdictRun]) -> Result<usize, Errno> {
     let mut verdicts = mem::take(&mut queue.verdicts);

@@ -13,7 +13,7 @@ use nix::sys::time::{TimeVal, TimeValLike};
 
 /// Size of the space in a receive slot for headers and all attributes except payload and NFQA_CT, in bytes.
 pub const OVERHEAD_BYTES: u64 = 512;
-/// Alignment of a slot in bytes: the size of a cache line.
+/// Number of bytes of which a slot's size is a multiple: the size of a cache line.
 pub const SLOT_ALIGN: u64 = 64;
 /// Time limit for the answer to a configuration request (SO_RCVTIMEO), in seconds.
 pub const ACK_SECONDS: i64 = 1;
@@ -91,7 +91,7 @@ fn make_arena(bytes: usize) -> Result<Vec<u8>, Errno> {
     if first.is_null() {
         return Err(Errno::ENOMEM);
     }
-    // SAFETY: the global allocator has just given these bytes, with the layout of a Vec<u8> of that capacity; all are 0.
+    // SAFETY: the global allocator has just given these bytes with the layout of a Vec<u8> of that capacity; all are 0.
     Ok(unsafe { Vec::from_raw_parts(first, bytes, bytes) })
 }
 

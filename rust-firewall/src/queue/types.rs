@@ -27,9 +27,9 @@ pub const RESTATED_BYTES: usize = VERDICT_BYTES + 65536;
 /// All flags that the firewall may request (NFQA_CFG_F_*).
 pub const FLAGS_ALL: u32 =
     NFQA_CFG_F_FAIL_OPEN | NFQA_CFG_F_CONNTRACK | NFQA_CFG_F_GSO | NFQA_CFG_F_UID_GID;
-/// nlmsg_seq of a verdict for a gap (IDs without a message); other verdicts have 0.
+/// nlmsg_seq of a verdict for a gap (IDs without a readable message); other verdicts have 0.
 pub const GAP_SEQUENCE: u32 = 1;
-/// Duration of a pause when the kernel has no room for verdicts, in nanoseconds.
+/// Duration of a pause before the next attempt to send verdicts or to bind a queue, in nanoseconds.
 pub const PAUSE_NS: i64 = 1_000_000;
 /// Maximum number of attempts to send verdicts, for callers that pause and try again.
 pub const TRIES_MAX: u32 = 1000;
@@ -41,7 +41,7 @@ pub const UNKNOWN: u32 = u32::MAX;
 pub struct QueueSettings {
     pub number: u16,
     pub kind: QueueKind,
-    /// Number of bytes of a packet to copy; 0 = metadata only.
+    /// Maximum number of bytes of a packet that the kernel copies; 0 = metadata only.
     pub copy_bytes: u32,
     /// Maximum number of messages per receive call, 1..verdict::PACKETS_MAX.
     pub batch: u32,
@@ -49,13 +49,13 @@ pub struct QueueSettings {
     pub slot_bytes: u64,
     /// Size of the receive buffer in bytes; 0 = the kernel's default.
     pub receive_buffer: u32,
-    /// True if a smaller buffer is a failure, not a warning.
+    /// True if a smaller receive buffer is a failure, not a warning.
     pub receive_buffer_required: bool,
     /// Maximum length of the queue in packets.
     pub queue_length: u32,
     /// True if the kernel may queue GSO packets, which are larger than a segment (NFQA_CFG_F_GSO).
     pub gso: bool,
-    /// True if the kernel accepts packets when the queue is full (NFQA_CFG_F_FAIL_OPEN).
+    /// True if the kernel accepts packets when the queue or its socket is full (NFQA_CFG_F_FAIL_OPEN).
     pub fail_open: bool,
     /// True if the kernel reports the user and group of a packet's sender (NFQA_CFG_F_UID_GID).
     pub uid_gid: bool,
@@ -169,8 +169,9 @@ pub struct QueueReceived {
     pub overruns: u32,
 }
 
-/// Configuration requests. The backends wait for the acknowledgement of each request. Only for `Unbind`, `mnl` and
-/// `raw` request none, because it would come after all packets that wait in the socket.
+/// Configuration requests to the kernel. The backends wait until the kernel has executed the request. Only for
+/// `Unbind`, `mnl` and `raw` don't wait, because the acknowledgement would come after all packets that wait in the
+/// socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QueueRequest {
     /// NFQA_CFG_CMD: NFQNL_CFG_CMD_BIND.
@@ -248,6 +249,6 @@ pub struct Queue {
     pub verdicts_most: usize,
     /// Buffer for verdict messages: VERDICT_BYTES per run, and RESTATED_BYTES for packets that the kernel gets back.
     pub verdicts: Vec<u8>,
-    /// Name of the system call that made `receive` or `verdict` fail.
+    /// Name of the system call that made `receive`, `verdict` or `queue_adopt::resume` fail.
     pub failed_call: &'static str,
 }

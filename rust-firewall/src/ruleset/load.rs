@@ -38,7 +38,7 @@ pub struct LoadedBegan {
     pub logged: Vec<u64>,
 }
 
-/// Returns the initial values of counters and logs.
+/// Returns the initial values of a policy's counters and logs, under their lock.
 pub fn began(loaded: &Loaded) -> MutexGuard<'_, LoadedBegan> {
     lock::lock(&loaded.began)
 }

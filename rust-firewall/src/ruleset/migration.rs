@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Transfer of counters, limits and quotas from a policy to its successor, for rules that both have. Two rules
-//! correspond if they have the same comment in the same chain of the same table, and this comment occurs once in each
-//! of the two chains. The remaining rules correspond if they have the same text in the same chain, apart from comments
-//! and the initial values of counters; of rules with equal texts, the n-th of one policy corresponds to the n-th of the
-//! other policy.
+//! Transfer of counters (also those of log statements), limits and quotas from a policy to its successor, for rules
+//! that both have. Two rules correspond if they have the same comment in the same chain of the same table, and this
+//! comment occurs once in each of the two chains. The remaining rules correspond if they have the same text in the same
+//! chain, apart from comments and the initial values of counters; of rules with equal texts, the n-th of one policy
+//! corresponds to the n-th of the other policy.
 
 use std::cmp::Ordering as Order;
 use std::iter;
@@ -328,8 +328,8 @@ fn share_words(migration: &Migration, from: &Loaded, to: &mut Loaded, now_ns: u6
 }
 
 /// Finds the corresponding rules, and sets their limits and quotas in `to`, which must not be in use yet. Both policies
-/// then share the memory of these limits and quotas, so that packets count in both until the change. A limit with other
-/// parameters has its own memory, filled to the same fraction as the old limit.
+/// then share the memory of these limits and quotas, so that packets count in both until `to` replaces `from`. A limit
+/// with other parameters has its own memory, filled to the same fraction as the old limit.
 /// - now_ns: time by the clock of the limits.
 pub fn begin(from: &Loaded, to: &mut Loaded, now_ns: u64) -> Migration {
     let migration = pair(&rules(from), &rules(to));

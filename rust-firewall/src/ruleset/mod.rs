@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Loaded policy with its counters.
+//! Loaded policy, the sums of its counters, and the transfer of its counters, limits and quotas to its successor.
 
 pub mod load;
 pub mod migration;

@@ -30,7 +30,7 @@ pub struct Contract {
 /// Facts about the kernel and the guard on which the failure contract (the effect of each failure of --fail) depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ContractFacts {
-    /// Size of the receive buffer, in bytes.
+    /// Size of the first queue's receive buffer, in bytes.
     pub receive_buffer: u32,
     /// True if the kernel's counters of the queues can be read, so that a stall can be detected.
     pub figures: bool,
@@ -145,7 +145,8 @@ fn unknown(options: &Options) -> String {
     let bytes = options.undecided_bytes;
     match options.policy {
         None => "never: there is no policy".to_owned(),
-        // --fail unknown and the verdict of --undecided have no effect here: the kernel's rules decide as they were split.
+        // --fail unknown and the verdict of --undecided have no effect here: the kernel's rules decide as they were
+        // split.
         Some(_) if options.stage != 0 => format!(
             "dropped at the kernel's first rule that reads it, as beyond {bytes} undecided bytes each way, unless \
              split with --unknown-open; before these bytes as split with --undecided"

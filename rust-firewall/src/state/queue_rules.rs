@@ -18,7 +18,7 @@ use crate::base::log;
 use crate::options::Options;
 
 pub const MS_MAX: u64 = 10_000;
-/// Reason for a tool that does not exist.
+/// Reason why a tool can't be run: it does not exist.
 pub const MISSING: &str = "is not there";
 /// Step by which a tool's output is read, in bytes.
 const READ_STEP_BYTES: usize = 65536;
@@ -34,7 +34,7 @@ const STICKY: u32 = 0o1000;
 /// Facts about the rules that send packets to the firewall's queues, as `fwctl queue-rules` prints them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueueRules {
-    /// Numbers of the queues that no rule sends packets to: "0, 2-3".
+    /// Numbers of the queues that no rule sends packets to, as far as rules could be read: "0, 2-3".
     pub unfed: String,
     /// True if a rule has no bypass: it drops packets while no process owns the queue.
     pub plain: bool,
@@ -44,8 +44,8 @@ pub struct QueueRules {
     pub unknown: String,
 }
 
-/// Returns true if only root and the owner of this program can change a file: the file itself, and its path. In a sticky
-/// folder, users can't replace files of other users.
+/// Returns true if only root and the owner of this program can change a file: the file itself, and its path. In a
+/// sticky folder, users can't replace files of other users.
 fn is_private(path: &Path, owner: u32) -> bool {
     path.ancestors().all(|part| {
         fs::metadata(part).is_ok_and(|data| {

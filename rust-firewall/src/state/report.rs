@@ -281,7 +281,7 @@ fn ledger_object<'a>(
     }
 }
 
-/// Creates the start line and the failure contract, in the format of options.json.
+/// Creates the start line and the failure contract: as JSON if options.json is true, otherwise as text.
 /// - requirement: requirement of the policy, if there is one.
 /// - receive_buffer: size that the kernel has given the first queue's buffer, in bytes.
 /// - time_ms: UNIX time.

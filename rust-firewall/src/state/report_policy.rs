@@ -36,7 +36,8 @@ fn policy_name(options: &Options) -> &str {
     options.policy.as_deref().unwrap_or_default()
 }
 
-/// Prints the end of the start line: the packet data that the policy needs, and whether it rejects.
+/// Prints the end of the start line: --malformed, the policy's file, the packet data that the policy needs, and whether
+/// it rejects.
 pub fn print_start(out: &mut String, options: &Options, requirement: &Requirement) {
     let _ = write!(
         out,
@@ -103,7 +104,7 @@ pub fn print_ledger(out: &mut String, options: &Options, stats: &Stats, tally: &
     print_rules(out, tally);
 }
 
-/// Packet data that a policy needs, as JSON.
+/// Requirement of a policy as JSON: the packet data that it needs, and its effects.
 #[derive(Serialize)]
 pub struct RequirementObject {
     copy_bytes: u32,

@@ -8,8 +8,8 @@ use std::fs;
 
 use crate::base::log;
 
-/// Strict filter (RFC 3704, section 2.2): a packet's source address must be reachable through the interface at which it
-/// arrives.
+/// Value of rp_filter for a strict filter (RFC 3704, section 2.2): a packet's source address must be reachable through
+/// the interface at which it arrives.
 const STRICT: u32 = 1;
 /// Maximum number of interfaces that are reported.
 pub const NAMES_MAX: usize = 16;

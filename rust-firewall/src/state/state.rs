@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! State of the running program. The main thread changes it under a lock; threads that report it read it under the
-//! lock. Workers do not use it.
+//! State of the running program. The main thread changes it under a lock; another thread may read it under the lock.
+//! Workers do not use it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -25,8 +25,8 @@ pub struct State {
     pub started_ms: u64,
     /// Time of the program's start by `wait::clock` (monotonic, ns).
     pub started_ns: u64,
-    /// Sockets for reject. They are open, if possible, even if the policy does not reject, so that a later policy may
-    /// reject.
+    /// Sockets for reject. With a policy they are open, if possible, even if the policy does not reject, so that a
+    /// later policy may reject.
     pub reject: Option<Arc<Reject>>,
     pub events: Arc<Events>,
     inner: Mutex<StateInner>,

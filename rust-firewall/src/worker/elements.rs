@@ -32,7 +32,7 @@ use crate::policy::Family;
 
 /// Maximum size of a batch in bytes: three messages, each with the maximum number of IPv6 addresses of an answer.
 pub const BATCH_BYTES: usize = 26 * 1024;
-/// Maximum number of transactions per second, for all workers together.
+/// Maximum number of batches per second, each a transaction of nf_tables, for all workers together.
 pub const BATCHES_MAX: u64 = 100;
 
 /// Types of messages and attributes, and flags (linux/netfilter/nf_tables.h, linux/netlink.h).
@@ -67,8 +67,8 @@ const ANSWER_BYTES: usize = 2048;
 /// it.
 const TRIES_MAX: u32 = 4;
 const IPV4_BYTES: usize = 4;
-/// Additional time of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. Because of it, the next
-/// DNS answers with the same address need no transaction.
+/// Additional time of an element's timeout: a tenth of the wanted time, at most MARGIN_MAX_MS. Within this time after a
+/// transaction, DNS answers with the same address and lifetime need no transaction.
 const MARGIN_PART: u64 = 10;
 const MARGIN_MAX_MS: u64 = 60_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -82,8 +82,8 @@ static BATCHES: AtomicU64 = AtomicU64::new(0);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ElementsResult {
     Added,
-    /// The element was not added: the set does not exist or is full, a right is missing, or this second had too many
-    /// transactions.
+    /// The element was not added, for example because the set does not exist or is full, a right is missing, or this
+    /// second had too many transactions.
     Failed,
 }
 
@@ -100,7 +100,7 @@ struct Batch<'a> {
     length: usize,
 }
 
-/// Appends bytes to the batch. The buffer has room for every batch.
+/// Appends bytes to the batch. The batch's buffer has room for all its messages.
 fn append(batch: &mut Batch, bytes: &[u8]) {
     if let Some(to) = batch
         .bytes
@@ -263,7 +263,7 @@ pub fn build(
     batch.length
 }
 
-/// Opens a netlink socket for elements. Fails if the kernel has no netfilter netlink sockets.
+/// Opens a netlink socket through which elements are added to the kernel's sets.
 pub fn open() -> Result<Elements, Failure> {
     let socket = socket(
         AddressFamily::Netlink,
@@ -346,8 +346,8 @@ fn take_message<'a>(
     }
 }
 
-/// Returns the remaining time of an address in the kernel's set, in the values of `left_of`; 0 also if the kernel does
-/// not answer.
+/// Returns the remaining time of an address in the kernel's set, in milliseconds: u64::MAX if it does not expire, 0 if
+/// the set lacks the address or the kernel does not answer.
 fn left(elements: &Elements, set: &CompileKernelSet, address: u128) -> u64 {
     let (mut bytes, mut answer) = ([0; BATCH_BYTES], [0; ANSWER_BYTES]);
     let mut batch = Batch {
@@ -401,9 +401,10 @@ pub fn timeout_of(wanted_ms: u64) -> u64 {
     wanted_ms + (wanted_ms / MARGIN_PART).min(MARGIN_MAX_MS)
 }
 
-/// Adds addresses to the kernel's set, except those that the set keeps for at least `wanted_ms` more. Does not block:
-/// the kernel has answered when the batch is sent. Returns the number of addresses that the set lacked or did not keep
-/// long enough (also on failure), and the result. Fails with EBUSY if this second had too many transactions.
+/// Adds addresses to the kernel's set, except those that the set keeps for at least `wanted_ms` more. Waits while
+/// another transaction of nf_tables runs, but not for an answer: the kernel has answered when the batch is sent.
+/// Returns the number of addresses that the set lacked or did not keep long enough (also on failure), and the result.
+/// Fails with EBUSY if this second had too many transactions.
 pub fn add(
     elements: &Elements,
     set: &CompileKernelSet,

@@ -33,7 +33,7 @@ use crate::worker::stage;
 use crate::worker::stats::{self, LiveStats};
 
 /// Position and mask of the connection state in the packet mark, where rules/queue/conntrack-* store it:
-/// NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
+/// NF_CT_STATE_INVALID_BIT, NF_CT_STATE_BIT and NF_CT_STATE_UNTRACKED_BIT, shifted left.
 const CT_STATE_SHIFT: u32 = 24;
 const CT_STATES: u32 = 0x4f;
 /// Values of enum ip_conntrack_info (linux/netfilter/nf_conntrack_common.h): the first value for packets in reply
@@ -51,7 +51,7 @@ const NF_INET_POST_ROUTING: u8 = 4;
 pub struct EvaluationSource {
     /// Policy, shared by all workers.
     pub loaded: Arc<Loaded>,
-    /// Requirement of the policy.
+    /// Packet data that the policy needs.
     pub requirement: Requirement,
     /// Counters of the policy's rules, for this worker.
     pub counters: FlowCounters,
@@ -70,7 +70,7 @@ pub struct Evaluation {
     stage: u32,
     /// Netlink socket that adds learned addresses to the kernel's sets (--stage). None: only this process stores them.
     elements: Option<Elements>,
-    /// Bits of the mark that are set only after the names are final (--settled); 0 = none.
+    /// Bits of the mark that are set only if the server has acknowledged the final names (--settled); 0 = none.
     settled: u32,
     /// Cache of interface names, used if the policy reads interface names.
     interfaces: Interfaces,
@@ -80,9 +80,9 @@ pub struct Evaluation {
     pub connections: Option<Box<Connections>>,
     /// Pending DNS queries of clients, if the worker's first policy reads names or learns addresses.
     asked: Option<Asked>,
-    /// Result of `named::results` when its increases were last added to the worker's counters.
+    /// Counters of connections (`named::results`) when their increases were last added to the worker's counters.
     counted: [u64; named::RESULT_COUNT],
-    /// Checksum with which the kernel must get the last packet back, if it must and the packet was accepted.
+    /// Checksum with which the kernel must get the last packet back; None if not needed, or if the packet was dropped.
     pub restated: Option<VerdictRestated>,
     /// Time at which the current batch was received (CLOCK_MONOTONIC).
     pub now_ns: u64,
@@ -251,8 +251,8 @@ fn send_replies(
     }
 }
 
-/// Returns the index of the interface at which a packet arrived, INTERFACE_HOST if this host sent it, or
-/// INTERFACE_UNKNOWN: in the postrouting hook, kernels before Linux 5.6 report no interface.
+/// Returns the index of the interface at which a packet arrived; INTERFACE_HOST if this host sent it. In the
+/// postrouting hook, without an index, returns INTERFACE_UNKNOWN: kernels before Linux 5.6 never report it there.
 fn source_of(packet: &QueuePacket) -> u32 {
     match packet.indev {
         0 if packet.hook == NF_INET_POST_ROUTING => INTERFACE_UNKNOWN,
@@ -400,7 +400,7 @@ fn learn_only(
 
 /// Increments the counters that apply to a packet: without_ct_state (the policy reads the connection state, the packet
 /// has none), undecidable (the rules gave no verdict, and a rule reads bytes that were not copied), undecided (the
-/// rules gave no verdict, and a rule reads a name that is not known).
+/// rules gave no verdict, and a rule reads a name that is not known yet or unreadable). Does not count the verdict.
 fn count(
     stats: &LiveStats,
     source: Option<&EvaluationSource>,
@@ -433,7 +433,8 @@ fn told<'a>(
     told
 }
 
-/// Returns true if a connection's names are final, and the server has acknowledged the bytes with the names.
+/// Returns true if the names of a packet's TCP connection are final, and the server has acknowledged the bytes that
+/// they were read from. Always false for UDP, DNS and HTTP.
 fn is_settled(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     let (Some(named), Some(connections)) = (named, connections) else {
         return false;
@@ -450,7 +451,7 @@ fn is_answer(named: Option<&Named>, connections: Option<&Connections>) -> bool {
     follow::is_answer(connections, &named.followed)
 }
 
-/// Decides a packet by the policy, or by the default verdict without a policy. A packet with several DNS queries or
+/// Decides a packet by the policy, or without a policy by --default and --fail. A packet with several DNS queries or
 /// HTTP requests is decided once per query or request, until one of these is not accepted.
 /// - named: None if the policy reads no names.
 fn ask_policy(
@@ -464,7 +465,7 @@ fn ask_policy(
         flow: &source.loaded.flow,
         counters: &source.counters,
     });
-    // Mark after the packet's previous query.
+    // Mark after the packet's previous query or request.
     let mut before = None;
     loop {
         let told = told(input, named.as_ref(), evaluation.connections.as_deref());
@@ -494,7 +495,7 @@ fn ask_policy(
 }
 
 /// Handles the kernel's RST to the sender of a packet that the kernel's rules have refused: accepts this RST, and sends
-/// another RST to the destination of the refused packet.
+/// another RST to the destination of the refused packet, if its connection is followed.
 fn refuse(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -514,7 +515,8 @@ fn refuse(
     stage::pass(evaluation.stage, input, outcome);
 }
 
-/// Decides a packet, sends replies, counts and returns the outcome, and stores an event if a consumer wants it.
+/// Decides a packet, sends replies, updates all counters but that of the verdict, and stores an event if a consumer
+/// wants it. Stores no event for a packet from which addresses are only learned (--stage). Returns the outcome.
 pub fn packet(
     evaluation: &mut Evaluation,
     stats: &LiveStats,
@@ -580,8 +582,8 @@ pub fn list(evaluation: &Evaluation, now_ns: u64, page: &mut Page) {
     }
 }
 
-/// Adds the increases of the counters of connections (`named::results`) since the last call to the worker's counters.
-/// Returns the current number of connections.
+/// Adds to the worker's counters the increases of the counters of connections (`named::results`) since the last call.
+/// Returns the current number of followed connections.
 pub fn count_connections(evaluation: &mut Evaluation, stats: &LiveStats) -> u32 {
     let Some(connections) = &evaluation.connections else {
         return 0;

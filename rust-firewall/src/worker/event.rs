@@ -3,10 +3,10 @@
 //! Events, and the ring buffer that transfers them to the event thread. An event is a copy of a packet, its metadata
 //! and its verdict; the worker that decided makes it.
 //!
-//! Theory of operation: a ring has one producer (a worker) and one consumer (the event thread). The producer never
-//! waits: if the ring is full, the event is counted as lost (`Count::EventsLost`). It makes no system call between
-//! receiving and answering packets. `flush` is called after the verdicts are sent; it wakes the consumer if the
-//! consumer sleeps. A packet whose event is not wanted costs only a relaxed load.
+//! Theory of operation: a ring has one producer (a worker) and one consumer at a time: the event thread, or in a reload
+//! the main thread. The producer never waits: if the ring is full, the event is counted as lost (`Count::EventsLost`).
+//! It makes no system call between receiving and answering packets. `flush` is called after the verdicts are sent; it
+//! wakes the consumer if the consumer sleeps. A packet whose event is not wanted costs only a relaxed load.
 
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -77,14 +77,14 @@ pub struct EventBell {
     pub asleep: AtomicBool,
     /// Eventfd that wakes the consumer.
     pub event: EventFd,
-    /// Number of lost events: a ring was full, a packet passed more than LOGS_MAX log statements, or the event's policy
-    /// is unknown.
+    /// Number of events that found their ring full, and of executed log statements without a line: a packet passed more
+    /// than LOGS_MAX of them, or the event's policy is unknown.
     pub lost: AtomicU64,
 }
 
 /// Producer's end of a ring of events.
 pub struct EventRing {
-    /// Classes of packets for which the consumer wants events; the consumer writes it.
+    /// Classes of packets for which the consumer wants events; the producer only reads it.
     wanted: Arc<AtomicU32>,
     /// True if an event was stored or lost since the last `flush`.
     noted: bool,

@@ -22,8 +22,8 @@ pub fn state(skb_info: u32) -> ConnectionChecksum {
 /// Returns the packet's correct checksum and its place, if the kernel must get the packet back with them: names may
 /// depend on its bytes, and the kernel has not written its checksum yet. GSO packets are left out: they are longer than
 /// a segment, and the kernel refuses a different checksum offset in them (net: drop bad gso csum_start and offset in
-/// virtio_net_hdr, Linux 6.11). So are packets that were not copied whole: `follow` makes those of other hosts
-/// unreadable.
+/// virtio_net_hdr, Linux 6.11). Packets that were not copied whole are left out, too: `follow` makes those of other
+/// hosts unreadable.
 pub fn restated(
     connections: &Connections,
     followed: &Followed,

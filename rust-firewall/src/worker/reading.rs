@@ -13,7 +13,7 @@ use crate::queue;
 use crate::worker::stats::{self, Ledger, StatsReading};
 use crate::worker::types::Shared;
 
-/// Returns true if packets that the guard answered are still in the socket: the worker has not received the last of
+/// Returns true if packets that the guard answered may still be in the socket: the worker has not received the last of
 /// them. (It receives packets in the order of their ids.)
 fn is_behind(shared: &Shared) -> bool {
     let stalled_to = shared.stalled_to.load(Ordering::Relaxed);
@@ -36,9 +36,9 @@ fn take_reading(shared: &Shared) -> (StatsReading, Result<(), Errno>) {
     (reading, figures.map(drop))
 }
 
-/// Returns the number of packets that a ledger does not explain: its difference, unseen packets, and at exit packets
-/// that it counts twice. It counts a packet twice if the kernel assigned the packet's id while the kernel's counters
-/// were read.
+/// Returns a measure of the packets that a ledger does not explain: the sum of its difference, of unseen packets (which
+/// the difference may include), and at exit of packets that it counts twice. It counts a packet twice if the kernel
+/// assigned the packet's id while the kernel's counters were read.
 fn unexplained(ledger: &Ledger, running: bool) -> u64 {
     let received = ledger.stats.received + ledger.stats.without_id;
     let seen = received + ledger.user_drop + ledger.waiting + ledger.unseen;

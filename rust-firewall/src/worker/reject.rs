@@ -32,8 +32,8 @@ const IPV4_DF: u16 = 0x4000;
 const IPV4_TOS_KEPT: u8 = 0x1e;
 /// Precedence of an ICMP error, IPTOS_PREC_INTERNETCONTROL (RFC 1812 section 4.3.2.5).
 const IPV4_TOS_CONTROL: u8 = 0xc0;
-/// Flag of sendto that sends nothing: MSG_PROBE (include/linux/socket.h), which libc does not
-/// define.
+/// Flag MSG_PROBE of sendto (include/linux/socket.h), which libc does not define. With it and MSG_CONFIRM, a call
+/// without data sends nothing.
 const PROBE_ONLY: libc::c_int = 0x10;
 const TCP_FIN: u8 = 0x01;
 const TCP_SYN: u8 = 0x02;
@@ -75,7 +75,7 @@ pub const RESULT_COUNT: usize = RejectResult::Failed as usize + 1;
 /// Raw sockets for replies, closed when dropped.
 pub struct Reject {
     raw4: OwnedFd,
-    /// None if the system has no IPv6.
+    /// Raw socket for IPv6; None if the system has no IPv6.
     raw6: Option<OwnedFd>,
 }
 
@@ -102,7 +102,7 @@ fn checksum_of(mut sum: u32) -> u16 {
 }
 
 /// Returns the sum of the 16-bit words of a reply's pseudo header (addresses, protocol and length), for its checksum.
-/// - addresses: source and destination of the packet that is answered.
+/// - addresses: the two addresses in any order, or both joined in the first slice.
 fn pseudo_sum(addresses: (&[u8], &[u8]), protocol: u8, length: usize) -> u32 {
     let sum = u32::from(protocol) + length as u32;
     sum_of(addresses.0, sum_of(addresses.1, sum))
@@ -115,7 +115,8 @@ fn put(reply: &mut [u8], at: usize, bytes: &[u8]) {
     }
 }
 
-/// Returns true if an address may be the source or destination of a reply: it is unicast.
+/// Returns true if an address may be the source or destination of a reply: it is neither unspecified, nor multicast,
+/// nor 255.255.255.255.
 fn is_unicast(address: &[u8]) -> bool {
     if let Ok(address) = <[u8; 4]>::try_from(address) {
         let address = Ipv4Addr::from(address);

@@ -30,8 +30,8 @@ fn is_stopped(own: &Own) -> bool {
     own.shared.stop.load(Ordering::Acquire)
 }
 
-/// Forgets all connections if the policy reads no names: it follows no packet, so that another connection may use the
-/// same ports before a later policy reads names.
+/// Forgets all connections if the policy reads no names. Then no packets are followed, so another connection may use
+/// the same ports before a later policy reads names.
 fn forget_unfollowed(evaluation: &mut evaluate::Evaluation) {
     let source = evaluation.source.as_ref();
     let reads_names = source.is_some_and(|source| source.requirement.names);
@@ -97,7 +97,7 @@ fn receive(own: &mut Own) -> Result<QueueReceived, WorkerError> {
 }
 
 /// Configures a queue that another process may have configured before. Sends waiting packets through the queue again if
-/// they were copied with other settings. Does nothing for other queues.
+/// they may lack data that the settings request. Does nothing for other queues.
 fn resume(own: &mut Own) -> Result<(), WorkerError> {
     let mut received = QueueReceived::default();
     let result = queue::adopt::resume(&mut own.queue, &mut own.batch, &mut received);
@@ -109,7 +109,8 @@ fn resume(own: &mut Own) -> Result<(), WorkerError> {
     result.map_err(|error| fail(own.queue.failed_call, error))
 }
 
-/// Parses a packet and counts its status. With --copy-bytes 0 it parses nothing, because no header was copied.
+/// Parses a packet. Counts it if it is malformed, or if a header is beyond the copied bytes. With --copy-bytes 0 it
+/// parses nothing, because no header was copied.
 fn inspect<'a>(
     shared: &Shared,
     queue: &'a Queue,
@@ -244,7 +245,7 @@ fn goes_on(own: &Own) -> bool {
 
 /// Runs one turn of the loop: sends the unsent verdicts of the last turn, or, if there are none, receives a batch of
 /// packets and answers it. To preserve the order of verdicts, it receives nothing while verdicts are unsent. Packets
-/// then wait in the kernel; the guard limits this time.
+/// then wait in the kernel; the guard limits this time (--deadline).
 fn run_once(own: &mut Own) -> Result<QueueReceived, WorkerError> {
     if verdict::batch_unsent(&own.batch) {
         send_verdicts(own)?;
@@ -319,7 +320,7 @@ fn run_fast(own: &mut Own) -> Result<(), WorkerError> {
     Ok(())
 }
 
-/// Runs the loop of --profile paper, which has no policy and never sleeps.
+/// Runs the loop of --profile paper, which has no policy, and does not sleep while the socket is empty.
 fn run_paper(own: &mut Own) -> Result<(), WorkerError> {
     while goes_on(own) {
         show_turn(own);

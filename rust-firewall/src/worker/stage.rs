@@ -41,8 +41,8 @@ fn mark(mask: u32, input: &DecideInput, class: u32, outcome: &mut DecideOutcome)
 /// names, and no rule has set the mark.
 /// - mask: adjacent bits of the mark for the class; not 0
 /// - is_final: true if later packets of this end, or of both ends, can't change the class
-/// - before: mark after the packet's previous query. If the marks differ, the packet has no single class: it gets the
-///   class of unreadable names; None = this is the first query
+/// - before: mark after the packet's previous query or request. If the marks differ, the packet has no single class: it
+///   gets the class of unreadable names; None = this is the first query or request
 pub fn tell(
     mask: u32,
     input: &DecideInput,
@@ -81,7 +81,8 @@ pub fn pass(mask: u32, input: &DecideInput, outcome: &mut DecideOutcome) {
     outcome.reject = None;
 }
 
-/// Clears the mask's bits in the mark that a policy sets, unless the names of the packet's connection are final.
+/// Clears the mask's bits in the mark that a policy sets, unless the server has acknowledged the final names of the
+/// packet's connection.
 /// - mask: bits of --settled; 0 = none
 pub fn withhold(mask: u32, is_settled: bool, outcome: &mut DecideOutcome) {
     if !is_settled {

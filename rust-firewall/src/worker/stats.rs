@@ -3,9 +3,9 @@
 //!
 //! Theory of operation: each worker writes its own counters with a relaxed load and store. No other thread writes them,
 //! so that no atomic addition is needed. Readers load them relaxed. For each packet the kernel increments id_sequence
-//! first, and queue_total or user_dropped last. A reading of its figures between these two steps has too few or too
-//! many packets; the next reading corrects it. Therefore the ledger of a queue that receives packets is read up to
-//! READINGS_MAX times, until it reconciles (worker::ledger).
+//! first, and queue_total or user_dropped last. A reading of the kernel's figures between these two steps has too few
+//! or too many packets; the next reading corrects it. Therefore the ledger of a queue that receives packets is read up
+//! to READINGS_MAX times, until it reconciles (worker::ledger).
 
 use std::mem::offset_of;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -100,7 +100,8 @@ pub struct StatsReading {
 }
 
 /// Loss ledger of a queue, or the sum of several ledgers: received packets, verdicts and losses, which must add up. It
-/// includes all packets to which the kernel has assigned an id. Packets that were dropped earlier are not included.
+/// includes all packets to which the kernel has assigned an id, and those that it has dropped because the queue was
+/// full.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger {
     /// Number of the queue; meaningless in a sum.
@@ -162,7 +163,7 @@ fn difference_of_verdicts(stats: &Stats, in_flight: u64) -> u64 {
 fn add_figures(reading: &StatsReading, fail_open: bool, ledger: &mut Ledger) {
     let kernel = &reading.figures;
     let received = reading.after.received + reading.after.without_id;
-    // Number of packets that the kernel sent to the socket.
+    // Number of packets that the kernel sent to the socket, or let pass by fail-open.
     let meant = kernel.offered.wrapping_sub(kernel.user_drop);
     let ahead = ahead_of(meant, received);
     let ahead_before = ahead_of(meant, reading.received_before);

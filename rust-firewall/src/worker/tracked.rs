@@ -26,6 +26,7 @@ pub struct TrackedWatch {
     pub generation: u32,
     /// Number of answered packets of all queues when the check of this policy began.
     decided: u64,
+    /// Number of packets without a connection state, of all queues, when the check of this policy began.
     without: u64,
     /// Result of the last call of `look`.
     tracked: Tracked,

@@ -57,7 +57,7 @@ pub struct Shared {
     pub(super) ended: Mutex<Option<Ended>>,
 }
 
-/// State of a worker that only its thread uses.
+/// State of a worker. While the worker's thread runs, only the thread uses it.
 pub(super) struct Own {
     pub(super) shared: Arc<Shared>,
     pub(super) queue: Queue,
@@ -67,11 +67,12 @@ pub(super) struct Own {
     /// Number of packets in the batch for each verdict. It is added to the counters after the kernel has accepted the
     /// batch.
     pub(super) verdicts: [u64; verdict::COUNT],
-    /// Number of failed attempts to send the current batch.
+    /// Number of failed attempts to send the current batch of verdicts.
     pub(super) tries: u32,
     /// Verdict for packet ids without a readable message (--fail malformed).
     pub(super) gaps: Verdict,
-    /// True for --profile paper: a busy loop that accepts every packet without parsing it.
+    /// True for --profile paper: a busy loop that accepts packets without parsing them, unless their messages are
+    /// malformed.
     pub(super) paper: bool,
     /// Value of --spin in microseconds.
     pub(super) spin_us: u32,

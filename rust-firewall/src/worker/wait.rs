@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // seccomp: clock_gettime
-//! Choice of a worker's next action when the queue's socket is empty: receive again, yield, sleep or poll. It has no
-//! side effects, and depends only on a clock and the number of messages. The worker executes the result.
+//! Choice of a worker's next action after a receive call: receive again, yield, sleep or poll. It has no side effects,
+//! and depends only on a clock and the number of messages. The worker executes the result.
 //!
 //! Theory of operation: if the receiver sleeps in poll, the sender must wake it for every packet or two. During a flood
 //! the worker instead sleeps for a short fixed time while packets gather, like the interrupt moderation of a network
@@ -104,7 +104,7 @@ fn note_messages(wait: &mut Wait, now_ns: u64, messages: u32) {
 /// Returns the next action after a receive call that returned `messages` messages (0..batch). Must be called after
 /// these messages are answered. Returns `Again` if they filled the batch. Otherwise the socket is empty, and the action
 /// is
-/// 1. `Sleep` during a flood; but a sleep that brought no message ends the flood;
+/// 1. `Sleep` in a flood, if `coalesce_ns` > 0; a sleep that brought no message ends the flood;
 /// 2. `Yield` while fewer than `budget_ns` have passed since the last message;
 /// 3. `Poll`.
 pub fn next(wait: &mut Wait, now_ns: u64, messages: u32) -> WaitAction {

@@ -190,8 +190,7 @@ pub fn start(worker: &mut Worker) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Records that the old firewall of an upgrade can't resume the queue any more: the queue is unbound when the thread
-/// ends.
+/// Records that the old firewall of an upgrade can't resume the queue any more: closing the queue then also unbinds it.
 pub fn confirm(worker: &Worker) {
     worker.shared.confirmed.store(true, Ordering::Relaxed);
 }

@@ -62,8 +62,8 @@ pub fn start(workers: &mut Workers) -> Result<(), Failure> {
     started
 }
 
-/// Records that the old firewall of an upgrade can't resume the queues any more: all queues are unbound when the threads
-/// end.
+/// Records that the old firewall of an upgrade can't resume the queues any more: closing the queues then also unbinds
+/// them.
 pub fn confirm(workers: &Workers) {
     workers.all.iter().for_each(worker::confirm);
 }

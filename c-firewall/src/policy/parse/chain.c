@@ -33,7 +33,7 @@ int parse_chain_declare(struct parser *parser, uint32_t table, struct parse_chai
     return 0;
 }
 
-/// Parses the hook after `hook`.
+/// Parses the name of a chain's hook, after the word `hook`.
 static int parse_hook(struct parser *parser, enum policy_hook *hook) {
     const struct token token = lexer_consume(&parser->lexer);
 
@@ -77,7 +77,7 @@ static int parse_offset(struct parser *parser, int64_t from, int64_t sign, int32
     return 0;
 }
 
-/// Parses the priority after `priority`.
+/// Parses a chain's priority, after the word `priority`.
 static int parse_priority(struct parser *parser, enum policy_hook hook, int32_t *priority) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     const struct priority_word *found = NULL;

@@ -9,7 +9,7 @@
 struct parse_chain {
     struct policy_chain *chain;
     enum policy_family family;
-    bool before; // true if an earlier block has declared the chain
+    bool before; // true if the chain was declared before the block
     bool head, policy, comment;
 };
 

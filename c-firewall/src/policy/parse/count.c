@@ -197,7 +197,7 @@ int parse_count_quota(struct parser *parser, struct policy_quota *quota) {
     return status;
 }
 
-/// Parses the part after `level`.
+/// Parses the level of a log, after the word `level`.
 static int parse_level(struct parser *parser, struct policy_log *log) {
     const struct token word = lexer_consume(&parser->lexer);
     const int level = value_find_level(&word);
@@ -258,7 +258,7 @@ static int replace_names(struct parser *parser, const struct token *token, const
     return 0;
 }
 
-/// Parses the prefix of a log.
+/// Parses the prefix of a log, and replaces each $NAME in it.
 static int parse_prefix(struct parser *parser, struct policy_log *log) {
     const struct token token = *lexer_peek(&parser->lexer, 0);
     char text[POLICY_NAME_BYTES];

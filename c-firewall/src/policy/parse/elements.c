@@ -252,7 +252,7 @@ int parse_elements_single(struct parser *parser, const struct parse_shape *shape
     return element(parser, shape, elements, &ranged);
 }
 
-/// Places of the open braces.
+/// Places of the braces that are open while the elements of a set are parsed, the outermost first.
 struct braces {
     uint32_t depth;
     struct policy_place open[POLICY_BRACE_DEPTH_MAX];

@@ -15,7 +15,8 @@ struct parse_shape {
     bool exact;
 };
 
-/// Component of a set element: a range of values, and whether the policy text wrote it as a range.
+/// Component of a set element, or operand of a match: a range of values, and whether the policy
+/// text wrote it as a range.
 struct parse_component {
     struct policy_range range;
     // True if the text has a range, a prefix or a `*`, so that the range can have more than one

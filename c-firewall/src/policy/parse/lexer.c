@@ -203,7 +203,7 @@ uint32_t lexer_count_frames(const struct lexer *lexer, bool of_defines) {
     return count;
 }
 
-/// Changes a token to TOKEN_BAD and stores its error. Nothing is read after it.
+/// Returns a token as TOKEN_BAD, and stores its error. No token is read after it.
 static struct token __attribute__((format(printf, 3, 4)))
 bad(struct lexer *lexer, const struct token *token, const char *format, ...) {
     struct failure *const failure = lexer->failure;
@@ -253,7 +253,7 @@ static void skip_blanks(struct lexer_frame *frame) {
     }
 }
 
-/// Scans one token of a frame. At the end of the frame, returns a TOKEN_END_OF_TEXT.
+/// Scans one token of a file or `$NAME` value (a frame). At its end, returns a TOKEN_END_OF_TEXT.
 static struct token scan_frame(struct lexer *lexer, struct lexer_frame *frame) {
     struct token_scanned found;
     struct token token;
@@ -404,7 +404,8 @@ int lexer_value_within(struct lexer *lexer, const struct token *token, const str
     return 0;
 }
 
-/// Reads a token. Pushes a frame for a $NAME, and pops frames that end.
+/// Reads the next token. Goes into the value of a $NAME (pushes a frame), and back out at the end
+/// of a value or included file.
 static struct token read_token(struct lexer *lexer) {
     while (!lexer->bad) {
         const bool in_define = lexer_top(lexer)->is_define;

@@ -39,7 +39,7 @@ struct lexer_frame {
     bool is_define; // true for a define: line ends in it are blanks
 };
 
-/// A file and its text.
+/// File of a policy, and its text; a file of host names has no text here.
 struct lexer_file {
     char *text;
     // Device and inode of the file; 0, 0 for a text in memory, and for a file of host names.
@@ -56,15 +56,15 @@ struct lexer {
     struct failure *failure; // failure that functions of the lexer fill in
     uint32_t file_count;
     char **names;             // names of the files, as messages show them; file_count of them
-    struct lexer_file *files; // files; file_count of them
+    struct lexer_file *files; // files and their texts; file_count of them
     uint32_t room;            // capacity of names and files
     uint64_t bytes, tokens;
-    uint32_t depth; // number of frames
+    uint32_t depth; // nesting depth of files and $NAME values: number of frames in use
     struct lexer_frame frames[LEXER_FRAMES];
     void *defines;   // definitions of `define`, as a tree (search.h)
     uint32_t braces; // greater than 0 if line ends are blanks (lexer_braces)
-    bool line_ended; // true if the last token was a line end
-    uint32_t held;   // number of tokens in ahead
+    bool line_ended; // true if the last token was a line end, or no token was read
+    uint32_t held;   // number of tokens that were read ahead
     struct token ahead[LEXER_AHEAD + 2];
     bool bad;            // true if a TOKEN_BAD was read, after which nothing is read
     struct failure told; // error of the TOKEN_BAD
@@ -130,13 +130,15 @@ const char *lexer_place_name(const struct lexer *lexer, struct policy_place plac
 
 // The following functions serve `define` and `include` (policy/parse/directive).
 
-/// Returns the frame that is being read.
+/// Returns the frame that is being read: the innermost file or value of a define.
 struct lexer_frame *lexer_top(struct lexer *lexer);
 
-/// Returns the number of frames of defines (`of_defines` is true) or of files (false).
+/// Returns the nesting depth of `$NAME` values or of included files at the current token.
+/// - of_defines: true = values of `$NAME`; false = files, including the first.
 uint32_t lexer_count_frames(const struct lexer *lexer, bool of_defines);
 
-/// Scans one token of the top frame. At the end of the frame, returns a TOKEN_END_OF_TEXT.
+/// Scans one token of the file or `$NAME` value that is being read (the top frame). At its end,
+/// returns a TOKEN_END_OF_TEXT.
 struct token lexer_scan(struct lexer *lexer);
 
 /// Returns the definition of a name, or NULL. A TOKEN_VARIABLE is searched without its `$`.
@@ -144,13 +146,13 @@ const struct lexer_define *lexer_find_define(const struct lexer *lexer, const st
 
 /// Writes the value of a $NAME within a string into text. Fails unless it is a single token that
 /// value_text accepts.
-/// - token: the string.
+/// - token: string with the $NAME; a failure has its place.
 /// - name: name without the `$`.
 /// - Returns 0 or -EINVAL.
 int lexer_value_within(struct lexer *lexer, const struct token *token, const struct token *name,
                        char text[static POLICY_NAME_BYTES]);
 
-/// Stores a definition. Returns 0 or -ENOMEM.
+/// Stores a new definition of `define`. Returns 0 or -ENOMEM.
 int lexer_keep_define(struct lexer *lexer, const struct lexer_define *define);
 
 /// Checks that a file's bytes are text, and pushes them as a frame. The lexer owns name and

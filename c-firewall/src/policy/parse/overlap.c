@@ -16,7 +16,7 @@ enum finding { FOUND_NONE, FOUND_PAIR, FOUND_TOO_MANY };
 struct search {
     const struct policy_elements *elements;
     uint64_t budget;    // number of remaining comparisons
-    uint32_t *reaching; // earlier elements that may overlap (sweep); room for all elements
+    uint32_t *reaching; // indexes of earlier elements that may overlap (sweep); room for all
     uint32_t a, b;      // for FOUND_PAIR: indexes of the elements
 };
 
@@ -74,9 +74,9 @@ static bool overlaps(const struct policy_elements *elements, uint32_t from, uint
     return true;
 }
 
-/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted
+/// Searches for two elements that overlap. The elements are equal in all earlier fields and sorted
 /// by this field. Compares each element with the earlier elements whose range in this field
-/// overlaps its own.
+/// overlaps its own. Gives up if more comparisons are needed than the budget allows.
 static enum finding sweep(struct search *search, const uint32_t *run, uint32_t count,
                           uint32_t field) {
     uint32_t reaching = 0;
@@ -104,7 +104,7 @@ static enum finding sweep(struct search *search, const uint32_t *run, uint32_t c
     return FOUND_NONE;
 }
 
-/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted
+/// Searches for two elements that overlap. The elements are equal in all earlier fields and sorted
 /// by this field. Calls itself for the next field.
 // NOLINTNEXTLINE(misc-no-recursion)
 static enum finding find(struct search *search, const uint32_t *sorted, uint32_t count,
@@ -185,7 +185,7 @@ static void leave_out(struct policy_elements *elements, const bool *removed) {
     elements->count = kept;
 }
 
-/// Sorts the elements and searches overlaps, as overlap_check does.
+/// Merges equal elements and searches overlaps, as overlap_check describes.
 /// - sorted, removed, reaching: arrays of the caller with an item per element; removed is zeroed.
 static int check_with(struct parser *parser, const struct parse_shape *shape,
                       struct policy_elements *elements, bool merges, uint32_t *sorted,

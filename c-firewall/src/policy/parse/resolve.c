@@ -168,7 +168,7 @@ struct ways {
     struct parser *parser;
     const struct policy_table *table;
     uint32_t nodes;
-    uint32_t *starts; // start of each node's steps; one more than there are nodes
+    uint32_t *starts; // index in steps of each node's first step; one element more than nodes
     uint32_t count;
     struct step *steps;
 };
@@ -247,10 +247,10 @@ static const char *step_name(const struct policy_table *table, uint32_t node) {
 struct node {
     enum { NODE_NEW, NODE_OPEN, NODE_DONE } state;
     uint32_t at; // index of the next step to follow
-    // Number of chains on the longest path from this node. The node itself counts only in the state
-    // Done.
+    // Number of chains on the longest followed path from this node. Includes the node itself only
+    // in the state Done, and only if it is a chain.
     uint32_t length;
-    uint32_t parent; // previous node, while open
+    uint32_t parent; // previous node on the current path, in the state NODE_OPEN
 };
 
 /// Follows all paths from a node. Fails if a path contains a loop or more than POLICY_WAY_MAX

@@ -41,7 +41,7 @@ struct parse_shape parse_set_shape(const struct policy_set *set) {
     return shape_of(set, set->elements.fields);
 }
 
-/// Parses the types after `type`.
+/// Parses a set's types, after the word `type`.
 static int parse_types(struct parser *parser, struct block *block) {
     do {
         const struct token token = lexer_consume(&parser->lexer);
@@ -58,7 +58,7 @@ static int parse_types(struct parser *parser, struct block *block) {
     return 0;
 }
 
-/// Parses the fields after `typeof`.
+/// Parses a set's fields, after the word `typeof`.
 static int parse_fields(struct parser *parser, struct block *block) {
     const struct token first = *lexer_peek(&parser->lexer, 0);
     struct policy_key *key = &block->set.key;
@@ -83,7 +83,7 @@ static int parse_fields(struct parser *parser, struct block *block) {
     return 0;
 }
 
-/// Parses `: verdict` or `: mark` of a map.
+/// Parses `: verdict` or `: mark` of a map. After typeof, the latter may be `: meta mark`.
 static int parse_maps_to(struct parser *parser, struct policy_set *set) {
     const int status = parse_sign(parser, SIGN_COLON, "\":\" and verdict or mark");
 
@@ -99,7 +99,7 @@ static int parse_maps_to(struct parser *parser, struct policy_set *set) {
     return parse_word(parser, "mark", "verdict or mark");
 }
 
-/// Parses the part after `type` or `typeof`.
+/// Parses the part after `type` or `typeof` in a set's block.
 static int parse_type(struct parser *parser, struct block *block, const struct token *word) {
     uint32_t bytes = 0;
     int status;
@@ -120,7 +120,7 @@ static int parse_type(struct parser *parser, struct block *block, const struct t
     return status != 0 ? status : lexer_consume_end(&parser->lexer);
 }
 
-/// Parses the part after `flags`.
+/// Parses the part after `flags` in a set's block.
 static int parse_flags(struct parser *parser, struct block *block, const struct token *word) {
     if (block->has_flags)
         return lexer_wrong(&parser->lexer, word, "given twice");
@@ -139,7 +139,7 @@ static int parse_flags(struct parser *parser, struct block *block, const struct 
     return lexer_consume_end(&parser->lexer);
 }
 
-/// Parses the part after `auto-merge`.
+/// Parses the part after `auto-merge` in a set's block.
 static int parse_auto_merge(struct parser *parser, struct block *block, const struct token *word) {
     if (block->set.auto_merge)
         return lexer_wrong(&parser->lexer, word, "given twice");
@@ -149,7 +149,7 @@ static int parse_auto_merge(struct parser *parser, struct block *block, const st
     return lexer_consume_end(&parser->lexer);
 }
 
-/// Parses the part after `elements`.
+/// Parses the part after `elements` in a set's block.
 static int parse_elements(struct parser *parser, struct block *block, const struct token *word) {
     const struct parse_shape shape = shape_of(&block->set, block->fields);
     int status;
@@ -166,14 +166,14 @@ static int parse_elements(struct parser *parser, struct block *block, const stru
     return lexer_consume_end(&parser->lexer);
 }
 
-/// Parses the part after `file`.
+/// Parses the part after `file` in a set's block.
 static int parse_file(struct parser *parser, struct block *block, const struct token *word) {
     if (block->is_map || block->fields != 1 || block->set.types[0] != POLICY_HOSTNAME)
         return lexer_wrong(&parser->lexer, word, "for sets of type hostname only");
     return parse_listed_read(parser, &block->set.listed);
 }
 
-/// Parses the part after `learn`.
+/// Parses the part after `learn` in a set's block.
 static int parse_learned(struct parser *parser, struct block *block, const struct token *word) {
     const struct parse_shape shape = {
         .count = 1,
@@ -201,7 +201,7 @@ static int parse_learned(struct parser *parser, struct block *block, const struc
     return status != 0 ? status : lexer_consume_end(&parser->lexer);
 }
 
-/// Parses an item of a set's block, whose first word was consumed.
+/// Parses an item of a set's block, after the item's first word.
 static int parse_item(struct parser *parser, struct block *block, const struct token *word) {
     const bool is_flags = token_is(word, "flags"), is_merge = token_is(word, "auto-merge");
     const bool is_file = token_is(word, "file"), is_learn = token_is(word, "learn");
@@ -276,7 +276,7 @@ static int append(struct parser *parser, struct policy_set *set,
     return 0;
 }
 
-/// Returns true if two sets learn the addresses of the same names.
+/// Returns true if two sets learn the addresses of the same names, in the same order.
 static bool equal_learned(const struct policy_elements *a, const struct policy_elements *b) {
     bool same = a->count == b->count;
 

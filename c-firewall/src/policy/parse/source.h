@@ -8,10 +8,10 @@
 
 #include "policy/policy.h"
 
-/// Content of a file.
+/// Content of a file, or of a text in memory.
 struct source {
     char *text;
-    size_t bytes; // number of bytes; limit + 1 if the file is longer
+    size_t bytes; // size of the text; limit + 1 if the file is longer than source_read's limit
     uint64_t device, inode;
 };
 

@@ -23,9 +23,11 @@ enum {
     // used.
     PARSE_TESTED_SEVERAL = 256,
     PARSE_NO_NAME = -1,
-    // Maximum number of statements and fields of a rule: nf_tables has room for 128 expressions of
-    // 4095 bytes together. A new mark counts as a field.
+    // Maximum number of statements of a rule: nf_tables has room for 128 expressions of 4095 bytes
+    // together.
     PARSE_STATEMENTS_MAX = 32,
+    // Maximum number of fields of a rule: nf_tables has room for 128 expressions of 4095 bytes
+    // together. A new mark counts as a field.
     PARSE_FIELDS_MAX = 24,
 };
 
@@ -105,9 +107,10 @@ int parse_count_element(struct parser *parser, const struct token *token);
 
 /// Chooses between two fields with the same text, such as `icmp type` of IPv4 packets and
 /// `icmp type` of packets of any family. Returns the field of any family if the table and the
-/// statements so far imply another family than the given field's, or no family but the field's
-/// protocol. Otherwise, or if no other field has this text, returns the given field. nft adds a
-/// test of a field's family only if neither a family nor the field's protocol is known.
+/// statements so far imply another family than the given field's, or several families, or no family
+/// but the field's protocol. Otherwise, or if no other field has this text, returns the given
+/// field. nft adds a test of a field's family only if neither a family nor the field's protocol is
+/// known.
 enum policy_field parse_family_field(const struct parse_tested *tested, enum policy_field field);
 
 /// Counts a field of the rule, and records the protocols that the field implies. Fails at the token

@@ -4,8 +4,8 @@
 //! pauses, reuse of ports), and forges packets of the server. If all verdicts are applied, no server may receive a
 //! request for the denied name.
 //!
-//! Input: a byte of properties for each server, then steps (`Step`). With TWINWALL_LINES set each input's verdicts are printed, to
-//! be compared with those of the C twin.
+//! Input: a byte of properties for each server, then steps (`Step`). With TWINWALL_LINES set each input's verdicts are
+//! printed, to be compared with those of the C twin.
 #![no_main]
 
 #[path = "../../../tests/unit/support/connections.rs"]
@@ -52,7 +52,8 @@ struct Step {
     action: u8,
     /// Number of the server, the bit DENIED, and the packet's fate (`FATE_*`) in the three highest bits.
     server: u8,
-    /// Offset in the client's content. From 0x8000 on: offset of the next byte that the server expects.
+    /// For data: its offset in the client's first bytes (`content::make`); from 0x8000 on, the offset of the next byte
+    /// that the server expects. For ACTION_OTHERS: the first client port.
     offset: u16,
     length: u16,
     /// Change of the client's segment: `CHANGE_*`, modulo 16.
@@ -306,10 +307,10 @@ fn change(scene: &mut Scene, step: &Step, number: usize, sent: &mut Sent) {
     }
 }
 
-/// Sends a client's SYN, or a part of the client's content as data. The step contains the part's offset and length. If
-/// bit 15 of the offset is set, the part begins at the next byte that the server expects. If bit 15 of the length is
-/// set, the part ends at the content's end. A SYN has data only if bit 15 of the offset is set; the data begins at the
-/// content's start.
+/// Sends a client's SYN, or a part of the client's first bytes (the content, `content::make`) as data. The step has
+/// the part's offset and length. If bit 15 of the offset is set, the part begins at the next byte that the server
+/// expects. If bit 15 of the length is set, the part ends at the content's end. A SYN has data only if bit 15 of the
+/// offset is set; the data begins at the content's start.
 /// - number: number of the server.
 fn send_content(scene: &mut Scene, step: &Step, number: usize, is_syn: bool) {
     let server = &scene.servers[number];

@@ -13,7 +13,7 @@ use crate::policy::{Base, Chain, Hook, Place, Verdict, HOOKS};
 #[derive(Clone, Copy)]
 pub struct Declared {
     pub index: usize,
-    /// True if an earlier block has declared the chain.
+    /// True if the chain was declared before the block.
     pub before: bool,
 }
 
@@ -52,7 +52,7 @@ struct ChainBlock {
     comment: bool,
 }
 
-/// Parses the hook after `hook`.
+/// Parses the name of a chain's hook, after the word `hook`.
 fn parse_hook(parser: &mut Parser) -> Result<Hook, Failure> {
     let token = parser.lexer.consume();
     let found = HOOKS.iter().find(|(_, name)| parser.lexer.is(&token, name));
@@ -86,7 +86,7 @@ fn parse_offset(parser: &mut Parser, from: i64, sign: i64) -> Result<i32, Failur
     })
 }
 
-/// Parses the priority after `priority`.
+/// Parses a chain's priority, after the word `priority`.
 fn parse_priority(parser: &mut Parser, hook: Hook) -> Result<i32, Failure> {
     const EXPECTED: &str = "a number, raw, mangle, dstnat, filter, security or srcnat";
     let token = parser.lexer.peek(0);

@@ -190,7 +190,7 @@ pub fn quota(parser: &mut Parser) -> Result<Quota, Failure> {
     Ok(Quota { over, bytes, used })
 }
 
-/// Parses the part after `level`.
+/// Parses the level of a log, after the word `level`.
 fn parse_level(parser: &mut Parser) -> Result<u8, Failure> {
     let word = parser.lexer.consume();
     let found = value::find_level(word.kind, parser.lexer.text(&word));
@@ -234,7 +234,7 @@ fn replace_names(parser: &mut Parser, token: &Token, text: &str) -> Result<Strin
     Ok(prefix)
 }
 
-/// Parses the prefix of a log.
+/// Parses the prefix of a log, and replaces each $NAME in it.
 fn parse_prefix(parser: &mut Parser) -> Result<String, Failure> {
     let token = parser.lexer.peek(0);
     let text = parser.string()?;

@@ -34,7 +34,8 @@ pub fn shape(key: &Key, maps_to: MapsTo, exact: bool) -> Shape {
     }
 }
 
-/// Component of a set element: a range of values, and whether the policy text wrote it as a range.
+/// Component of a set element, or operand of a match: a range of values, and whether the policy text wrote it as a
+/// range.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Component {
     pub range: Range,

@@ -38,7 +38,7 @@ pub(super) struct Frame {
     pub(super) is_define: bool,
 }
 
-/// A file and its text.
+/// File of a policy, and its text; a file of host names has no text here.
 #[derive(Debug)]
 pub(super) struct File {
     text: String,
@@ -63,7 +63,7 @@ pub struct Lexer {
     pub(super) frames: Vec<Frame>,
     defines: HashMap<String, Define>,
     braces: u32,
-    /// True if the last token was a line end.
+    /// True if the last token was a line end, or no token was read.
     pub(super) line_ended: bool,
     /// Tokens that were read ahead.
     pub(super) ahead: VecDeque<Token>,
@@ -125,8 +125,8 @@ impl Lexer {
         TEXT_MAX - self.bytes
     }
 
-    /// Opens a policy file. The complete text is checked first: size, UTF-8, no NUL. Fails if the file can't be read,
-    /// or with the place of an invalid byte.
+    /// Opens a policy file. The complete text is checked first: size, UTF-8, no NUL. Fails if the file can't be read or
+    /// is too large, or with the place of an invalid byte.
     pub fn open_file(path: &str) -> Result<Self, Failure> {
         let mut lexer = Self::open_empty();
         let source = source::read(path, TEXT_MAX).map_err(|error| {
@@ -165,13 +165,14 @@ impl Lexer {
         &self.frames[self.frames.len() - 1]
     }
 
-    /// Returns the number of frames of defines (`of_defines` is true) or of files (false).
+    /// Returns the nesting depth of `$NAME` values or of included files at the current token.
+    /// - of_defines: true = values of `$NAME`; false = files, including the first.
     pub(super) fn count_frames(&self, of_defines: bool) -> usize {
         let frames = self.frames.iter();
         frames.filter(|frame| frame.is_define == of_defines).count()
     }
 
-    /// Changes a token to Bad and stores its error. Nothing is read after it.
+    /// Returns a token as Bad, and stores its error. No token is read after it.
     fn bad(&mut self, token: Token, cause: &str) -> Token {
         self.told = Some(self.wrong(&token, cause));
         Token {
@@ -180,7 +181,7 @@ impl Lexer {
         }
     }
 
-    /// Scans one token of a frame. At the end of the frame, returns an EndOfText.
+    /// Scans one token of a file or `$NAME` value (a frame). At its end, returns an EndOfText.
     fn scan_frame(&mut self, frame: &mut Frame) -> Token {
         let text = &self.files[frame.file].text[..frame.end];
         skip_blanks(text, frame);
@@ -213,7 +214,8 @@ impl Lexer {
         }
     }
 
-    /// Scans one token of the top frame. At the end of the frame, returns an EndOfText.
+    /// Scans one token of the file or `$NAME` value that is being read (the top frame). At its end, returns an
+    /// EndOfText.
     pub(super) fn scan(&mut self) -> Token {
         let top = self.frames.len() - 1;
         let mut frame = self.frames[top];
@@ -231,7 +233,7 @@ impl Lexer {
         })
     }
 
-    /// Stores a definition.
+    /// Stores a new definition of `define`.
     pub(super) fn keep_define(&mut self, name: String, define: Define) {
         self.defines.insert(name, define);
     }
@@ -278,7 +280,7 @@ impl Lexer {
     }
 
     /// Returns the value of a $NAME within a string. Fails unless it is a single token that `value_text` accepts.
-    /// - token: the string.
+    /// - token: string with the $NAME; a failure has its place.
     /// - name: name without the `$`.
     pub(super) fn value_within(&mut self, token: &Token, name: &str) -> Result<String, Failure> {
         let Some(define) = self.defines.get(name) else {
@@ -303,7 +305,8 @@ impl Lexer {
             })
     }
 
-    /// Reads a token. Pushes a frame for a $NAME, and pops frames that end.
+    /// Reads the next token. Goes into the value of a $NAME (pushes a frame), and back out at the end of a value or
+    /// included file.
     fn read_token(&mut self) -> Token {
         while self.told.is_none() {
             let Frame { at, is_define, .. } = *self.top();

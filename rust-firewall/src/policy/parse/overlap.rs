@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Comparison of a set's elements with one another: equal elements are merged, other elements must not overlap.
+//! Comparison of a set's elements with one another: equal elements are merged, other elements must not overlap, except
+//! in a set with auto-merge or a set in braces.
 //!
 //! Theory of operation: the elements are sorted by their fields, so equal elements are adjacent, and elements with
-//! overlapping first fields form a run. If all first fields of a run are equal, the run is sorted and examined by the
-//! next field. If first fields differ and overlap (10.0.0.0/8 and 10.1.0.0/16), each element is compared with the
-//! earlier elements whose first field overlaps its own; the number of these comparisons is bounded by COMPARISONS_MAX.
+//! overlapping first fields form a run. If all first fields of a run are equal, the run is sorted by the next field,
+//! and is examined by it. If first fields differ and overlap (10.0.0.0/8 and 10.1.0.0/16), each element is compared
+//! with the earlier elements whose first field overlaps its own; the number of these comparisons is bounded by
+//! COMPARISONS_MAX.
 
 use std::cmp::Ordering;
 
@@ -59,8 +61,9 @@ fn overlaps(elements: &Elements, from: usize, a: usize, b: usize) -> bool {
         .all(|(a, b)| a.low <= b.high && b.low <= a.high)
 }
 
-/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted by this field.
-/// Compares each element with the earlier elements whose range in this field overlaps its own.
+/// Searches for two elements that overlap. The elements are equal in all earlier fields and sorted by this field.
+/// Compares each element with the earlier elements whose range in this field overlaps its own. Gives up if more
+/// comparisons are needed than the budget allows.
 /// - budget: in/out: number of comparisons that are still allowed.
 fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let mut reaching: Vec<u32> = Vec::new();
@@ -81,7 +84,8 @@ fn sweep(elements: &Elements, run: &[u32], field: usize, budget: &mut u64) -> Op
     None
 }
 
-/// Finds two overlapping elements, among elements that are equal in all earlier fields and sorted by this field.
+/// Searches for two elements that overlap. The elements are equal in all earlier fields and sorted by this field. Calls
+/// itself for the next field.
 /// - budget: in/out: number of comparisons that are still allowed.
 fn find(elements: &Elements, sorted: &[u32], field: usize, budget: &mut u64) -> Option<Found> {
     let range = |index: usize| elements.element(sorted[index] as usize)[field];
@@ -150,7 +154,8 @@ fn leave_out(elements: &mut Elements, removed: &[bool]) {
     keep(&mut elements.places, removed, 1);
 }
 
-/// Merges equal elements. Fails if equal elements map to different values, or if two other elements overlap.
+/// Merges equal elements. Fails if equal elements map to different values, if two other elements overlap, or if the
+/// search for overlaps needs too many comparisons.
 /// - merges: true if the elements of a set, but not of a map, may overlap.
 pub fn check(
     lexer: &Lexer,

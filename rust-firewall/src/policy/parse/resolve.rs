@@ -243,7 +243,8 @@ struct Node {
     state: NodeState,
     /// Index of the next step to follow.
     at: u32,
-    /// Number of chains on the longest path from this node. The node itself counts only in the state Done.
+    /// Number of chains on the longest followed path from this node. Includes the node itself only in the state Done,
+    /// and only if it is a chain.
     length: u32,
 }
 

@@ -61,7 +61,7 @@ pub fn shape(set: &Set) -> Shape {
     shape_of(set.key.as_ref(), &set.types, set.maps_to)
 }
 
-/// Parses the types after `type`.
+/// Parses a set's types, after the word `type`.
 fn parse_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     loop {
         let token = parser.lexer.consume();
@@ -81,7 +81,7 @@ fn parse_types(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     }
 }
 
-/// Parses the fields after `typeof`.
+/// Parses a set's fields, after the word `typeof`.
 fn parse_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     let first = parser.lexer.peek(0);
     parser.tested = tested(Family::Inet);
@@ -103,7 +103,7 @@ fn parse_fields(parser: &mut Parser, block: &mut Block) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Parses `: verdict` or `: mark` of a map.
+/// Parses `: verdict` or `: mark` of a map. After typeof, the latter may be `: meta mark`.
 fn parse_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure> {
     let expected = "\":\" and verdict or mark";
     parser.sign(Sign::Colon, expected)?;
@@ -117,7 +117,7 @@ fn parse_maps_to(parser: &mut Parser, is_typeof: bool) -> Result<MapsTo, Failure
     Ok(MapsTo::MarkMap)
 }
 
-/// Parses the part after `type` or `typeof`.
+/// Parses the part after `type` or `typeof` in a set's block.
 fn parse_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     let is_typeof = parser.lexer.is(word, "typeof");
     if block.maps_to.is_some() {
@@ -145,7 +145,7 @@ fn parse_type(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
     parser.lexer.consume_end()
 }
 
-/// Parses the part after `flags`.
+/// Parses the part after `flags` in a set's block.
 fn parse_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.flags {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -167,7 +167,7 @@ fn parse_flags(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(
     }
 }
 
-/// Parses the part after `auto-merge`.
+/// Parses the part after `auto-merge` in a set's block.
 fn parse_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.auto_merge {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -179,7 +179,7 @@ fn parse_auto_merge(parser: &mut Parser, block: &mut Block, word: &Token) -> Res
     parser.lexer.consume_end()
 }
 
-/// Parses the part after `elements`.
+/// Parses the part after `elements` in a set's block.
 fn parse_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.elements.is_some() {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -196,7 +196,7 @@ fn parse_elements(parser: &mut Parser, block: &mut Block, word: &Token) -> Resul
     parser.lexer.consume_end()
 }
 
-/// Parses the part after `file`.
+/// Parses the part after `file` in a set's block.
 fn parse_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.is_map || block.types != [Type::Hostname] {
         let cause = "for sets of type hostname only";
@@ -205,7 +205,7 @@ fn parse_file(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<()
     listed::read(parser, &mut block.listed)
 }
 
-/// Parses the part after `learn`.
+/// Parses the part after `learn` in a set's block.
 fn parse_learned(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if block.learned.count() > 0 {
         return Err(parser.lexer.wrong(word, "given twice"));
@@ -229,7 +229,7 @@ fn parse_learned(parser: &mut Parser, block: &mut Block, word: &Token) -> Result
     parser.lexer.consume_end()
 }
 
-/// Parses an item of a set's block, whose first word was consumed.
+/// Parses an item of a set's block, after the item's first word.
 fn parse_item(parser: &mut Parser, block: &mut Block, word: &Token) -> Result<(), Failure> {
     if parser.lexer.is(word, "comment") {
         if block.comment.is_some() {

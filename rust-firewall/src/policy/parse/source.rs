@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use crate::base::log::strerror;
 use crate::policy::Place;
 
-/// Content of a file.
+/// Content of a file, or of a text in memory.
 #[derive(Debug)]
 pub struct Source {
     pub bytes: Vec<u8>,

@@ -146,8 +146,9 @@ impl Parser {
 
     /// Chooses between two fields with the same text, such as `icmp type` of IPv4 packets and `icmp type` of packets of
     /// any family. Returns the field of any family if the table and the statements so far imply another family than the
-    /// given field's, or no family but the field's protocol. Otherwise, or if no other field has this text, returns the
-    /// given field. nft adds a test of a field's family only if neither a family nor the field's protocol is known.
+    /// given field's, or several families, or no family but the field's protocol. Otherwise, or if no other field has
+    /// this text, returns the given field. nft adds a test of a field's family only if neither a family nor the field's
+    /// protocol is known.
     pub fn family_field(&self, field: Field) -> Field {
         let facts = field_facts(field);
         let has_protocol = facts.protocol != 0
