@@ -48,7 +48,7 @@ pub struct RingArguments {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = arguments::ring)]
     pub ring: u64,
 
-    /// Read this number of bytes of each packet
+    /// Read at most this number of bytes of each packet
     #[arg(short, long, value_name = "BYTES", default_value_t = 2048, value_parser = value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
 }

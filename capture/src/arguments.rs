@@ -66,7 +66,7 @@ pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u16).range(1..=64))]
     pub threads: u16,
 
-    /// Record this number of bytes of each packet
+    /// Record at most this number of bytes of each packet
     #[arg(short, long, value_name = "BYTES", default_value_t = 262_144, value_parser = value_parser!(u32).range(1..=262_144))]
     pub snaplen: u32,
 

@@ -466,7 +466,7 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "control_refused",
-        help: "Clients of the control socket refused by their credentials",
+        help: "Clients and take-overs of the control socket refused by their credentials",
         exporter: false,
     },
     Count {
@@ -486,7 +486,7 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "metrics_requests",
-        help: "Requests for the metrics that were answered with them",
+        help: "Requests for the metrics, also those answered with an error",
         exporter: true,
     },
     Count {
@@ -496,7 +496,7 @@ pub static COUNTS: [Count; 22] = [
     },
     Count {
         name: "metrics_refused",
-        help: "Requests for other paths than the metrics",
+        help: "Requests for other paths than the metrics, or with other methods than GET and HEAD",
         exporter: true,
     },
     Count {

@@ -80,9 +80,9 @@ pub enum Command {
     Diff(Box<Diff>),
     /// Show the verdicts of the running policy for a capture's packets, and why
     ///
-    /// Like `rust-firewall explain` (its --help has the options), with the policy, --default, --fail and --malformed of
-    /// the running firewall unless they are given. With --expect the exit status is 1 if a verdict is not the one that
-    /// `record` recorded.
+    /// Like `rust-firewall explain` (its --help has the options), with the policy, --default, --fail, --malformed and
+    /// --undecided of the running firewall unless they are given. With --expect the exit status is 1 if a verdict is not
+    /// the one that `record` recorded.
     #[command(override_usage = "fwctl explain [OPTION]... [POLICY] PCAP")]
     Explain(Explain),
     /// Show packets as the firewall decides them
@@ -278,7 +278,7 @@ pub struct Diff {
     pub lacks: Lacks,
 }
 
-/// Values that a capture lacks, as in explain.
+/// Options for the metadata of packets that a capture lacks, as in `explain`.
 #[derive(Args, Default)]
 #[command(next_help_heading = "What a capture lacks (as for explain)")]
 pub struct Lacks {
@@ -399,7 +399,7 @@ pub struct Run {
     pub command: Vec<OsString>,
 }
 
-/// Allowed destinations.
+/// Options of `run` for the allowed destinations.
 #[derive(Args)]
 pub struct Source {
     /// A policy (docs/POLICY.md); the command's resolver is 169.254.53.53
@@ -479,14 +479,14 @@ pub struct Split {
     pub generation: u32,
 }
 
-/// Values of --queue.
+/// Values of `split --queue`: kinds of rules that queue packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SplitQueue {
     Nft,
     Iptables,
 }
 
-/// Values of --undecided.
+/// Values of `split --undecided`: verdicts on packets whose name is not known yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SplitVerdict {
     Accept,
@@ -524,7 +524,7 @@ pub enum Level {
     Debug,
 }
 
-/// Returns the name of a choice, as on the command line.
+/// Returns the name of an option's value, as on the command line.
 pub fn name(choice: impl ValueEnum) -> String {
     let value = choice.to_possible_value();
     value.map_or(String::new(), |value| value.get_name().to_owned())

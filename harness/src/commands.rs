@@ -42,10 +42,10 @@ pub struct RunArguments {
     /// Seconds of each load that is not in slices, in place of the experiment's [1..3600]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3600))]
     seconds: Option<u32>,
-    /// The result folder [default: result/EXPERIMENT]; an earlier result in it is replaced
+    /// The result folder [default: result/EXPERIMENT]; an earlier result in it is replaced, unless --resume is given
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
-    /// The folder of rust-firewall, c-firewall and scanner [default: build]
+    /// The folder of rust-firewall, c-firewall and the other measured programs [default: build]
     #[arg(long, value_name = "DIR")]
     bin_dir: Option<PathBuf>,
     /// The ethr program [default: build/ethr, which make ethr builds; else that in PATH]
@@ -94,7 +94,7 @@ pub fn policy(kind: SyntheticKind, size: u32) -> Result<()> {
     Ok(())
 }
 
-/// Runs an experiment and prints its result, also after an interruption if some rounds are complete.
+/// Runs an experiment and prints its result, also after an interruption if some values were saved.
 pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     let root = root()?;
     let mut experiment = Experiment::read(&experiment_file(&root, &arguments.experiment)?)?;
@@ -151,7 +151,8 @@ pub fn run_experiment(arguments: RunArguments) -> Result<()> {
     Err(error)
 }
 
-/// Recomputes a result, prints it and writes report.md; with `html`, also its figures and report.html.
+/// Recomputes a result, prints it and writes report.md; with `html`, also its figures and report.html. Fails for a
+/// result of scans.
 pub fn report(folder: &Path, html: bool) -> Result<()> {
     if Metadata::read(folder)?.kind == ExperimentKind::Scan {
         bail!(
@@ -182,7 +183,7 @@ fn write_report(results: Results, folder: &Path) -> Result<Report> {
     Ok(report)
 }
 
-/// Draws the figures of a result, or of all results, and rewrites summaries and reports.
+/// Draws the figures of a result, or of all results, and rewrites summaries and reports (but no report of scans).
 pub fn plot(folder: Option<&Path>) -> Result<()> {
     let folders = match folder {
         Some(folder) => vec![folder.to_path_buf()],
@@ -245,8 +246,8 @@ fn wanted_results(root: &Path) -> Result<Vec<PathBuf>> {
     Ok(folders)
 }
 
-/// Writes the summary, the figures and report.md of a result, in this order: figures and report.md show the same
-/// summary.
+/// Writes the summary, the figures and report.md (not of scans) of a result, in this order: figures and report.md show
+/// the same summary.
 fn redraw(folder: &Path) -> Result<(Report, Vec<PathBuf>)> {
     let results = Results::work_out(folder)?;
     let figures = plot::draw_all(folder)?;
@@ -259,7 +260,7 @@ fn print_names(files: &[PathBuf]) {
     }
 }
 
-/// Returns all result folders, sorted by name.
+/// Returns the result folders in `folder`, sorted by name.
 fn results(folder: &Path) -> Result<Vec<PathBuf>> {
     let cure = || {
         format!(
@@ -293,7 +294,8 @@ fn experiment_file(root: &Path, name: &str) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Returns the repository's folder: an ancestor of the current folder or of this program.
+/// Returns the repository's folder: the current folder or an ancestor of it, otherwise an ancestor of this program's
+/// file.
 fn root() -> Result<PathBuf> {
     let starts = [std::env::current_dir(), std::env::current_exe()];
     let is_root =

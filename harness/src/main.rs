@@ -31,7 +31,7 @@ enum Command {
         #[arg(value_name = "DIR")]
         folder: Option<PathBuf>,
     },
-    /// Show the table and the findings of a result folder and write its report.md
+    /// Show the table and the findings of a result folder and write its report.md (not of scans)
     Report {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
@@ -49,7 +49,7 @@ enum Command {
     Micro(micro::MicroArguments),
     /// Count the instructions per decision of both twins with valgrind, and compare them with a file
     Instructions(instructions::InstructionsArguments),
-    /// Print a policy of the experiment `rules`: of a kind, with a number of rules or elements
+    /// Print a generated policy of the experiments: of a kind, with a number of rules or elements
     Policy { kind: SyntheticKind, size: u32 },
     /// Generate traffic
     #[command(subcommand)]

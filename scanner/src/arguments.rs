@@ -13,7 +13,8 @@ use crate::flight::Settings;
 #[command(name = "scanner", version, max_term_width = 100)]
 #[command(
     after_help = "Exit status: 0 all targets were probed (--verify: and the results match the policy), 1 a system \
-call failed, or --verify found a difference, 2 bad command line, 3 a right is missing, 4 interrupted."
+call failed, or --verify found a difference, 2 bad command line, 3 a right is missing, \
+4 interrupted, or the reader of the results closed them."
 )]
 pub struct Arguments {
     /// 10.0.0.1, 10.0.0.0/24, 10.0.0.1-20, fe80::/120%eth0, host.example
@@ -24,7 +25,7 @@ pub struct Arguments {
     #[arg(short, long, value_name = "PORTS")]
     pub ports: Option<String>,
 
-    /// Continue an interrupted scan from this file, which is written at SIGINT
+    /// Continue an interrupted scan from this file, which is written when a scan is interrupted
     #[arg(long, value_name = "FILE", value_parser = NonEmptyStringValueParser::new())]
     pub resume: Option<String>,
 
@@ -76,7 +77,7 @@ pub struct Which {
     #[arg(long)]
     pub sequential: bool,
 
-    /// The key of the permutation (default: random)
+    /// The key of the permutation (default: random; with --verify: 1)
     #[arg(long, value_name = "N", conflicts_with = "sequential")]
     pub seed: Option<u64>,
 }
@@ -140,7 +141,7 @@ pub struct Told {
     pub quiet: bool,
 }
 
-/// Parses a time limit of at most ten minutes; longer waits have no use.
+/// Returns a parser for time limits in milliseconds: 1 ms to ten minutes; longer waits have no use.
 fn milliseconds() -> RangedU64ValueParser {
     value_parser!(u64).range(1..=600_000)
 }
@@ -169,7 +170,7 @@ pub struct Speed {
     #[arg(long, value_name = "N", default_value_t = 16384, value_parser = value_parser!(u64).range(1..=1_000_000))]
     pub max_inflight: u64,
 
-    /// Threads, each with a ring (default: one per CPU; more if their tables are too small)
+    /// Threads, each with a ring (default: one per CPU; fewer for few targets, more if their tables are too small)
     #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..=256))]
     pub rings: Option<u64>,
 
@@ -248,8 +249,8 @@ impl Speed {
 }
 
 impl Arguments {
-    /// Fails if an option lacks the option that it depends on. (clap accepts that if the missing option would conflict with
-    /// a third one.)
+    /// Fails if an option lacks the option that it depends on (clap accepts that if the missing option would conflict
+    /// with a third one), or if --verify has an output format other than human or json.
     pub fn check(&self) -> Result<()> {
         let (probe, expected) = (&self.probe, &self.expected);
         let verify = ("--verify", expected.verify.is_some());
@@ -279,7 +280,7 @@ impl Arguments {
     }
 }
 
-/// Joins clap's message to one line, without its usage text.
+/// Joins clap's message to one line, without its usage text, and appends `scanner --help` as the cure.
 pub fn one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let lines = text

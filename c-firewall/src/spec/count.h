@@ -11,7 +11,8 @@ enum count {
     COUNT_STALLED_PACKETS,  // packets answered by the guard in all queues
     COUNT_CONTROL_CLIENTS,  // clients of the control socket that were served
     COUNT_CONTROL_REQUESTS, // requests of the control socket that were understood
-    COUNT_CONTROL_REFUSED,  // clients of the control socket refused by their credentials
+    COUNT_CONTROL_REFUSED,  // clients and take-overs of the control socket refused by their
+                            // credentials
     COUNT_CONTROL_TOO_MANY, // clients of the control socket that found all places taken
     COUNT_CONTROL_BAD,      // requests of the control socket that were not understood
     COUNT_CONTROL_SLOW,     // clients of the control socket closed because they did not read

@@ -31,7 +31,8 @@ pub enum Fleet {
     ///
     /// A host that keeps a record (the unit twinwall-record) decides the packets of its last minute again. On other
     /// hosts the kernel counts the packets of the following minute, for policies without names. The policy drops and
-    /// changes nothing. The exit status is 1 if a host would drop more packets, or did not answer.
+    /// changes nothing. The exit status is 1 if a host would drop more packets, reports an error, or is alive and did
+    /// not answer.
     Diff(Diff),
     /// Distribute an earlier generation again, to all hosts at once
     Rollback(Rollback),
@@ -48,7 +49,7 @@ pub enum Fleet {
     },
 }
 
-/// The servers of etcd.
+/// Options of the connection to etcd: servers, login, and certificates of authorities.
 #[derive(Args)]
 pub struct Servers {
     /// The servers of etcd: https://HOST:PORT, separated by commas
@@ -68,7 +69,7 @@ pub struct Servers {
     pub ca: Option<PathBuf>,
 }
 
-/// The keys that sign.
+/// Options with keys: the secret keys that sign, and the keys that hosts trust.
 #[derive(Args)]
 pub struct Signing {
     /// A secret key of minisign; may be repeated. Its password, if it has one, is in TWINWALL_KEY_PASSWORD
@@ -79,7 +80,7 @@ pub struct Signing {
     pub keys: Option<PathBuf>,
 }
 
-/// Rules of a rollout.
+/// Options that control when a rollout continues, and when it stops.
 #[derive(Args)]
 pub struct Waiting {
     /// Begin the first wave and end; `fwctl fleet advance` continues
@@ -96,7 +97,7 @@ pub struct Waiting {
     pub patience: u64,
 }
 
-/// Conditions for keeping a policy on a host.
+/// Options with the conditions under which a host applies a policy, and keeps it.
 #[derive(Args)]
 pub struct Careful {
     /// Seconds after which a host reverts unless it has confirmed the policy
@@ -153,7 +154,7 @@ pub struct Push {
     pub channel: String,
     #[arg(value_name = "POLICY")]
     pub policy: PathBuf,
-    /// Shares of the hosts in each wave; the last is 100%
+    /// Shares of the hosts, one for each wave; a share includes the earlier waves; the last is 100%
     #[arg(
         long,
         value_name = "SHARES",

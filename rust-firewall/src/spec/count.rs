@@ -17,7 +17,7 @@ pub enum Count {
     ControlClients,
     /// Requests of the control socket that were understood.
     ControlRequests,
-    /// Clients of the control socket refused by their credentials.
+    /// Clients and take-overs of the control socket refused by their credentials.
     ControlRefused,
     /// Clients of the control socket that found all places taken.
     ControlTooMany,
