@@ -18,7 +18,7 @@ const TUPLE: u16 = 1;
 const MARK: u16 = 8;
 const ZONE: u16 = 18;
 const MARK_MASK: u16 = 21;
-/// Mask of an attribute's type, without the flags for its encoding.
+/// Mask of a netlink attribute's type, without the flags for its encoding.
 const TYPE_MASK: u16 = 0x3fff;
 /// Sizes in bytes, in order: struct nlmsghdr; struct nlmsghdr with struct nfgenmsg; header of an attribute (struct
 /// nlattr); receive buffer.
@@ -72,7 +72,7 @@ fn length(bytes: &[u8]) -> Option<usize> {
     Some(u32::from_ne_bytes([four[0], four[1], four[2], four[3]]) as usize)
 }
 
-/// Iterates over attributes: type, the whole attribute with its padding, value.
+/// Iterates over netlink attributes: type, the whole attribute with its padding, value.
 fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8], &[u8])> {
     std::iter::from_fn(move || {
         let length = usize::from(number(bytes, 0)?);

@@ -16,7 +16,8 @@ pub struct Naming {
     pub orders: Orders,
     /// Number of generations after which the values that identify them in marks repeat.
     pub generations: u32,
-    /// Mark of settled connections, which are not queued any more: mask and value.
+    /// Mask and value of the marks of connections whose class is final in the generation. Most of their packets are no
+    /// longer queued.
     pub settled: (u32, u32),
     /// iptables rules, without the command: "mangle FORWARD -m mark …". Empty if nft's `queue` is used.
     pub rules: Vec<String>,
@@ -42,12 +43,12 @@ pub enum Twin {
     C,
 }
 
-/// Firewall that reads names for the kernel's policy. There is only one.
+/// Firewall that reads names for the kernel's policy. A host has only one.
 pub trait Firewall {
-    /// Starts the firewall with these parameters and this policy, or changes a running firewall to them. Returns when
-    /// the firewall uses them. Idempotent.
+    /// Makes the firewall run with these parameters and this policy: starts it, reloads its policy, or restarts it if
+    /// the parameters differ. Returns when the firewall uses them. Idempotent.
     /// - names: text of the firewall's policy.
-    /// - lock: lock of the state folder, held by the started process until fwctl can find this process again.
+    /// - lock: descriptor of the state folder's lock. It is held at least until fwctl can find a started process again.
     fn run(&self, orders: &Orders, names: &str, lock: File) -> Result<()>;
 
     /// Fails unless the firewall runs with these parameters and this policy.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rules of other programs' tables that put connections into a flowtable. Packets of these connections skip the chains of
-//! prerouting and forward: a policy decides them neither by names nor after a reload, and can't end them.
+//! Rules of other programs' tables that put connections into a flowtable. Packets of these connections skip the chains
+//! of prerouting and forward: a policy decides them neither by names nor after a reload, and can't end them.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::nft;
 use crate::source::Table;
 
-/// Rule with the statement `flow add`.
+/// Rule of another program's table with the statement `flow add`, which puts connections into a flowtable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
     pub table: Table,
@@ -40,7 +40,7 @@ fn unquoted(line: &str) -> String {
     line.split('"').step_by(2).collect()
 }
 
-/// Returns the flowtable that a rule adds connections to.
+/// Returns the name of the flowtable to which a rule adds connections; None: the rule has no `flow add`.
 fn flowtable(rule: &str) -> Option<String> {
     let words = unquoted(rule);
     let words: Vec<&str> = words.split_whitespace().collect();
@@ -92,7 +92,7 @@ pub fn of_others(own: &[Table]) -> Result<Vec<Flow>> {
 mod tests {
     use super::*;
 
-    /// Output of nft 1.0.6 on Debian 12.
+    /// Output of `nft --handle -t list ruleset` (nft 1.0.6 on Debian 12).
     const LISTED: &str = "table inet router { # handle 3
 	set known { # handle 7
 		type ipv4_addr

@@ -26,7 +26,8 @@ fn deadline_of(folder: &Path, number: u64) -> Option<u64> {
 }
 
 /// Makes this process an orphan in a session of its own, and waits until the deadline of the pending generation.
-/// Returns the generation's number at the deadline, or None as soon as the generation is no longer pending.
+/// Returns the generation's number at the deadline, or None if the generation is no longer pending before that, which
+/// is checked every second.
 fn wait(folder: &Path) -> Result<Option<u64>> {
     let fail = |error: nix::Error| {
         system(format_args!(

@@ -34,12 +34,13 @@ pub struct Parts {
     pub kernel: String,
     /// Name of `kernel` in nft's messages.
     pub name: String,
-    /// The firewall's policy and the data of its start (`Naming`); None: the policy has no names.
+    /// The firewall's policy and the data of its start (`Naming`); None: the policy reads no names, and has no sets
+    /// that learn.
     pub naming: Option<(String, Naming)>,
     /// Warnings from splitting a policy with names, for the user: "FILE:LINE: …".
     pub warnings: Vec<String>,
-    /// True if packets of forwarded connections are queued for the firewall. A flowtable takes such connections past the
-    /// policy.
+    /// True if packets of forwarded connections are queued for the firewall. A flowtable takes such connections past
+    /// the policy.
     pub is_forwarding: bool,
 }
 
@@ -97,7 +98,7 @@ fn split(source: &Source, wanted: &Wanted, number: u64) -> Result<Parts> {
 }
 
 /// Returns the parts of a policy for the next generation. Skips numbers whose marks can be interpreted as those of the
-/// applied generation.
+/// applied generation, or the reverse; fails if no other number is left.
 pub fn parts(source: &Source, wanted: &Wanted, state: &State) -> Result<Parts> {
     let number = state.next_number();
     if !stage::asks_for_names(&source.text)? {

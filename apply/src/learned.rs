@@ -31,7 +31,7 @@ pub struct Learned {
     /// True if its addresses are IPv6 addresses. None: the state was written by a version without this field.
     #[serde(default)]
     pub is_ipv6: Option<bool>,
-    /// Learn statement of the set, with the names.
+    /// Text of the set's statement `learn dns …`, with the names.
     pub learns: String,
 }
 
@@ -49,7 +49,7 @@ impl From<stage::LearnedSet> for Learned {
     }
 }
 
-/// Address in a set.
+/// Address in a set that learns, with the time that is left.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Element {
     address: IpAddr,
@@ -58,7 +58,8 @@ struct Element {
 }
 
 impl Element {
-    /// Parses an element of nft's list. Returns None if it is no address, or has expired.
+    /// Parses an element of nft's list of a set: `ADDRESS`, or `ADDRESS timeout 5m expires 4m59s996ms`. Returns None if
+    /// it is no address, has expired, or its `expires` can't be parsed.
     fn parse(text: &str) -> Option<Element> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let address = words.first()?.parse().ok()?;
@@ -98,7 +99,7 @@ impl Element {
     }
 }
 
-/// Parses a time such as `4m59s996ms`.
+/// Parses a time of nft, such as `4m59s996ms`. Returns milliseconds; None if it is malformed.
 fn time_ms(text: &str) -> Option<u64> {
     let (mut rest, mut sum) = (text, 0_u64);
     while !rest.is_empty() {
@@ -115,7 +116,7 @@ fn time_ms(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the unexpired elements in nft's list of a set.
+/// Returns the unexpired elements in nft's list of a set. A `}` in an element's comment ends the list.
 fn elements(listed: &str) -> Vec<Element> {
     let inner = listed
         .split_once("elements = {")
@@ -150,7 +151,7 @@ fn without_elements(listed: &str, sets: &[&str]) -> (String, Vec<String>) {
     (kept, removed)
 }
 
-/// Addresses of sets at a point in time, for a revert.
+/// Addresses that sets had learned at a point in time, for a revert.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Saved {
     /// Time at which the addresses were taken from the tables, in milliseconds since the boot.
@@ -177,8 +178,8 @@ impl Saved {
         saved
     }
 
-    /// Returns the addresses of a set that have not expired at a time (ms since the boot). Addresses with the most time
-    /// left come first.
+    /// Returns the saved addresses of a set that have not expired at a time (ms since the boot). Addresses with the
+    /// most time left come first.
     fn of(&self, set: &Learned, now_ms: u64) -> Vec<Element> {
         let passed_ms = now_ms.saturating_sub(self.at_ms);
         let sets = self.sets.iter().filter(|(one, _)| one == set);

@@ -2,11 +2,12 @@
 //! Loads a policy into the kernel, and reverts it unless it is confirmed in time.
 //!
 //! Theory of operation: each `apply` makes a generation, a numbered folder with the policy's text, the nft transaction
-//! that loads it and the transaction that undoes it. One file, `state.json`, names the applied generation and the one
-//! that waits for its confirmation; it is replaced as a whole by rename(2), and each replacement is a commit. The order
-//! of steps makes a death at any step harmless: undo is written before the state is *pending*, the timer runs before
-//! the kernel changes, and undo may run any number of times. The kernel itself identifies the generation that it holds:
-//! the transaction creates the table `inet twinwall` with the generation as its comment.
+//! that loads it and the transaction that undoes it. One file, `state.json`, names the applied generation and the
+//! generation that waits for its confirmation; it is replaced as a whole by rename(2), and each replacement is a
+//! commit. The order of steps makes a death at any step harmless: undo is written before the state is *pending*, the
+//! timer (if there is a deadline) runs before the kernel changes, and undo may run any number of times. The kernel
+//! itself identifies the generation that it holds: the transaction creates the table `inet twinwall` with the
+//! generation as its comment.
 //!
 //! A policy with names is split (crate `stage`), and a firewall reads names for the kernel (`firewall`). Its generation
 //! also has the firewall's policy and start parameters. In an apply and in a revert, the firewall changes its policy

@@ -15,17 +15,17 @@ pub const FOLDER: &str = "lists";
 
 /// File with a list of host names: its bytes, and the warnings from parsing it.
 pub struct List {
-    /// Name of the stored file: the digest of the content.
+    /// Name of the stored copy in the state folder: the SHA-256 of the file's bytes, in hexadecimal.
     pub name: String,
-    /// Path of the file that was read.
+    /// Absolute path of the list's original file.
     pub path: PathBuf,
     pub content: Vec<u8>,
-    /// Warnings that the firewall will print.
+    /// Warnings about the list, from the firewall's code: it has no names, or many lines of an unknown form.
     pub warnings: Vec<String>,
 }
 
 /// Parses a list of host names like the firewall does. Returns the firewall's warnings. Fails if the list can't be read
-/// or is too large, or if no line can be parsed; an empty list has a warning.
+/// or is too large, or if it has no names but lines of an unknown form. Another list without names has a warning.
 fn warnings(path: &Path) -> Result<Vec<String>> {
     let text = format!(
         "table inet t {{\n\tset names {{\n\t\ttype hostname\n\t\tfile \"{}\"\n\t}}\n}}\n",
@@ -41,8 +41,8 @@ fn warnings(path: &Path) -> Result<Vec<String>> {
     Ok(warnings)
 }
 
-/// Reads a policy's lists. Returns the policy with the paths that the lists will have in the state folder, and the
-/// lists.
+/// Reads a policy's lists of host names. Returns the policy with the paths that the lists will have in the state
+/// folder, and the lists.
 pub fn read(source: &Source, state: &Path) -> Result<(Source, Vec<List>)> {
     read_checked(source, state, &|_| Ok(()))
 }
@@ -83,7 +83,7 @@ pub fn read_checked(
     Ok((source, lists))
 }
 
-/// Returns the paths of the stored lists whose names occur in none of `texts`, the texts of policies.
+/// Returns the paths of the stored lists whose file names occur in none of `texts`, the texts of policies.
 pub fn unused(state: &Path, texts: &[String]) -> Vec<PathBuf> {
     let entries = fs::read_dir(state.join(FOLDER));
     let entries = entries.into_iter().flatten().flatten();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Lock of the state folder: one operation at a time. An nft process inherits the lock: if fwctl is killed, the lock is
-//! held until nft's transaction has ended.
+//! Lock of the state folder: one operation at a time. The nft process that loads a transaction inherits the lock: if
+//! fwctl is killed, the lock is held until nft's transaction has ended.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};

@@ -15,13 +15,13 @@ pub struct Marks {
     pub mask: u32,
     /// Number of generations after which the values that identify them in marks repeat.
     pub generations: u32,
-    /// First generation whose classes connections may have.
+    /// Number of the first generation whose classes may be in the marks of connections.
     pub since: u64,
 }
 
 impl Marks {
-    /// Returns the state after a change of the layout: connections may have classes of several layouts in the bits of
-    /// `mask`. With this state, the result of `stale` includes all these bits.
+    /// Returns the state of the marks after a change of the layout: connections may have classes of several layouts in
+    /// the bits of `mask`. With this state, the result of `stale` includes all these bits.
     fn mixed(mask: u32) -> Marks {
         Marks {
             mask,
@@ -81,7 +81,7 @@ pub fn free_number(number: u64, naming: &Naming, applied: (u64, &Naming)) -> Opt
 }
 
 /// Clears the classes of former generations that could be interpreted as the new generation's, before it is loaded.
-/// Returns the cleared bits, which must be cleared again after it is loaded.
+/// Returns the cleared bits, which must be cleared again after it is loaded; None: no bits.
 pub fn begin(store: &mut Store, naming: &Naming, number: u64) -> Result<Option<u32>> {
     let stale = stale(store.state.marks, naming, number);
     if let Some(mask) = stale {

@@ -8,7 +8,7 @@ use nix::sys::socket::{
 };
 use nix::sys::time::{TimeVal, TimeValLike};
 
-/// Time limit for an answer, in seconds.
+/// Time limit for an answer of the kernel, in seconds.
 const PATIENCE_S: i64 = 5;
 
 /// Opens a netlink socket to netfilter, whose reads fail with EAGAIN after five seconds.

@@ -15,15 +15,15 @@ const OBJECTS: [&str; 8] = [
     "secmark",
 ];
 
-/// Chain of a table.
+/// Chain that a text declares in a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chain {
     pub name: String,
-    /// Hook of a base chain.
+    /// Hook of a base chain; None: the chain is no base chain.
     pub hook: Option<String>,
     /// Policy of a base chain: `accept`, `drop`, or a definition (`$NAME`). None if the text declares none.
     pub policy: Option<String>,
-    /// True if it has a comment, flags or devices, which don't change when the chain is declared again.
+    /// True if the chain has a comment, flags or devices, which don't change when the chain is declared again.
     pub is_fixed: bool,
 }
 
@@ -49,8 +49,8 @@ impl Outline {
         self.chains.iter().find(|chain| chain.name == name)
     }
 
-    /// Adds a chain with the statements of its block. If a chain of that name is known, adds the statements to that
-    /// chain.
+    /// Adds a chain with the hook, policy and fixed properties that its block declares. If a chain of that name is
+    /// known, updates that chain.
     fn add_chain(&mut self, name: &str, block: &str) {
         let name = name.trim_matches('"');
         let found = self.chains.iter().position(|chain| chain.name == name);
@@ -77,7 +77,8 @@ impl Outline {
         }
     }
 
-    /// Adds the chains and other objects of a table's block.
+    /// Adds the chains and other objects of a table's block. Sets `is_fixed` if the block has anything else, except
+    /// definitions.
     fn add_block(&mut self, block: &str) {
         for command in commands(block) {
             let words: Vec<&str> = command.words.iter().map(String::as_str).collect();

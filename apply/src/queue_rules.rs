@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! iptables rules that lead to the firewall's queues, for kernels without nft's `queue`. They are not part of nft's
-//! transaction, and need not be: each matches a mark that only the chains of its generation set.
+//! transaction, and need not be: each matches a mark that only the chains of the name stage set.
 //!
 //! The state records rules, and the tables and chains that iptables creates in nf_tables for them, before they are
 //! created, so that they can be removed after any failure.
@@ -12,7 +12,7 @@ use crate::source::Table;
 use crate::store::Store;
 use crate::{nft, program};
 
-/// Tools, and the families of their tables.
+/// Programs that manage iptables rules, and the families of their tables.
 const TOOLS: [(&str, &str); 2] = [("iptables", "ip"), ("ip6tables", "ip6")];
 
 /// iptables rules that send packets to the firewall's queues, and the tables and chains that were created for them.

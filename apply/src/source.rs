@@ -15,8 +15,8 @@ use crate::failure::{at, policy, Result};
 use crate::nft;
 
 const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
-/// Words after the verb of a command (`add`, `delete`, …) on an object of a table. The table is the first name after
-/// the family.
+/// Kinds of objects that a command may name after its verb (`add`, `delete`, …). The family, which may be missing, and
+/// the name of the object's table follow.
 const IN_A_TABLE: [&str; 17] = [
     "table",
     "chain",
@@ -37,7 +37,7 @@ const IN_A_TABLE: [&str; 17] = [
     "vmap",
 ];
 
-/// nf_tables table.
+/// Table of nf_tables, by its family and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Table {
     pub family: String,
@@ -55,14 +55,14 @@ impl fmt::Display for Table {
 pub struct Source {
     /// Absolute path of the policy's file.
     pub file: PathBuf,
-    /// Text with its includes inserted.
+    /// Text of the policy, with its included files inserted.
     pub text: stage::Source,
     /// Tables that the text names, sorted, without duplicates.
     pub tables: Vec<Table>,
 }
 
 impl Source {
-    /// Returns the SHA-256 of the text, in hexadecimal.
+    /// Returns the SHA-256 of the policy's text, in hexadecimal.
     pub fn digest(&self) -> String {
         digest(self.text.text.as_bytes())
     }
@@ -74,7 +74,7 @@ pub fn digest(bytes: &[u8]) -> String {
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Command at the outermost level: its words outside of braces, and its byte offset.
+/// nft command at the outermost level of a text: its words outside of braces, and its byte offset in the text.
 #[derive(Debug, Default)]
 pub struct Command {
     pub at: usize,
@@ -83,7 +83,7 @@ pub struct Command {
     pub inner: Option<Range<usize>>,
 }
 
-/// Splits a text into its outermost commands, without comments and the content of braces.
+/// Splits a text into the commands at its outermost level. Their words exclude comments and the content of braces.
 pub fn commands(text: &str) -> Vec<Command> {
     let (mut found, mut command, mut word) = (Vec::new(), Command::default(), String::new());
     let mut depth = 0_usize;
@@ -140,7 +140,8 @@ pub fn commands(text: &str) -> Vec<Command> {
     found
 }
 
-/// Parses the table at the start of words: a family (ip by default), and a name. None if there is no name.
+/// Parses the table at the start of words, and consumes it: a family (ip by default), and a name. Returns None if there
+/// is no name.
 pub fn named_table<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>) -> Option<Table> {
     let family = words.next_if(|word| FAMILIES.contains(word));
     Some(Table {
@@ -149,8 +150,8 @@ pub fn named_table<'a>(words: &mut Peekable<impl Iterator<Item = &'a str>>) -> O
     })
 }
 
-/// Returns the table of a command; None for a definition (`define` etc.). Fails for other commands without a table,
-/// such as `flush ruleset`.
+/// Returns the table of a command; None for a definition (`define` etc.). Fails for other verbs (`list`), for unknown
+/// objects, and for a command without a table, such as `flush ruleset`.
 fn table_of(text: &stage::Source, command: &Command) -> Result<Option<Table>> {
     let mut words = command.words.iter().map(String::as_str).peekable();
     let refuse = |cause: &str, cure: &str| {

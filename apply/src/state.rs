@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Content of `state.json`.
+//! State of `fwctl apply`: the generations, as the file `state.json` stores them.
 
 use serde::{Deserialize, Serialize};
 
@@ -40,10 +40,10 @@ pub struct Generation {
     pub digest: String,
     /// Tables of the policy.
     pub tables: Vec<Table>,
-    /// Data of the firewall, if the policy has names.
+    /// Data of the generation's firewall; None: the policy has no names.
     #[serde(default)]
     pub naming: Option<Naming>,
-    /// Reason of the revert.
+    /// Reason of the revert; None: the generation was not reverted.
     pub why: Option<String>,
 }
 
@@ -51,9 +51,9 @@ pub struct Generation {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pending {
     pub number: u64,
-    /// Boot in which the deadline is valid; in any other boot it has passed.
+    /// Id of the boot in which the deadline is valid; in any other boot the deadline has passed.
     pub boot_id: String,
-    /// Deadline in milliseconds since that boot.
+    /// Deadline of the confirmation, in milliseconds since the boot `boot_id`.
     pub deadline_ms: u64,
 }
 
@@ -62,7 +62,7 @@ pub struct State {
     /// Number of the last confirmed generation, unless it was unapplied.
     pub applied: Option<u64>,
     pub pending: Option<Pending>,
-    /// Latest generations, at most HISTORY_MAX, oldest first.
+    /// Latest generations and the applied generation, at most HISTORY_MAX, oldest first.
     pub generations: Vec<Generation>,
     /// iptables rules that lead to the firewall's queues.
     #[serde(default)]

@@ -18,7 +18,7 @@ use crate::nft;
 use crate::source::{self, Source};
 use crate::state::State;
 
-/// Default folder of the state.
+/// Default state folder of `fwctl apply`.
 pub const FOLDER: &str = "/var/lib/twinwall/apply";
 /// File names of a generation's texts: the policy, and the nft transactions that load it, undo it, and remove it
 /// (`fwctl unapply`).
@@ -26,13 +26,13 @@ pub const POLICY: &str = "policy.nft";
 pub const KERNEL: &str = "kernel.nft";
 pub const UNDO: &str = "undo.nft";
 pub const REMOVAL: &str = "removal.nft";
-/// File of the latest transaction that kept base chains.
+/// File name of a generation's latest transaction that was changed to keep base chains.
 pub const SWAP: &str = "swap.nft";
-/// File of the latest transaction with addresses that sets had learned.
+/// File name of a generation's latest transaction with addresses that sets had learned.
 pub const KEPT: &str = "kept.nft";
-/// File of the addresses that sets had learned before the generation was loaded.
+/// File name of the addresses that sets had learned before the generation was loaded.
 pub const LEARNED: &str = "learned.json";
-/// File of the firewall's policy, in a generation with names.
+/// File name of the firewall's policy, in a generation with names.
 pub const NAMES: &str = "names.nft";
 
 const STATE: &str = "state.json";
@@ -51,7 +51,7 @@ pub struct Host<'a> {
     pub firewall: &'a dyn Firewall,
 }
 
-/// The state folder, locked.
+/// State folder of `fwctl apply`, locked, with the state that was read from it.
 pub struct Store<'a> {
     host: Host<'a>,
     pub state: State,
@@ -69,8 +69,8 @@ pub fn create_folder(folder: &Path, mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates the folder if it does not exist. Fails if another user can change it. All users may enter it: a firewall's
-/// user reads lists there.
+/// Creates the folder if it does not exist. Fails if another user can change it. All users may enter a new folder: a
+/// firewall's user reads lists there.
 fn prepare(folder: &Path) -> Result<()> {
     create_folder(folder, 0o711).map_err(at(folder))?;
     let data = fs::symlink_metadata(folder).map_err(at(folder))?;
@@ -175,7 +175,7 @@ impl<'a> Store<'a> {
         self.lock.share()
     }
 
-    /// Writes the state: the commit of an operation.
+    /// Writes the state to `state.json`: the commit of an operation.
     pub fn commit(&self) -> Result<()> {
         let text = serde_json::to_string_pretty(&self.state).unwrap_or_default();
         replace(&self.folder().join(STATE), text.as_bytes(), PRIVATE)
@@ -193,7 +193,7 @@ impl<'a> Store<'a> {
         replace(&place.join(name), text.as_bytes(), PRIVATE)
     }
 
-    /// Writes lists that don't exist yet.
+    /// Writes lists that are not stored yet. If there are lists, allows all users to enter the state folder.
     pub fn write_lists(&self, lists: &[List]) -> Result<()> {
         let place = self.folder().join(lists::FOLDER);
         if !lists.is_empty() {

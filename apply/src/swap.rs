@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Transactions that replace tables and keep their base chains. When a base chain is removed, the kernel drops all
 //! packets that wait in queues of the namespace (nf_queue_nf_hook_drop). So a chain that is in both rule sets is
-//! emptied and filled again. The kernel refuses a changed type, hook or priority; in that case, and if a chain must be
-//! removed, the tables are removed whole.
+//! emptied and filled again. The kernel refuses a changed type, hook or priority; in that case, and for example if a
+//! base chain must be removed, the tables are removed whole.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ use crate::store::{Store, SWAP};
 /// Transaction that keeps base chains.
 struct Swap {
     text: String,
-    /// True if it adds new base chains.
+    /// True if the transaction adds new base chains.
     adds: bool,
 }
 
 /// Commands of a text that remove whole tables.
 #[derive(Default)]
 struct Removals {
-    /// Byte offsets of these commands: `delete table X`, and `add table X` before it.
+    /// Byte offsets of the removing commands: `delete table X`, and `add table X` before it.
     places: Vec<usize>,
     /// The removed tables, each once.
     tables: Vec<Table>,
@@ -115,7 +115,7 @@ fn emptying(present: &Outline, wanted: &Outline) -> Option<Vec<String>> {
 }
 
 /// Changes a transaction that first removes tables into a transaction that keeps their base chains. Returns None if
-/// that is impossible.
+/// that is impossible, or if the tables in the kernel have no base chains.
 /// - present: the tables in the kernel.
 fn keeping(text: &str, removals: &Removals, present: &[Outline]) -> Option<Swap> {
     let wanted = outlines(text);
@@ -166,8 +166,8 @@ fn plan(text: &str, present: &Present) -> Option<Swap> {
     keeping(text, &removals, &present.outlines(&removals.tables))
 }
 
-/// Checks with nft and the kernel that a transaction can be loaded. For this check the kernel creates and removes base
-/// chains, so a transaction with new base chains is first checked in a new network namespace.
+/// Checks with nft and the kernel that a transaction can be loaded. If a transaction creates or removes base chains,
+/// the kernel does so for this check, too; such a transaction is first checked in a new network namespace.
 /// - present: the tables that the transaction removes, if they exist.
 /// - file: name of the transaction in messages.
 /// - cure: advice at the end of the error message.

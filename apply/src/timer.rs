@@ -85,7 +85,7 @@ fn arm_process(program: &Path, places: &[&OsStr]) -> Result<()> {
 /// Schedules the revert of the pending generation.
 /// - places: the options by which fwctl finds its state and the firewall.
 /// - number: number of the generation.
-/// - seconds: until the deadline, which is also in the state.
+/// - seconds: time until the deadline, for systemd's timer. The orphan process reads the deadline in the state.
 pub fn arm(places: &[&OsStr], number: u64, seconds: u32) -> Result<()> {
     let program = std::env::current_exe();
     let program =
@@ -97,7 +97,8 @@ pub fn arm(places: &[&OsStr], number: u64, seconds: u32) -> Result<()> {
     }
 }
 
-/// Stops systemd's timer. The orphan process sees the state change and ends by itself.
+/// Stops systemd's timer of a revert. Does nothing without systemd: the orphan process sees that the generation is no
+/// longer pending, and ends by itself.
 pub fn disarm() {
     if has_systemd() {
         systemctl(&["stop", &format!("{UNIT}.timer")]);

@@ -17,8 +17,8 @@ pub fn removal(tables: &[Table]) -> String {
     lines.collect()
 }
 
-/// Starts the firewall for a generation, or changes the running firewall's policy and options to that generation's:
-/// when the generation is applied, and in a revert.
+/// Makes the firewall run with a generation's policy and options, when the generation is applied and in a revert:
+/// starts the firewall, reloads its policy, or restarts it if the options differ.
 /// - naming: data of the generation's firewall.
 pub fn run_firewall(store: &Store, number: u64, naming: &Naming) -> Result<()> {
     let names = store.text(number, NAMES)?;
@@ -37,8 +37,8 @@ pub fn tidy(store: &mut Store, kept: Option<&Naming>) -> Result<()> {
     queue_rules::keep(store, &rules.unwrap_or_default())
 }
 
-/// Starts the firewall of the applied generation and creates its iptables rules, before the kernel sends packets to the
-/// firewall.
+/// Creates the iptables rules of the applied generation and makes its firewall run, before the kernel's rules of that
+/// generation are restored. Does nothing if the generation has no names.
 fn firewall_of_applied(store: &mut Store) -> Result<()> {
     let Some(applied) = store.state.applied().cloned() else {
         return Ok(());
@@ -65,7 +65,8 @@ fn restore(store: &Store, number: u64, undone: Option<&Naming>) -> Result<()> {
 }
 
 /// Reverts the pending generation: restores the kernel's previous rules and the firewall, and writes the reason to the
-/// state. Restores no nft table if the kernel does not hold the generation. Returns the generation's number; None if no
+/// state. If only the firewall, its iptables rules or the marks can't be restored, adds that failure to the reason.
+/// Restores no nft table if the kernel does not hold the generation. Returns the generation's number; None if no
 /// generation is pending.
 pub fn pending(store: &mut Store, why: &str) -> Result<Option<u64>> {
     let (Some(pending), undone) = (store.state.pending.clone(), store.state.waiting().cloned())

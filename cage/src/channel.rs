@@ -58,7 +58,7 @@ pub enum Report {
     Signaled(i32),
 }
 
-/// Received message.
+/// Message received from the other end of the socket between fwctl and the stage `inside`.
 pub struct Received<T> {
     pub message: T,
     pub descriptor: Option<OwnedFd>,

@@ -41,7 +41,7 @@ struct Line {
 /// Peer of a connection, with the protocol that shows its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Peer {
-    /// "tls sni", "quic sni", "http host", "dns name", or the protocol without a name.
+    /// "tls sni", "quic sni", "http host", "dns name", or the protocol (tcp, udp) if no name is known.
     pub kind: String,
     pub name: Option<String>,
     pub address: Option<IpAddr>,

@@ -11,7 +11,8 @@ pub const NOT_RUN: u8 = 126;
 /// Exit code: the command was not found.
 pub const NOT_FOUND: u8 = 127;
 
-/// Error: exit code, and the text "CAUSE: CURE" without "error: " and without a line end.
+/// Error: exit code, and the text of the error line (the cause, and its cure if there is one) without "error: " and
+/// without a line end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: u8,
@@ -26,7 +27,7 @@ impl Failure {
         }
     }
 
-    /// Returns a function that makes the failure of a system call at this step.
+    /// Returns a function that converts the error of a system call into a failure. Its text is the step and the error.
     pub fn at<E: Into<io::Error>>(step: impl Display) -> impl FnOnce(E) -> Failure {
         move |error| Failure::new(format_args!("{step}: {}", words(&error.into())))
     }

@@ -17,7 +17,7 @@ use crate::queue_rules::{QUEUE, SETTLED};
 
 /// Limit of events per second, higher than a command can cause.
 const EVENTS_RATE: &str = "1000000";
-/// Time limit for each answer in a listing of connections.
+/// Time limit for each read from the control socket, in a listing of connections.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Values of --fail, for packets that a policy can't decide: only an observing cage (--learn) accepts them.
@@ -154,7 +154,7 @@ pub fn connections(control: &Path) -> io::Result<Vec<Connection>> {
     }
 }
 
-/// Returns the path of the control socket in the private folder.
+/// Returns the path of the firewall's control socket in the cage's private folder.
 pub fn control(place: &Path) -> PathBuf {
     place.join("control")
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The stages in the outer pid namespace: its init, and the stage that makes the inner namespaces, becomes their init
-//! and runs the command.
+//! The stages in the outer pid namespace: its init (`hold`), which creates the inner pid namespace, and the init of the
+//! inner pid namespace (`inside`), which enters new user and mount namespaces and runs the command.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -149,7 +149,7 @@ fn protect_kernel() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads a list of paths in the private folder.
+/// Reads one of the lists of sockets and folders (COVERED, EMPTIED) in the private folder.
 fn list(inside: &Inside, name: &str) -> Result<Vec<PathBuf>, Failure> {
     let paths = sockets::read_list(&inside.place.join(name));
     paths.map_err(Failure::at("the list of sockets"))

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Policies that a cage writes: for `--allow`, and for `--learn` while it observes.
 //!
-//! A new connection must go to an address that DNS has returned for an allowed name, and the name that the client shows
-//! in it must be allowed, too: a name alone proves nothing, since a client can show any name to any server. For an open
-//! connection only the name counts, since a connection may last longer than its address. A rule that accepts all
-//! packets of a connection sets the mark that exempts the connection from the queue.
+//! A new connection must go to an allowed address, or to one that DNS or /etc/hosts has for an allowed name. At the
+//! ports of HTTP and HTTPS the name that the client shows must be allowed, too, unless the address itself is: a name
+//! alone proves nothing, since a client can show any name to any server. For an open connection to an address of a
+//! name, only the shown name or the port counts, since a connection may last longer than its address. A rule that
+//! accepts all packets of a connection sets the mark that exempts the connection from the queue.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

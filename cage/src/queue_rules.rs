@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Rules in the cage's network namespace that send packets to the firewall: all except those on loopback and of settled
-//! connections. No rule has `bypass`: without a firewall, the kernel drops these packets.
+//! Rules in the cage's network namespace that send packets to the firewall: all except those on loopback, of IPv6
+//! neighbour discovery, and of settled TCP connections. No rule has `bypass`: without a firewall, the kernel drops
+//! these packets.
 //!
 //! A direction of a connection is settled when the policy has set its bit of `SETTLED` in the mark of a packet, which
 //! the firewall applies only once the connection's names are final (--settled). The kernel stores it in the
@@ -120,7 +121,7 @@ fn feed(program: &Path, arguments: &[&str], text: &str) -> std::io::Result<Outpu
     child.wait_with_output()
 }
 
-/// Loads rules with one program. Fails with its error output.
+/// Loads rules with one program. Fails with the first line of its error output.
 fn load_with(name: &str, arguments: &[&str], text: &str) -> Result<(), String> {
     let program = programs::find(name).ok_or_else(|| format!("{name} is not installed"))?;
     let output = feed(&program, arguments, text).map_err(|error| format!("{name}: {error}"))?;
@@ -143,8 +144,8 @@ fn load_iptables(suffix: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Loads the rules into the caller's network namespace: by nft, or if that fails (the kernel may lack its `queue`), by
-/// iptables-nft or iptables-legacy.
+/// Loads the queue rules into the calling thread's network namespace: by nft, or if that fails (the kernel may lack its
+/// `queue`), by iptables-nft or iptables-legacy.
 pub fn load() -> Result<(), Failure> {
     let ways = [
         || load_with("nft", &["-f", "-"], &for_nft()),

@@ -14,10 +14,11 @@ use crate::failure::Failure;
 use crate::firewall::Connection;
 use crate::safe;
 
-/// Maximum numbers, in order: rows in the table on stderr; denied peers, and followed connections; distinct denied
-/// flows with a name and a reason.
+/// Maximum number of rows in the table on stderr.
 const ROWS_MAX: usize = 20;
+/// Maximum number of denied peers, each with a reason, and of followed connections.
 const PEERS_MAX: usize = 100_000;
+/// Maximum number of denied flows, each with a name and a reason, that are told apart. Further flows don't count.
 const FLOWS_MAX: usize = 1_000_000;
 
 #[derive(Debug, Default)]

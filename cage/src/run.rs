@@ -27,7 +27,7 @@ use crate::start::{build, Cage, Plan};
 
 /// Interval of connection listings; the firewall lists ended connections for two minutes.
 const LOOK: Duration = Duration::from_secs(30);
-/// Maximum wait for the end of the firewall, after the command has ended.
+/// Maximum wait for the last lines and the end of the firewall, after the command has ended.
 const PATIENCE: Duration = Duration::from_secs(2);
 /// PF_EXITING: flag of a process that is ending (include/linux/sched.h).
 const EXITING: u32 = 4;
@@ -183,7 +183,7 @@ impl Running<'_> {
         Ok(None)
     }
 
-    /// Handles events until the command ends.
+    /// Handles events until the command ends. Returns its end status.
     fn wait(&mut self, from: &Receiver<Happened>) -> Result<Ended, Failure> {
         let mut look = Instant::now() + LOOK;
         loop {

@@ -31,8 +31,9 @@ const HOME: &str = "HOME";
 /// Variable with the path of the caller's own socket folder (XDG Base Directory Specification).
 const RUNTIME: &str = "XDG_RUNTIME_DIR";
 
-/// Names of lists in the private folder: sockets that are covered for the command, and folders that are covered whole.
+/// Name of the list, in the private folder, of sockets that are covered for the command.
 pub const COVERED: &str = "covered";
+/// Name of the list, in the private folder, of folders that are covered whole.
 pub const EMPTIED: &str = "emptied";
 
 /// Returns the path in a line of BOUND: the rest from the eighth word on. None if the socket has no path.
@@ -153,8 +154,9 @@ fn can_be_emptied(folder: &Path, kept: &[PathBuf]) -> bool {
     is_own && !kept.iter().any(|path| path.starts_with(folder))
 }
 
-/// Returns the caller's own socket folders, in which new sockets may appear at any time. They are covered whole, unless
-/// they contain a socket left open, HOME or the current folder.
+/// Returns those of the caller's own socket folders that are covered whole, because new sockets may appear in them at
+/// any time. Leaves out a folder that other users can enter, or that contains a socket left open, HOME or the current
+/// folder.
 /// - left_open: as for `covered`.
 pub fn emptied(uid: u32, left_open: &[PathBuf]) -> Vec<PathBuf> {
     let standard = PathBuf::from(format!("/run/user/{uid}")).canonicalize();

@@ -8,11 +8,11 @@ use std::process::Command;
 
 /// Hidden command of fwctl that runs a stage (one of the cage's own processes). Its first argument is the stage's name.
 pub const WORD: &str = "cage-stage";
-/// Stage that writes the maps of root's outer user namespace.
+/// Name of the stage (a process of the cage) that writes the maps of root's outer user namespace.
 pub const MAP: &str = "map";
-/// Stage: init of the outer pid namespace.
+/// Name of the stage (a process of the cage) that is the init of the outer pid namespace.
 pub const HOLD: &str = "hold";
-/// Stage: init of the inner pid namespace, which runs the command.
+/// Name of the stage (a process of the cage) that is the init of the inner pid namespace and runs the command.
 pub const INSIDE: &str = "inside";
 const SELF: &str = "/proc/self/exe";
 

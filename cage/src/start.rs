@@ -34,7 +34,7 @@ pub struct Cage {
     pub control: PathBuf,
 }
 
-/// Parameters known before any process is started.
+/// Parameters of a cage that are known before any process is started.
 pub struct Plan {
     pub caller: Caller,
     pub uplink: Uplink,
@@ -139,9 +139,9 @@ fn start_hold(command: &[OsString], channel: OwnedFd) -> Result<Child, Failure> 
     hold.spawn().map_err(Failure::at("a stage"))
 }
 
-/// Creates the network namespace and the outer pid namespace for this thread and its children only; sends them to
-/// `made`; starts the stages, loads the queue rules, and starts the firewall. The first child is the init of the pid
-/// namespace.
+/// Creates the network namespace for this thread and its children, and the outer pid namespace for its children only.
+/// Starts the stage `hold`, which is the init of the pid namespace; sends both namespaces to `made`; starts the
+/// firewall, loads the queue rules, and waits until the firewall is ready.
 fn network(
     plan: &Plan,
     settings: &Settings,
@@ -165,7 +165,7 @@ fn network(
     Ok(Networked { hold, firewall })
 }
 
-/// Starts the uplink, on a thread that has entered the pid namespace and is in the host's network namespace.
+/// Starts the uplink in the outer pid namespace and the host's network namespace. Waits until its interface is ready.
 fn uplink(plan: &Plan, settings: &Settings, made: &mpsc::Receiver<Made>) -> Result<Child, Failure> {
     let made = made
         .recv()

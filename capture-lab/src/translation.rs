@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A model of a data TLB, for machines whose processor counts no misses. It runs the packets' addresses, with the page size
-//! that the census found, through two LRU levels. It ignores the program's other memory and other programs.
+//! A model of a data TLB, for machines whose processor counts no misses. It runs the packets' addresses, with the page
+//! size that the census found, through two LRU levels. It ignores the program's other memory and other programs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -104,7 +104,8 @@ impl Level {
         }
     }
 
-    /// Records an access to a page, which the level holds from then on. Returns true if it held the page before.
+    /// Records an access to a page. The level then holds the page, and drops the least recently used page if it is
+    /// full. Returns true if it held the page before.
     fn touch(&mut self, page: u64) -> bool {
         self.clock += 1;
         let before = self.used.insert(page, self.clock);

@@ -24,7 +24,7 @@ pub enum Kind {
     Recvmmsg,
     // Copies of packets, each reported by a completion (io_uring).
     IoUring,
-    // Packets that a program at the interface redirects from the host.
+    // Packets that an XDP program at the interface redirects from the host.
     Afxdp,
     // Blocks of packets in a ring of Twinwall's own kernel module.
     Twinring,

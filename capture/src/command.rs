@@ -41,9 +41,9 @@ use crate::writer::{Named, Plan, Writer};
 
 /// Interval at which the main thread checks whether the readers and the writer have ended.
 const WATCH_MS: u16 = 100;
-/// A signal repeated within this time counts as the same signal.
+/// Time after the first SIGINT or SIGTERM in which a repetition is ignored.
 const TWICE: Duration = Duration::from_secs(1);
-/// Maximum time that SIGUSR1 waits for all readers to query the kernel.
+/// Maximum wait after SIGUSR1 until all readers have queried the kernel's counts.
 const ANSWER: Duration = Duration::from_millis(500);
 
 /// Opens rings and output, drops privileges, records until the capture ends, and prints the ledger. Fails if the ledger
@@ -67,7 +67,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if !arguments.quiet {
         tell(arguments, &openings, &out);
     }
-    // From here on each packet is recorded. A failed notification is ignored: systemd may be gone.
+    // The rings are open: each packet from here on is recorded, or counted as lost. A failed notification is ignored:
+    // systemd may be gone.
     let _ = sd_notify::notify(&[NotifyState::Ready]);
     if rights.sandbox {
         sandbox::enter(Needs {
@@ -126,7 +127,7 @@ pub fn openings(arguments: &Arguments) -> Result<Vec<Opening>> {
     arguments.interface.iter().map(opening).collect()
 }
 
-/// Describes an nflog group as an interface of raw IP packets.
+/// Returns the parameters for opening an nflog group, which is treated as an interface of raw IP packets.
 fn nflog(arguments: &Arguments, group: u16) -> Opening {
     Opening {
         filter: Vec::new(),
@@ -160,7 +161,7 @@ fn check_afxdp(interface: &Interface) -> Result<()> {
         Ok(queues @ 2..) => Err(Failure::usage(format!(
             "-i {name}: it has {queues} queues, and afxdp takes one: ethtool -L {name} combined 1, or rx 1"
         ))),
-        // One queue, or an interface whose number of queues can't be set, such as loopback.
+        // One queue, or an interface that does not report its queues, such as loopback.
         _ => Ok(()),
     }
 }
@@ -282,7 +283,7 @@ fn plan(arguments: &Arguments, openings: &[Opening]) -> Plan {
     }
 }
 
-/// Privileges that the program retains once all rings are open.
+/// Parameters for dropping privileges once all rings are open.
 struct Rights {
     who: Option<Who>,
     sandbox: bool,
@@ -303,8 +304,8 @@ impl Rights {
     }
 }
 
-/// Opens the first output file, and drops the privileges that are not in `rights`. Root creates the file only in
-/// folders that no other user can redirect; elsewhere the target user creates it.
+/// Opens the first output, and drops privileges by `rights`. Root opens a file only in a folder that no other user can
+/// redirect; in another folder the target user opens it.
 fn output(plan: &Plan, rights: &Rights) -> Result<Out> {
     let who = rights.who.as_ref();
     let Some(template) = &plan.template else {
@@ -381,7 +382,7 @@ fn tell(arguments: &Arguments, openings: &[Opening], out: &Out) {
     }
 }
 
-/// Parameters that all threads need.
+/// Parameters of the threads of a recording.
 struct Job<'a> {
     openings: &'a [Opening],
     follow: bool,

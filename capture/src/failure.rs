@@ -16,7 +16,7 @@ pub const EXIT_PRIVILEGE: u8 = 3;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: u8,
-    /// Message in the form `CAUSE: CURE`, without `error:`.
+    /// Message without `error:`: a cause and its cure, or a failed operation and the system's error.
     pub text: String,
 }
 

@@ -7,7 +7,7 @@ use pcap::{BpfProgram, Capture, Linktype};
 use crate::failure::{Failure, Result};
 use crate::link::{Interface, Link};
 
-/// The length of the cooked header, version 2 (LINKTYPE_LINUX_SLL2).
+/// Length of the Linux cooked header, version 2, in bytes (LINKTYPE_LINUX_SLL2).
 const COOKED_BYTES: u32 = 20;
 /// Start of the kernel's ancillary offsets, which load metadata instead of packet bytes (<linux/filter.h>).
 const ASIDE: u32 = libc::SKF_AD_OFF as u32;
@@ -22,7 +22,8 @@ pub fn all(snap_bytes: u32) -> Vec<sock_filter> {
     }]
 }
 
-/// Compiles an expression for an interface's packets, cut to `snap_bytes`. An empty expression accepts all packets.
+/// Compiles a filter expression for an interface; accepted packets are cut to `snap_bytes`. An empty expression accepts
+/// all packets.
 pub fn compile(text: &str, interface: &Interface, snap_bytes: u32) -> Result<Vec<sock_filter>> {
     if text.trim().is_empty() {
         return Ok(all(snap_bytes));
@@ -49,8 +50,8 @@ pub fn compile(text: &str, interface: &Interface, snap_bytes: u32) -> Result<Vec
         .collect()
 }
 
-/// Compiles by libpcap. For an expression with `vlan` it opens the interface, if that is up and Ethernet: only then
-/// libpcap generates code for VLAN tags that the kernel has removed from frames.
+/// Compiles a filter expression by libpcap. For an expression with `vlan` it opens the interface, if that is up and
+/// Ethernet: only then libpcap generates code for VLAN tags that the kernel has removed from frames.
 fn by_libpcap(text: &str, interface: &Interface) -> std::result::Result<BpfProgram, pcap::Error> {
     let asks_tags = text
         .split(|c: char| !c.is_alphanumeric())
@@ -63,7 +64,7 @@ fn by_libpcap(text: &str, interface: &Interface) -> std::result::Result<BpfProgr
     Capture::dead(Linktype(interface.link.libpcap()))?.compile(text, true)
 }
 
-/// Returns libpcap's message in one line.
+/// Returns libpcap's error message in one line.
 fn words(error: &pcap::Error) -> String {
     let text = match error {
         pcap::Error::PcapError(text) => text.clone(),
@@ -72,7 +73,7 @@ fn words(error: &pcap::Error) -> String {
     text.replace('\n', " ")
 }
 
-/// Parses a BPF instruction from the library's text: the numbers code, jt, jf and k.
+/// Parses a BPF instruction from libpcap's text: the numbers code, jt, jf and k.
 fn read(text: &str) -> Option<sock_filter> {
     let mut numbers = text.split_whitespace().map(|word| word.parse::<u32>());
     let mut next = || numbers.next()?.ok();
@@ -84,9 +85,9 @@ fn read(text: &str) -> Option<sock_filter> {
     })
 }
 
-/// Adapts an instruction to our socket: accepted packets are cut to `snap_bytes`, and if packets have no link-layer
-/// header, loads from that header become loads of the kernel's metadata. Returns None if the kernel doesn't have the
-/// loaded field.
+/// Adapts a filter's instruction to this program's socket: accepted packets are cut to `snap_bytes`, and if packets
+/// have no link-layer header, loads from that header become loads of the kernel's metadata. Returns None if the kernel
+/// doesn't have the loaded field.
 fn fit(mut step: sock_filter, link: Link, snap_bytes: u32) -> Option<sock_filter> {
     let code = u32::from(step.code);
     let (class, mode) = (code & 0x07, code & 0xe0);

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A packet's block in a file: its frame as on the wire, or after a cooked header.
+//! A packet's block in a file: the frame as on the wire, or the packet after a cooked header.
 
 use crate::link::Link;
 use crate::packet::{Origin, Packet, Tag};
 
-/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes; metadata may
-/// follow it.
+/// Maximum bytes of a comment with its padding; a longer comment is cut. A prefix of nft has at most 127 bytes;
+/// metadata may follow it.
 pub const COMMENT_MOST: usize = 256;
-/// Maximum by which a block exceeds its packet: cooked header, tag, comment, and the block's own fields.
+/// Maximum number of bytes by which a packet block is longer than its packet: cooked header, tag, comment, and the
+/// block's own fields.
 pub const OVERHEAD: usize = 20 + 4 + COMMENT_MOST + pcapng::OVERHEAD;
 
 /// Appends the "Linux cooked" header, version 2. A VLAN tag follows the header, which has no field for it.
@@ -45,7 +46,7 @@ fn frame(out: &mut Vec<u8>, link: Link, packet: &Packet) {
 }
 
 /// Appends a packet block with the number of packets dropped before the packet.
-/// - out: must have room for the block.
+/// - out: has room for the block, so that nothing is allocated.
 pub fn block(out: &mut Vec<u8>, interface: u32, link: Link, packet: &Packet, drops: u64) {
     let fields = pcapng::Packet {
         interface,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Records packets and counts every loss. Other programs use the ring (`ring`, `socket`, `packet`), too.
+//! Records packets and counts every loss. The program `capture-lab` uses this library, too, to measure the rings.
 
 pub mod afxdp;
 pub mod arguments;

@@ -9,9 +9,9 @@ use crate::look;
 
 /// Name of the pseudo-interface of `-i any`.
 pub const ANY: &str = "any";
-/// Raw IP on Linux (<pcap/dlt.h>).
+/// libpcap's link type of raw IP on Linux (<pcap/dlt.h>).
 const DLT_RAW: i32 = 12;
-/// The hardware type of modems (<linux/if_arp.h>).
+/// Hardware type of interfaces with raw IP, such as modems (<linux/if_arp.h>).
 const ARPHRD_RAWIP: u16 = 519;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ pub struct Seen {
     pub is_up: bool,
 }
 
-/// Returns the result of a call, or errno as an error if it is negative.
+/// Returns the result of a system call, or errno as an error if the result is negative.
 pub(crate) fn checked(value: i32) -> io::Result<i32> {
     match value {
         0.. => Ok(value),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Packets that firewall rules log to a group (nft `log group N`, iptables `-j NFLOG`). The kernel sends each packet in
 //! a netlink message of its own (<linux/netfilter/nfnetlink_log.h>), with a sequence number and the rule's prefix; a
-//! datagram may have several messages. If the prefix begins like the comments of `fwctl record`, the packet's metadata
-//! is appended in their form, for `fwctl diff`.
+//! datagram may have several messages. The packet's comment is the prefix. If the prefix begins like the comments of
+//! `fwctl record`, the packet's metadata is appended in their form, for `fwctl diff`.
 
 use std::cell::Cell;
 use std::fmt::Write;
@@ -61,7 +61,7 @@ pub struct Nflog {
     /// Comment of the packet that was taken last.
     comment: String,
     snap_bytes: usize,
-    /// Expected sequence number, once the first packet has arrived.
+    /// Sequence number expected next; None before the first packet.
     next: Option<u32>,
     /// Number of missing sequence numbers.
     gaps: u64,
@@ -113,7 +113,8 @@ fn text(value: &[u8]) -> &str {
     valid.trim_end()
 }
 
-/// Returns the packet's length on the wire: a rule with `snaplen` has the kernel send the first bytes only.
+/// Returns the packet's whole length from its IP header. The kernel sends only the first bytes of a packet, as the
+/// rule's `snaplen` and CONFIG_MODE say.
 fn original(bytes: &[u8]) -> u32 {
     let field = |at: usize| bytes.get(at..).and_then(|rest| rest.first_chunk::<2>());
     let number = |at: usize| field(at).map_or(0, |two| u32::from(u16::from_be_bytes(*two)));
@@ -226,7 +227,7 @@ impl Nflog {
         Ok(nflog)
     }
 
-    /// Sends a configuration and waits for its reply; skips packets that come before the reply.
+    /// Sends a setting of a group and waits for the kernel's result; skips packets that come before the result.
     fn configure(&mut self, group: u16, kind: u16, value: &[u8]) -> io::Result<()> {
         let mut out = vec![0; 16];
         out[4..6].copy_from_slice(&MESSAGE_CONFIG.to_ne_bytes());
@@ -356,8 +357,8 @@ impl Source for Nflog {
         self.seen += 1;
     }
 
-    /// Counts by sequence numbers. After the last packet no number reveals a gap, so at the end the kernel's drop count is
-    /// used, too.
+    /// Counts drops by missing sequence numbers. After the last packet no number reveals a gap, so at the end the
+    /// kernel's drop count is used, too.
     fn statistics(&mut self) -> io::Result<Statistics> {
         let drops = match self.is_shut.get() && self.left.is_empty() {
             true => self.gaps.max(self.drops()?),

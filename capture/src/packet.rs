@@ -27,7 +27,7 @@ pub struct Packet<'a> {
     /// Time of the packet in nanoseconds since 1970: from the kernel, or the time of reading if the kernel reports
     /// none.
     pub time_ns: u64,
-    /// Length on the wire; `bytes` may be shorter.
+    /// Length of the uncut packet in bytes; `bytes` may be shorter.
     pub original: u32,
     pub bytes: &'a [u8],
     pub tag: Option<Tag>,
@@ -49,7 +49,7 @@ impl From<&libc::sockaddr_ll> for Origin {
     }
 }
 
-/// Returns the tag, if the kernel reports one (`status`, TP_STATUS_VLAN_*).
+/// Returns a packet's VLAN tag, if the kernel reports one in `status` (TP_STATUS_VLAN_*).
 pub fn tag(status: u32, tci: u16, tpid: u16) -> Option<Tag> {
     if status & libc::TP_STATUS_VLAN_VALID == 0 {
         return None;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Drops privileges once all rings are open. Root becomes another user, no capability remains but CAP_NET_RAW (only where
-//! rings may be opened again), no program can be started with more privileges, and Landlock allows only the output's folder.
-//! Must run while the process has a single thread: later threads inherit the restrictions.
+//! Drops privileges once all rings are open. Root becomes another user, no capability remains but CAP_NET_RAW (only
+//! where rings may be opened again), no program can be started with more privileges, and Landlock allows only the
+//! output's folder. Must run while the process has a single thread: later threads inherit the restrictions.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -128,8 +128,8 @@ pub fn drop(who: Option<&Who>, keep_raw: bool) -> Result<()> {
 }
 
 /// Restricts file access by Landlock to creating, writing and removing files in the output's folder, or to writing to
-/// an output that is a device or a FIFO; None forbids all files. Also forbids TCP. Does nothing if the kernel has no
-/// Landlock.
+/// an output that is a character device or a FIFO; None forbids all files. Also forbids to bind and connect TCP sockets
+/// (Linux 6.7). Does nothing if the kernel has no Landlock.
 pub fn confine(output: Option<&Path>) -> Result<()> {
     let confined = || -> std::result::Result<(), RulesetError> {
         let mut rules = Ruleset::default()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A reader: its thread reads packets from one ring and encodes them as pcapng blocks. Once started it allocates nothing,
-//! unless it follows an interface that went away.
+//! A reader: its thread reads packets from one ring and encodes them as pcapng blocks. Once started it allocates
+//! nothing, unless it follows an interface that went away.
 
 use std::ffi::CString;
 use std::io;
@@ -27,9 +27,9 @@ use crate::source::{Ready, Source, WAIT};
 use crate::twinring::{Policy, Twinring, Wanted};
 use crate::uring::Uring;
 
-/// Batches between two readings of the kernel's counters, which have 32 bits and must not overflow.
+/// Maximum number of batches between two readings of the kernel's counters, which have 32 bits and must not overflow.
 const BATCHES_A_COUNT: u32 = 64;
-/// Maximum pause between the last packets of a ring.
+/// Time without a packet after which a stopped ring is not read any further.
 const LAST: Duration = Duration::from_secs(2);
 
 /// Parameters for opening a ring.
@@ -147,8 +147,8 @@ impl Opening {
 }
 
 impl Reader<'_> {
-    /// Reads until it is stopped, the interface is gone, or an error occurs. Packets received by then are passed on and
-    /// counted.
+    /// Reads until the capture is stopped, the interface is gone (without --follow), or an error occurs. The packets
+    /// that wait in the ring are read at the end, too, except after an error.
     pub fn run(mut self) -> End {
         let mut due = Due {
             batches: 0,
@@ -247,8 +247,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Stops accepting packets and reads the waiting ones, until the kernel's count equals delivered plus dropped, or no
-    /// packet has arrived for the time limit. A slow output does not shorten the limit.
+    /// Stops accepting packets and reads the waiting ones, until the kernel's count equals delivered plus dropped, or
+    /// no packet has arrived for the time LAST. A slow output does not shorten this time.
     fn finish(&mut self) -> io::Result<()> {
         self.ring.shut()?;
         let mut end = Instant::now() + LAST;

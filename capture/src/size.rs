@@ -29,7 +29,7 @@ pub struct Rotation {
     pub time: Option<Duration>,
 }
 
-/// Minimum size limit of a file in bytes, so that a file holds at least some batches of packets.
+/// Minimum of a file's size limit, in bytes: each file has room for at least one chunk of packets.
 const SMALLEST: u64 = 1_000_000;
 
 /// Parses `1GB,10min`: a size, a time (`s`, `min`, `h`), or both.

@@ -8,12 +8,12 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use crate::link::{Interface, Link};
 use crate::look::{checked, look, Seen};
 
-/// Kernel counts since the last query.
+/// Counts of accepted and dropped packets since the last query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Packets that passed the filter, including dropped ones.
     pub packets: u64,
-    /// Packets that found no room.
+    /// Packets that the kernel dropped for lack of room.
     pub drops: u64,
 }
 
@@ -45,7 +45,7 @@ impl Socket {
         set(self.as_raw_fd(), level, option, value)
     }
 
-    /// Replaces the filter; every packet meets the old or the new one.
+    /// Replaces the filter. Each packet is tested by either the old or the new filter.
     pub fn filter(&self, steps: &[libc::sock_filter]) -> io::Result<()> {
         filter(self.as_raw_fd(), steps)
     }
@@ -113,7 +113,7 @@ impl Socket {
         self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &value)
     }
 
-    /// Returns the counts since the last call.
+    /// Returns the kernel's counts since the last call.
     pub fn statistics(&self) -> io::Result<Statistics> {
         // SAFETY: all zeros is a valid tpacket_stats_v3, and getsockopt(2) writes at most its length.
         unsafe {
@@ -184,7 +184,7 @@ pub(crate) unsafe fn get<T>(
 }
 
 /// Waits until data is readable, a signal arrives, or `limit_ms` have passed; returns Ok in all three cases. Fails with
-/// the socket's pending error: ENETDOWN, once, when the interface goes down or away.
+/// the socket's pending error, such as ENETDOWN of a packet socket: once, when its interface goes down or away.
 pub(crate) fn wait(socket: RawFd, limit_ms: i32) -> io::Result<()> {
     let mut poll = libc::pollfd {
         fd: socket,

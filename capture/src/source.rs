@@ -8,7 +8,7 @@ use crate::packet::Packet;
 use crate::pages::{Area, Entries};
 use crate::socket::{Socket, Statistics};
 
-/// Maximum wait of `ready`. A batch that is not full is passed on after the same time.
+/// Maximum time that `Source::ready` waits for packets. A batch that is not full is passed on after the same time.
 pub const WAIT: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub trait Source {
     /// Passes each packet of the batch that was `ready` to `each`, and releases the batch's memory.
     fn take(&mut self, each: impl FnMut(&Packet));
 
-    /// Returns the counts since the last call.
+    /// Returns the counts of accepted and dropped packets since the last call.
     fn statistics(&mut self) -> io::Result<Statistics> {
         self.socket()
             .map_or(Ok(Statistics::default()), Socket::statistics)

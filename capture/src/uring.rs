@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Captures packets by io_uring: one multishot RECVMSG (Linux 6.0) completes once per packet, with a buffer from a shared
-//! ring of buffers. The kernel copies to this program's mapping, which may have huge pages.
+//! Captures packets by io_uring: one multishot RECVMSG (Linux 6.0) completes once per packet, with a buffer from a
+//! shared ring of buffers. The kernel copies to this program's mapping, which may have huge pages.
 
 use std::io;
 use std::mem::{size_of, zeroed, ManuallyDrop};
@@ -58,7 +58,7 @@ unsafe impl Send for Uring {}
 fn slots(buffer_bytes: usize, snap_bytes: usize) -> (usize, usize) {
     let bytes = (HEAD_BYTES + snap_bytes).next_multiple_of(PAGE);
     let count = (buffer_bytes / bytes).clamp(8, MOST_SLOTS);
-    // The largest power of two that is not above.
+    // The largest power of two up to this number.
     (1 << count.ilog2(), bytes)
 }
 
@@ -143,8 +143,8 @@ impl Uring {
         let place = usize::from(self.tail) % self.count;
         let first: *mut BufRingEntry = self.free.start().cast();
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: the entry lies inside the ring of free buffers, which is zeroed at first; the kernel reads an entry only
-        // after the tail covers it.
+        // SAFETY: the entry lies inside the ring of free buffers, which is zeroed at first; the kernel reads an entry
+        // only after the tail covers it.
         unsafe {
             let entry = &mut *first.add(place);
             entry.set_addr(self.slot(slot) as u64);
@@ -239,8 +239,8 @@ unsafe fn packet(buffer: &[u8], head: &msghdr, each: &mut impl FnMut(&Packet)) {
     if name.len() < size_of::<sockaddr_ll>() {
         return;
     }
-    // SAFETY: as long as a sockaddr_ll, as was just checked; all zeros is a valid msghdr, and the kernel wrote its control
-    // part.
+    // SAFETY: as long as a sockaddr_ll, as was just checked; all zeros is a valid msghdr, and the kernel wrote its
+    // control part.
     unsafe {
         let address = name.as_ptr().cast::<sockaddr_ll>().read_unaligned();
         let mut message: msghdr = zeroed();

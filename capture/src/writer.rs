@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The writer: its thread receives chunks from the readers and writes them, so that a slow disk does not block a reader.
+//! The writer: its thread receives chunks from the readers and writes them, so that a slow disk does not block a
+//! reader.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -21,11 +22,11 @@ use crate::message;
 use crate::name;
 use crate::size::Rotation;
 
-/// Interval at which the time limit of a file is checked.
+/// Maximum wait for a chunk, after which the time limit of a file is checked.
 const WATCH: Duration = Duration::from_millis(200);
 const ZSTD_LEVEL: i32 = 1;
 
-/// An interface as files describe it.
+/// Description of an interface in the files, and its rings.
 #[derive(Debug)]
 pub struct Named {
     pub name: String,
@@ -49,7 +50,7 @@ pub struct Plan {
     pub stop_when_full: bool,
 }
 
-/// State after a failure; all but `Ended` may recover.
+/// State of the output after failures; each state but `Ended` may recover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     None,
@@ -67,7 +68,7 @@ pub struct Writer<'a> {
     counts: &'a Counts,
     stop: &'a AtomicBool,
     out: Out,
-    /// Files of this run, oldest first.
+    /// Files of this run that were not removed, oldest first.
     made: VecDeque<PathBuf>,
     packer: Option<Compressor<'static>>,
     packed: Vec<u8>,
@@ -108,7 +109,7 @@ impl Plan {
 }
 
 impl<'a> Writer<'a> {
-    /// Writes the start of the first file.
+    /// Creates the writer, and writes the start of the first file.
     /// - longest: maximum bytes of a chunk.
     pub fn new(
         plan: &'a Plan,
@@ -146,7 +147,7 @@ impl<'a> Writer<'a> {
         Ok(writer)
     }
 
-    /// Writes until all readers have ended.
+    /// Writes chunks until all readers have ended, then the end of the file.
     pub fn run(mut self, inbox: Inbox) -> Result<()> {
         loop {
             match inbox.next(WATCH) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The XDP program at an interface (bpf(2)): it redirects packets to an AF_XDP socket and counts them in shared memory, so
-//! that reading the count and stopping the redirection need no privileged call.
+//! The XDP program at an interface (bpf(2)): it redirects packets to an AF_XDP socket and counts them in shared memory,
+//! so that reading the count and stopping the redirection need no privileged call.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -22,7 +22,7 @@ const ATTACH_XDP: u32 = 37;
 const FUNC_REDIRECT_MAP: i32 = 51;
 const PSEUDO_MAP: u8 = 1;
 const PSEUDO_MAP_VALUE: u8 = 2;
-/// Generic mode, which every interface supports (<linux/if_link.h>).
+/// Flag of XDP's generic mode, which every interface supports (<linux/if_link.h>).
 const SKB_MODE: u32 = 1 << 1;
 const XDP_PASS: i32 = 2;
 const XDP_REDIRECT: i32 = 4;
@@ -85,7 +85,7 @@ fn map(kind: u32, value_bytes: u32, entries: u32, flags: u32) -> io::Result<Owne
 fn steps(sockets: RawFd, counts: RawFd) -> [Step; 15] {
     let shut_at = std::mem::offset_of!(Shared, is_shut) as i16;
     [
-        (0xbf, 6, 1, 0, 0), // r6 = the packet
+        (0xbf, 6, 1, 0, 0), // r6 = the packet (struct xdp_md)
         (0x18, 7, PSEUDO_MAP_VALUE, 0, counts),
         (0, 0, 0, 0, 0),
         (0xb7, 0, 0, 0, XDP_PASS),

@@ -22,7 +22,7 @@ use stage::Source;
 use crate::line::{Expected, Way};
 use crate::packet::{known, packets, Packet};
 
-/// Name of the policy's text in the engine's messages; `placed` replaces it by the name of the file.
+/// Name of the policy's text in the engine's messages; `placed` replaces it and its line by the file and its line.
 const NAME: &str = "policy";
 
 /// Firewall options that change a verdict.
@@ -59,7 +59,7 @@ impl Settings {
     }
 }
 
-/// Verdict, and a description of its origin: a rule, a chain's policy or an option.
+/// Verdict, and a description of its origin: a rule, a chain's policy, an option, or a hook without a chain.
 struct Decision {
     verdict: Verdict,
     by: String,
@@ -277,7 +277,7 @@ impl<'a> Judge<'a> {
         })
     }
 
-    /// Decides an expectation. Fails with "expected …, got …", which names the deciding rule.
+    /// Decides an expectation. Fails with "expected …, got …", which states the origin of the verdict (see `Decision`).
     pub fn check(&self, expected: &Expected) -> Result<(), String> {
         let way = self.way(expected);
         let all = packets(expected);

@@ -16,7 +16,7 @@ use stage::{Place, Source};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
     pub place: Place,
-    /// "CAUSE: CURE", or "expected …, got …".
+    /// Error text: "CAUSE: CURE" if the expectation can't be decided, otherwise "expected …, got …".
     pub text: String,
 }
 

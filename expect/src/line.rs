@@ -24,7 +24,8 @@ pub enum Protocol {
     Icmpv6,
 }
 
-/// Address and port of one end; None if the line has none, and `whole` and `fill` have set no default.
+/// Address and port of one end of the packet. A part is None if the line lacks it, and `whole` and `fill` have set no
+/// default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     pub address: Option<IpAddr>,
@@ -39,7 +40,7 @@ pub struct Shown {
     pub host: Vec<u8>,
 }
 
-/// Parsed expectation.
+/// Parsed expectation: a packet or connection, and the expected verdict.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expected {
     pub way: Option<Way>,
@@ -82,7 +83,7 @@ fn next<'b>(words: Words<'_, 'b>, what: &str) -> Result<&'b str, String> {
         .ok_or_else(|| format!("the expectation ends too early: write {what} and a verdict"))
 }
 
-/// Parses `ADDRESS`, `ADDRESS:PORT`, `[IPV6]:PORT` or `:PORT`.
+/// Parses one end of a packet: `ADDRESS`, `ADDRESS:PORT`, `[IPV6]:PORT` or `:PORT`.
 fn end(word: &str) -> Result<End, String> {
     let wrong =
         || format!("\"{word}\" is no end: write ADDRESS, ADDRESS:PORT, [IPV6]:PORT or :PORT");
@@ -170,7 +171,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Parses a word and its arguments.
+    /// Parses a word of an expectation, and the words after it that are its arguments.
     fn take(&mut self, word: &str, words: Words) -> Result<(), String> {
         match word {
             "in" => self.way = Some(Way::In),
@@ -194,8 +195,9 @@ impl Reader {
         Ok(())
     }
 
-    /// Returns the protocol; if the line has none, that of the shown name. Sets the destination's port if the name
-    /// implies it and the line has none. Fails if the protocol or its port is missing, or if they don't fit the name.
+    /// Returns the protocol; if the line has none, that of the shown name. Sets the destination's port to the name's
+    /// usual port if the line has none. Fails if the protocol does not fit the name. Without a name, fails if the
+    /// protocol is missing, or the destination's port for TCP or UDP.
     fn whole(&mut self) -> Result<Protocol, String> {
         let (usual, port) = match self.shown.as_ref().map(|shown| shown.protocol) {
             Some(NamesProtocol::Tls) => (Protocol::Tcp, 443),

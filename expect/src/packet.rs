@@ -14,10 +14,10 @@ const PUSH_ACK: u8 = 0x18;
 const DNS_TYPE_A: u16 = 1;
 const TTL: u8 = 64;
 
-/// Packet of a connection.
+/// Packet of an expectation, with the state and names of its connection.
 pub struct Packet {
     pub bytes: Vec<u8>,
-    /// State as a value of `Type::CtState`.
+    /// Connection's state when the packet arrives, as a value of `Type::CtState`.
     pub state: u32,
     pub names: Names,
 }
@@ -105,8 +105,8 @@ fn names(expected: &Expected, at: u32) -> Names {
     }
 }
 
-/// Returns the packets of an expectation in order: one packet in the given state; without a state, all packets up to
-/// the one that shows the name.
+/// Returns the packets of an expectation in order. With a state: one packet in that state. Without a state: the
+/// connection's first packet, and then, for a name over TCP, the packet that shows the name.
 pub fn packets(expected: &Expected) -> Vec<Packet> {
     let is_tcp = expected.protocol == Protocol::Tcp;
     let states = match expected.state {

@@ -8,7 +8,8 @@ use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 
-/// Maximum size of a line in bytes: 1 KiB for each of the 2^20 rules of the largest policy. A short rule has 200 bytes.
+/// Maximum size of an answer's line in bytes: 1 KiB for each of the 2^20 rules of the largest policy. A short rule has
+/// 200 bytes.
 const LINE_MAX: u64 = 1 << 30;
 /// Maximum number of attempts to get status and rules of the same policy: it may be reloaded between both answers.
 const TRIES: u32 = 3;
@@ -20,14 +21,14 @@ pub struct Answers {
     pub rules: Rules,
 }
 
-/// Rules of a policy.
+/// Rules of the firewall's policy: the answer to `rules`.
 #[derive(Deserialize)]
 pub struct Rules {
     generation: u64,
     pub rules: Vec<Rule>,
 }
 
-/// A rule with its counters.
+/// Rule of the policy, with its counter and log statements.
 #[derive(Deserialize)]
 pub struct Rule {
     pub rule: String,
@@ -38,7 +39,7 @@ pub struct Rule {
     pub logs: Vec<Statement>,
 }
 
-/// A statement of a rule that counts or logs.
+/// Counter or log statement of a rule, with its counts.
 #[derive(Deserialize)]
 pub struct Statement {
     pub statement: u32,

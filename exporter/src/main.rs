@@ -16,7 +16,7 @@ mod plain;
 mod serve;
 mod text;
 
-/// Maximum number of connections that wait in the kernel.
+/// Maximum number of connections that wait in the kernel until this program accepts them.
 const BACKLOG: u32 = 16;
 
 /// Serves the metrics of a firewall to Prometheus, at /metrics.

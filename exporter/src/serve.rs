@@ -5,10 +5,10 @@
 //! client holds one of CONNECTIONS_MAX places for that long, and further connections wait in the kernel's backlog.
 //!
 //! A rendering is the text of the metrics, made from the firewall's answers. Clients share it for SHARE times as long
-//! as it took to make. So this program and the firewall each use at most a tenth of a processor for it, for any number
-//! of clients and counters. There are two renderings at most: the newest, and one that slow clients still read. As long
-//! as both are being read, new clients get the newest. So memory is bounded whatever clients do, and no answer is older
-//! than CONNECTION_MS.
+//! as it took to make, at most for CONNECTION_MS. So this program and the firewall each use at most a tenth of a
+//! processor for it, for any number of clients, unless it takes longer than a second. There are two renderings at most:
+//! the newest, and one that slow clients still read. As long as both are being read, new clients get the newest. So
+//! memory is bounded whatever clients do, and no answer is older than CONNECTION_MS.
 //!
 //! If the firewall does not answer within ANSWER_MS, all clients that have waited for the answer get the reason, since
 //! another attempt might exceed CONNECTION_MS.
@@ -37,16 +37,17 @@ use crate::{control, plain, text};
 const CONNECTIONS_MAX: usize = 16;
 /// Time limit from accept to close, in milliseconds.
 const CONNECTION_MS: u64 = 10 * 1000;
-/// Time limit for the firewall's answers to one client, in milliseconds. It is less than CONNECTION_MS, so that the
-/// client still receives the reason.
+/// Time limit for the firewall's answers from which a rendering is made, in milliseconds. It is less than
+/// CONNECTION_MS, so that the client still receives the reason.
 const ANSWER_MS: u64 = 5 * 1000;
 /// Maximum size of a request's head in bytes.
 const REQUEST_BYTES: usize = 16 * 1024;
-/// Time for which a rendering is shared by clients, as a multiple of the time that it took to make.
+/// Time for which a rendering is shared by clients, as a multiple of the time that it took to make; at most
+/// CONNECTION_MS.
 const SHARE: u32 = 9;
-/// Pause in accepting when the system has no free descriptor, in milliseconds.
+/// Pause after an error of accept, such as no free descriptor, in milliseconds.
 const PAUSE_MS: u64 = 1000;
-/// Content type of messages to a client.
+/// Content type of a message that a client gets instead of the metrics.
 const WORDS_TYPE: &str = "text/plain; charset=utf-8";
 
 /// Text of the metrics at one moment. Clients that read it hold a reference.
@@ -55,7 +56,7 @@ struct Rendering {
     text: Bytes,
     /// Text in Prometheus' text format 0.0.4, if it was requested.
     plain: OnceLock<Bytes>,
-    /// Time until which new clients get this rendering.
+    /// Time until which new clients get this rendering. They get it for longer if clients still read both renderings.
     until: Instant,
 }
 
@@ -76,13 +77,13 @@ struct Counts {
     refused: AtomicU64,
 }
 
-/// State of the server.
+/// State of the HTTP server, which all connections share.
 struct Source {
     /// Control socket of the firewall.
     control: PathBuf,
     renderings: Mutex<Renderings>,
     counts: Counts,
-    /// True if the firewall did not answer the last request.
+    /// True if the last attempt to get the firewall's answers failed.
     silent: AtomicBool,
 }
 

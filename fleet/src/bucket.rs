@@ -6,8 +6,8 @@ use sha2::{Digest, Sha256};
 /// Number of buckets, into which a hash distributes the hosts. A wave of a rollout reaches a number of whole buckets.
 pub const BUCKETS: u16 = 1000;
 
-/// Returns the bucket of a host for a generation, 0 to 999. It differs for each generation, so that no host is always
-/// in the first wave.
+/// Returns the bucket of a host for a generation, 0 to 999. It depends on the generation, so that no host is always in
+/// the first wave.
 pub fn bucket(host: &str, channel: &str, generation: u64) -> u16 {
     let mut hash = Sha256::new();
     hash.update(b"twinwall-bucket\0");

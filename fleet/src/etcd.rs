@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A client of etcd's JSON gateway (etcd 3.4 and later: /v3/…): keys, compare-and-set, leases, a watch, roles. The crate
-//! `etcd-client` would bring tokio, tonic and protoc to each host.
+//! A client of etcd's JSON gateway (etcd 3.4 and later: /v3/…): keys, compare-and-set, leases, a watch, roles. The
+//! crate `etcd-client` would bring tokio, tonic and protoc to each host.
 
 use std::path::Path;
 use std::time::Duration;
@@ -55,7 +55,7 @@ pub struct Place {
     pub login: Option<Login>,
 }
 
-/// Key with its value.
+/// Key of etcd with its value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     pub key: String,
@@ -64,7 +64,7 @@ pub struct Entry {
     pub modified: u64,
 }
 
-/// Entries, and the revision of the store in which they were read.
+/// Entries read from etcd, and the revision of its data in which they were read.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
     pub entries: Vec<Entry>,
@@ -77,7 +77,8 @@ pub struct Etcd {
     current: usize,
     connection: Option<Connection>,
     token: Option<String>,
-    /// Number of unanswered attempts, at all servers together, since a server has answered.
+    /// Number of attempts at unreachable servers, all servers together, since a server has carried out or refused a
+    /// request.
     failures: usize,
     /// Time limit of each step of a request: connecting, a read, a write.
     patience: Duration,
@@ -134,7 +135,7 @@ impl Etcd {
         }
     }
 
-    /// Returns the server in use.
+    /// Returns the address of the server in use.
     fn endpoint(&self) -> Result<&Url> {
         let found = self.place.endpoints.get(self.current);
         found.ok_or_else(|| request("no endpoint of etcd: name one with --etcd"))
@@ -226,7 +227,7 @@ impl Etcd {
         Err(refused("etcd refuses its own token: check its clock"))
     }
 
-    /// Sends a request. If a server is unreachable, asks the next server.
+    /// Sends a request, and returns the answer. Asks the next server if a server is unreachable, but not if it refuses.
     pub fn call(&mut self, path: &str, body: &Value) -> Result<Value> {
         let mut last = None;
         for _ in 0..self.place.endpoints.len().max(1) {
@@ -407,14 +408,14 @@ fn answered(answer: &Value) -> Failure {
 /// key.
 pub struct Watch {
     connection: Connection,
-    /// Bytes of an unfinished line.
+    /// Received bytes of an unfinished line.
     text: Vec<u8>,
 }
 
 impl Watch {
-    /// Waits for changes, at most for `limit`. Returns an entry for each change: a removed key has an empty value.
-    /// Returns no entry if no change was received completely. Fails if the watch has ended, for example by a
-    /// compaction.
+    /// Waits for changes. Returns an entry for each change: a removed key has an empty value. Returns no entry if no
+    /// change was received completely. Fails if the watch has ended, for example by a compaction.
+    /// - limit: time limit of each read.
     pub fn wait(&mut self, limit: Duration) -> Result<Vec<Entry>> {
         let Some(piece) = self.connection.wait(limit)? else {
             return Ok(Vec::new());

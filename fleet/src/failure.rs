@@ -13,7 +13,7 @@ pub enum Kind {
     /// Content can't be trusted: a signature, digest or number is wrong, or the content is invalid or of another
     /// channel.
     Untrusted,
-    /// The store does not answer: the same call may work later.
+    /// The store does not answer, or can't serve the request now: the same call may work later.
     Unreachable,
     /// The store or root's service answered, and refused: it refuses the same request again.
     Refused,

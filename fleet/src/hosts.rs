@@ -22,10 +22,10 @@ pub struct Host {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum State {
     Confirmed,
-    /// The host has not confirmed the generation yet.
+    /// The host has not confirmed the generation yet, and reports no error.
     Applying,
     Reverted,
-    /// The host can't apply the generation; its error is the reason.
+    /// The host has not confirmed the generation, and reports an error.
     Behind,
     /// The host's wave has not begun.
     Waiting,

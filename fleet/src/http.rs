@@ -141,7 +141,7 @@ impl Stream {
 /// State of an answer's body, which determines its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
-    /// Number of bytes that are still to come.
+    /// The body has a known length: number of bytes that are still to come.
     Length(u64),
     Chunked,
     /// The body ends with the connection.
@@ -153,12 +153,12 @@ enum Body {
 pub struct Connection {
     stream: Stream,
     url: Url,
-    /// Bytes that were read, but not used yet.
+    /// Bytes that were read from the server, but not parsed yet.
     raw: Vec<u8>,
     body: Body,
 }
 
-/// Answer with its whole body.
+/// HTTP answer with its whole body.
 pub struct Answer {
     pub status: u16,
     pub body: Vec<u8>,
@@ -242,7 +242,7 @@ impl Connection {
         Ok(count)
     }
 
-    /// Reads the head of an answer. Returns the status code.
+    /// Reads the head of an answer, and sets `body` accordingly. Returns the status code.
     fn head(&mut self) -> io::Result<u16> {
         loop {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
@@ -367,8 +367,8 @@ impl Connection {
         }
     }
 
-    /// Returns the next piece of a body without end, or None if no piece came within the time limit. Fails when the
-    /// body has ended.
+    /// Returns the next piece of a body without end, or None if a read has timed out. Fails when the body has ended.
+    /// - limit: time limit of each read, at least 1 ms.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<Vec<u8>>> {
         let limit = limit.max(Duration::from_millis(1));
         let set = self.stream.socket().set_read_timeout(Some(limit));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::failure::{request, Result};
 
-/// Maximum number of keys in a file.
+/// Maximum number of public keys in a keys file.
 const KEYS_MAX: usize = 16;
 /// Value of `kind` in a rotation (the signed message with the new keys of a channel's hosts).
 pub const ROTATION: &str = "twinwall-keys";
@@ -24,17 +24,18 @@ pub struct Keys {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rotation {
-    /// Always ROTATION.
+    /// Kind of the message, always ROTATION.
     pub kind: String,
     pub channel: String,
-    /// Larger than the serial number of the previous rotation.
+    /// Serial number of the rotation, larger than that of the previous rotation.
     pub serial: u64,
     /// Text of the new keys file.
     pub keys: String,
 }
 
 impl Keys {
-    /// Parses the text of a keys file. Fails with the line that is wrong.
+    /// Parses the text of a keys file. Fails with the line that is wrong, or with the number of keys if there are too
+    /// many or too few.
     /// - file: name of the file, for messages.
     pub fn parse(file: &str, text: &str) -> Result<Keys> {
         let mut read = Keys {

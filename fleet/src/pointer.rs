@@ -17,16 +17,16 @@ const CONFIRM_SECONDS_MAX: u32 = 86400;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pointer {
-    /// Always POINTER.
+    /// Kind of the message, always POINTER.
     pub kind: String,
     pub channel: String,
-    /// Number that rises with each push. A host never accepts a smaller number.
+    /// Number that rises with each push and rollback. A host never accepts a smaller number.
     pub generation: u64,
-    /// SHA-256 of the bundle, in hexadecimal.
+    /// SHA-256 of the bundle (the policy's files), in hexadecimal.
     pub digest: String,
-    /// Address of a bundle that is too large for etcd: https://… or file:///…
+    /// Address of a bundle that is too large for etcd: https://… or file:///…; None: the store has the bundle.
     pub url: Option<String>,
-    /// Begin of the time in which hosts may apply the policy, in seconds since 1970.
+    /// Start of the time in which hosts may apply the policy, in seconds since 1970.
     pub not_before: u64,
     /// End of the time in which hosts may apply the policy, in seconds since 1970; None: no end.
     pub expires: Option<u64>,

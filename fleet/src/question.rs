@@ -15,12 +15,12 @@ pub const TRY_SECONDS_MAX: u32 = 600;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Question {
-    /// Always QUESTION.
+    /// Kind of the message, always QUESTION.
     pub kind: String,
     pub channel: String,
-    /// Larger than the number of the previous question. A host answers each question once.
+    /// Number of the question: milliseconds since 1970. A host accepts only a larger number than before.
     pub number: u64,
-    /// SHA-256 of the bundle, in hexadecimal.
+    /// SHA-256 of the bundle with the policy to try, in hexadecimal.
     pub digest: String,
     /// Seconds of traffic on which the policy is tried.
     pub seconds: u32,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A host's report, which its agent writes to `hosts/ID`.
+//! A host's report, which its agent writes to the key `hosts/ID` of etcd.
 
 use serde::{Deserialize, Serialize};
 
@@ -76,9 +76,9 @@ pub struct Flip {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Trial {
-    /// Number of the question that the trial answers; 0 = trial of a pointer.
+    /// Number of the question (a signed request to try a policy) that the trial answers; 0 = trial of a pointer.
     pub question: u64,
-    /// Digest of the bundle.
+    /// SHA-256 of the tried policy's bundle, in hexadecimal.
     pub digest: String,
     pub seconds: u32,
     /// Seconds of recorded packets on which the policy was tried. None: the kernel counted packets for `seconds` after
@@ -106,12 +106,12 @@ pub struct Local {
     pub why: Option<String>,
     /// Generation that was confirmed last; 0 = none.
     pub confirmed: u64,
-    /// Number of the latest accepted question, whose trial may still run; 0 = none.
+    /// Number of the latest accepted question (a signed request to try a policy), whose trial may still run; 0 = none.
     pub question: u64,
     pub ledger: Ledger,
-    /// The firewall's program, e.g. "rust-firewall".
+    /// Name of the firewall's program, e.g. "rust-firewall"; None: no firewall was asked, or it did not answer.
     pub twin: Option<String>,
-    /// The latest trial that has ended.
+    /// Outcome of the latest trial. None: it still runs, or there was no trial.
     pub trial: Option<Trial>,
 }
 
@@ -119,7 +119,8 @@ pub struct Local {
 #[serde(default)]
 pub struct Report {
     pub channel: String,
-    /// Generation of the pointer that the agent read last from the store. The host need not have applied it.
+    /// Generation of the pointer that the agent read last from the store, at least `local.generation`. The host need
+    /// not have applied it.
     pub wanted: u64,
     #[serde(flatten)]
     pub local: Local,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Operator's side: pushes, waves, rollbacks and the state of hosts. All state is in etcd, and each change is a
-//! compare-and-set, so that an operation may be killed and run again on any machine.
+//! Operator's side: pushes, waves, rollbacks and the state of hosts. All state is in etcd, and each change of a pointer
+//! is a compare-and-set, so that an operation may be killed and run again on any machine.
 
 use std::path::Path;
 
@@ -48,7 +48,7 @@ impl Signer {
     }
 }
 
-/// Pointer in etcd, with the revision in which it was last written.
+/// Pointer in etcd (the message that names a channel's policy), with the revision in which it was last written.
 pub struct Present {
     pub pointer: Pointer,
     modified: u64,
@@ -107,7 +107,8 @@ fn signed(pointer: &Pointer, signer: &Signer) -> Result<Vec<u8>> {
     Ok(Signed::sign(pointer.text(), &signer.secret)?.value())
 }
 
-/// Signs a pointer, and replaces the present pointer. Fails if the present pointer has changed since it was read.
+/// Signs a pointer, replaces the present pointer, and writes the pointer to the history. Fails if the present pointer
+/// has changed since it was read.
 /// - modified: revision in which the present pointer was written; 0 = there is none.
 fn publish(etcd: &mut Etcd, pointer: &Pointer, modified: u64, signer: &Signer) -> Result<()> {
     let value = signed(pointer, signer)?;
@@ -141,8 +142,8 @@ fn pointer_of(channel: &str, generation: u64, digest: String, wishes: &Wishes) -
     }
 }
 
-/// Returns the waves of a pointer, with the first wave so large that it includes a host that is alive. A wave without
-/// hosts would prove nothing.
+/// Returns the waves of a pointer, with the first wave so large that it includes a host that is alive, if there is any.
+/// A wave without hosts would prove nothing.
 fn with_a_canary(pointer: &Pointer, hosts: &[Host]) -> Vec<u16> {
     let alive = hosts.iter().filter(|host| host.is_alive);
     let buckets = alive.map(|host| bucket(&host.id, &pointer.channel, pointer.generation));
@@ -304,12 +305,12 @@ pub enum Step {
     /// Too few hosts have confirmed yet: number of hosts that have confirmed, number of hosts that count. (0, 0): the
     /// pointer's time has not begun.
     Wait(usize, usize),
-    /// No host of the waves so far is present: nothing would be proven by going on.
+    /// No host of the waves so far is alive, so nothing shows that the policy works.
     Nobody,
     /// The next wave has begun, or the first wave was enlarged: the new pointer.
     Next(Pointer),
-    /// The last wave meets the bounds. Numbers of silent hosts, whose policy is not known, and of present hosts that have
-    /// not confirmed.
+    /// The last wave meets the bounds. Numbers of silent hosts, whose policy is not known, and of other hosts that have
+    /// not confirmed, including reverted hosts.
     Done(usize, usize),
     /// Too many hosts have reverted, or all hosts that are not silent: their number, and the reason of the first host.
     Stopped(usize, String),

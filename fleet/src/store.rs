@@ -68,14 +68,14 @@ pub enum Store {
     Folder(Place),
 }
 
-/// etcd, with an agent's watch and lease.
+/// Client of etcd, with an agent's watch of its channel and the lease of its host.
 pub struct Shared {
     etcd: Etcd,
     watch: Option<Watch>,
     lease: Option<String>,
     /// Time at which the lease was made or renewed.
     renewed: Instant,
-    /// Revision of the store in its latest answer.
+    /// Revision of etcd's data in the latest answer to a read of keys.
     revision: u64,
     /// Revision in which the pointer that was read last had been written; 0 = none yet.
     pointer: u64,
@@ -83,19 +83,19 @@ pub struct Shared {
     was_told: bool,
 }
 
-/// Folder, by its path or address.
+/// Folder in place of etcd, or file of a bundle, by its path or address.
 pub enum Place {
     File(PathBuf),
     Http(Url, Tls),
 }
 
-/// Messages of a channel, as they are stored.
+/// Signed messages of a channel, as they are stored.
 #[derive(Debug, Default)]
 pub struct Messages {
     pub pointer: Option<Vec<u8>>,
-    /// The latest rotation of keys.
+    /// Latest rotation of keys (the message with the new keys of the hosts).
     pub rotation: Option<Vec<u8>>,
-    /// The latest question. A folder has no question, because hosts can't answer there.
+    /// Latest question (the request to try a policy). A folder has no question, because hosts can't answer there.
     pub question: Option<Vec<u8>>,
 }
 

@@ -15,14 +15,15 @@ pub struct Status {
     pub arguments: Vec<String>,
     pub time_ms: u64,
     pub started_ms: u64,
-    /// Milliseconds since the start; None from older firewalls, which report only wall-clock times.
+    /// Milliseconds since the firewall's start; None from older firewalls, which report only wall-clock times.
     uptime_ms: Option<u64>,
     pub backend: String,
     pub policy: Option<StatusPolicy>,
     pub queues: Vec<StatusQueue>,
     pub ledger: StatusLedger,
     pub contract: Vec<Contract>,
-    /// True if the guard runs. None: the options disable the guard, or the firewall is too old to report it.
+    /// True if the guard runs, false if it has ended. None: the options need no guard, or the firewall is too old to
+    /// report it.
     pub guard: Option<bool>,
     pub reload_error: Option<String>,
     pub log_level: String,
@@ -30,7 +31,7 @@ pub struct Status {
 }
 
 impl Status {
-    /// Returns the seconds since the start.
+    /// Returns the seconds since the firewall's start.
     pub fn uptime_s(&self) -> u64 {
         let by_clock = self.time_ms.saturating_sub(self.started_ms);
         self.uptime_ms.unwrap_or(by_clock) / 1000
@@ -45,7 +46,8 @@ pub struct StatusPolicy {
     pub chains: u64,
     pub rules: u64,
     pub requirement: Requirement,
-    /// Presence of connection states in packets: "seen" or "missing"; None if unknown or not requested.
+    /// Presence of connection states in packets: "seen" or "missing". None: the policy reads no states, or it is not
+    /// known yet.
     pub ct_state: Option<String>,
     /// Number of unexpired addresses that sets have learned, also sets that a reload has removed.
     #[serde(default)]

@@ -24,12 +24,13 @@ use crate::failure::{words, Exit, Failure};
 
 /// Time limit for connecting to a firewall that does not accept connections.
 const CONNECT_SECONDS: i64 = if cfg!(test) { 1 } else { 10 };
-/// Time limit for a reply: a reload first compiles a policy.
+/// Time limit for each read and each write. It is long: before its reply, a reload compiles a policy.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Largest line in bytes: 1 KiB for each of the 2^20 rules of the largest policy. A short rule has 200 bytes.
+/// Maximum size of a firewall's line in bytes: 1 KiB for each of the 2^20 rules of the largest policy. A short rule has
+/// 200 bytes.
 const LINE_MAX: u64 = if cfg!(test) { 1 << 16 } else { 1 << 30 };
 
-/// A connection to a firewall.
+/// Connection to a firewall's control socket, for requests and replies.
 pub struct Client {
     path: PathBuf,
     stream: BufReader<Known>,
@@ -61,7 +62,7 @@ impl Read for Known {
     }
 }
 
-/// A reply line of the firewall, for --json, and its value.
+/// Reply of the firewall: its line, for --json, and the parsed JSON value.
 pub struct Answer {
     pub line: String,
     value: Value,
@@ -88,7 +89,7 @@ fn not_understood(why: impl std::fmt::Display, line: &str) -> Failure {
     )
 }
 
-/// Returns the current user's name, for messages.
+/// Returns "user NAME" for the current user, or "user UID" if the user has no name, for messages.
 fn me() -> String {
     let uid = nix::unistd::getuid();
     match nix::unistd::User::from_uid(uid) {
@@ -170,12 +171,12 @@ impl Client {
         self.stream.get_ref().writer
     }
 
-    /// Returns the credentials of the process that listens at the socket.
+    /// Returns the credentials of the process that called listen(2) for the socket last, as they were then.
     pub fn listener(&self) -> Option<UnixCredentials> {
         getsockopt(self.socket(), sockopt::PeerCredentials).ok()
     }
 
-    /// Sets the time limit for the next lines; None means no limit.
+    /// Sets the time limit for each of the following reads; None means no limit. A write always has the limit PATIENCE.
     pub fn wait_at_most(&mut self, limit: Option<Duration>) -> Result<(), Failure> {
         let stream = self.socket();
         let set = stream
@@ -198,7 +199,8 @@ impl Client {
         )
     }
 
-    /// Returns the next line, without its end; None if the firewall closed the connection.
+    /// Returns the next line, without its end; None if the firewall closed the connection. Fails if the
+    /// line is cut off.
     pub fn line(&mut self) -> Result<Option<String>, Failure> {
         let mut line = Vec::new();
         let mut limited = (&mut self.stream).take(LINE_MAX);
@@ -246,7 +248,8 @@ impl Client {
 
     /// Sends a request and waits for its reply. Fails with the firewall's error message if it refuses.
     pub fn ask(&mut self, request: &Value) -> Result<Answer, Failure> {
-        // A refused client receives an error at once and is disconnected: the message is readable even if writing fails.
+        // A refused client receives an error at once and is disconnected: the message is readable even if writing
+        // fails.
         let sent = self.socket().write_all(format!("{request}\n").as_bytes());
         let line = match (self.line(), sent) {
             (Ok(Some(line)), _) => line,
@@ -305,7 +308,8 @@ mod tests {
         }
     }
 
-    /// Returns the result of a request to a server that reads it, sends `said` and closes the connection.
+    /// Sends a request to a test server and returns the result. The server reads the request, sends `said` and closes
+    /// the connection.
     fn asked(name: &str, said: &[u8]) -> Result<Answer, Failure> {
         let place = Place::new(name);
         let listener = UnixListener::bind(place.path()).unwrap();

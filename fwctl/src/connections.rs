@@ -35,7 +35,7 @@ struct Page {
     next: Option<u64>,
 }
 
-/// Indent of continuation lines.
+/// Number of blanks before the continuation lines of a connection.
 const INDENT: usize = 4;
 
 fn row(connection: &Connection) -> [String; 7] {
@@ -52,7 +52,7 @@ fn row(connection: &Connection) -> [String; 7] {
     ]
 }
 
-/// Formats connections for people.
+/// Formats connections for people, as a table.
 fn text(connections: &[Connection]) -> Vec<String> {
     let names = ["state", "over", "client", "server", "age", "shows", "name"];
     let rows: Vec<_> = std::iter::once(names.map(str::to_owned))
@@ -63,7 +63,7 @@ fn text(connections: &[Connection]) -> Vec<String> {
     table::lines(sides, &rows)
 }
 
-/// Prints connections. Returns false if stdout is closed.
+/// Prints connections. Returns false if stdout can't be written.
 fn print(arguments: &Arguments, connections: Vec<Value>) -> Result<bool, Failure> {
     if arguments.json {
         let lines: Vec<String> = connections.iter().map(Value::to_string).collect();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Compares the failure contract (the table of the effects of failures in `status`) with the current rules. A firewall
-//! makes the contract at its start, and can't list the rules any more after giving up its rights.
+//! lists the rules at its start only, because it can't list them any more after giving up its rights.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -24,8 +24,8 @@ pub fn has_same_rules(status: &Status) -> bool {
 }
 
 /// Returns the row about a crash in the failure contract (the table of the effects of failures), made from the current
-/// rules, if it differs from the row that was made at the firewall's start. Returns None as well if the rules can't be
-/// listed.
+/// rules, if its text differs from that of the firewall's row. Returns None as well if this process lacks CAP_NET_ADMIN
+/// or is in another network namespace.
 /// - options: options of the firewall.
 pub fn changed(status: &Status, options: &Options) -> Option<Contract> {
     if !rights::has_net_admin() || !has_same_rules(status) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A line of `tail`: docs/EVENTS.md. Unknown keys are ignored.
+//! A line of `tail`: docs/EVENTS.md. Unknown keys are no error; unknown numbers of the firewall's own events are shown.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -26,7 +26,7 @@ pub struct Event {
     /// Copied bytes of the packet in base64; None unless the events were requested with `"packets":true`.
     pub packet: Option<String>,
     pub input: Option<Input>,
-    /// Members that depend on event_type.
+    /// All other members, such as the object with the name of event_type, or `tls`.
     #[serde(flatten)]
     rest: BTreeMap<String, Value>,
 }
@@ -63,9 +63,9 @@ pub struct Input {
     pub truncated: bool,
 }
 
-/// Kind of the firewall's own event about lost event lines. Its text names the place of the loss.
+/// Kind of the firewall's own event about lost events. Its text names the place of the loss: ring, sink or tail.
 const LOST: &str = "lost";
-/// Text of a `lost` event about lines that the file or pipe of --events did not get. `missed` ignores such events.
+/// Text of a `lost` event about lines that the destination of --events did not get. `missed` ignores such events.
 const LOST_OF_OTHERS: &str = "sink";
 
 /// Objects of an event that may have the name which a client requested, each with the key of the name.
@@ -98,13 +98,14 @@ impl Event {
         })
     }
 
-    /// Returns true if the event describes a packet and its verdict.
+    /// Returns true for the event of a packet's verdict; false for an event of a log statement or of the firewall
+    /// itself.
     pub fn is_packet(&self) -> bool {
         self.event_type != "twinwall" && self.event_type != "log"
     }
 
     /// Returns the number of earlier events that this client did not get because they came too fast, according to this
-    /// `lost` event; 0 for other events.
+    /// `lost` event; 0 for other events, and for losses of the destination of --events.
     pub fn missed(&self) -> u64 {
         match self.twinwall.event.as_deref() {
             Some(LOST) if self.twinwall.text.as_deref() != Some(LOST_OF_OTHERS) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `explain`: explains the running policy's decisions on a capture's packets. It uses the Rust twin's library in process:
-//! both twins explain alike, to the byte.
+//! `explain`: explains the running policy's decisions on a capture's packets. It uses the Rust twin's library in
+//! process: both twins explain alike, to the byte.
 
 use std::ffi::OsString;
 
@@ -15,7 +15,7 @@ use crate::client;
 use crate::failure::{tell, Exit, Failure};
 use crate::running;
 
-/// Parses the words as the firewall's own `explain` would.
+/// Parses words of the command line as the firewall's own `explain` would.
 fn parse(words: impl IntoIterator<Item = OsString>) -> Result<Options, String> {
     let begin = [options::PROGRAM, "explain"].map(OsString::from);
     let all: Vec<OsString> = begin.into_iter().chain(words).collect();

@@ -12,14 +12,14 @@ use crate::output::printable;
 pub enum Exit {
     /// Success.
     Fine = 0,
-    /// The command succeeded and found a problem: a ledger that does not reconcile, flows whose verdict changes,
-    /// findings.
+    /// The command found a problem, such as a ledger that does not reconcile, a flow whose verdict changes, or a
+    /// finding of `doctor`.
     Findings = 1,
     /// Bad command line, policy or capture.
     Usage = 2,
     /// No firewall could be reached.
     Unreachable = 3,
-    /// The firewall refused or failed, or its reply is unsupported.
+    /// The firewall refused or failed, its reply is unsupported, or the system refused an operation.
     Refused = 4,
 }
 
@@ -40,7 +40,8 @@ impl Failure {
     }
 }
 
-/// Converts the library's failures, which concern command lines, policies and captures: the exit code is Exit::Usage.
+/// Converts failures of the Rust twin's library, which concern command lines, policies and captures: the exit code is
+/// Exit::Usage.
 impl From<rust_firewall::base::log::Failure> for Failure {
     fn from(failure: rust_firewall::base::log::Failure) -> Failure {
         Failure::new(Exit::Usage, failure.text)

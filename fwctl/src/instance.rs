@@ -21,7 +21,7 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 /// A control socket found in the runtime folders.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Found {
-    /// Name of its folder, e.g. "rust-web". None means that it is directly in FOLDER.
+    /// Name of the socket's folder, e.g. "rust-web". None: the socket is directly in FOLDER.
     name: Option<String>,
     socket: PathBuf,
 }
@@ -83,7 +83,7 @@ fn all() -> Result<Vec<Found>, Failure> {
     Ok(found)
 }
 
-/// Returns the sockets that have a listener: a killed firewall leaves its socket without one.
+/// Returns the sockets without those that refuse connections: a killed firewall leaves such a socket.
 fn alive(found: Vec<Found>) -> Vec<Found> {
     let listens = |one: &Found| match client::connect_in_time(&one.socket) {
         Ok(_) => true,
@@ -141,8 +141,8 @@ fn named(given: &str) -> Result<PathBuf, Failure> {
     })
 }
 
-/// Returns the control socket of the selected firewall: by -i, --socket, TWINWALL_CONTROL, or the only running
-/// firewall. Otherwise returns the default socket of a firewall that is started manually.
+/// Returns the control socket of the selected firewall: by -i, --socket, TWINWALL_CONTROL, or the only one in
+/// FOLDER. Fails if several firewalls run and none is selected. If there is no socket, returns FOLDER/SOCKET.
 pub fn socket(arguments: &Arguments) -> Result<PathBuf, Failure> {
     if let Some(name) = &arguments.instance {
         return named(name);

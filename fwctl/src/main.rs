@@ -91,7 +91,7 @@ fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     }
 }
 
-/// Parses the command line, and selects the firewall.
+/// Parses the command line. If the command uses a firewall, finds its control socket.
 fn prepare() -> Result<Arguments, Failure> {
     let mut arguments = Arguments::parse();
     if arguments.command.asks_firewall() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Output on stdout. All text of this crate leaves fwctl here, through `failure::tell` or through the cells that `top`
-//! draws: part of it comes from a firewall, which may be compromised, or from the network.
+//! Output on stdout. All text for a terminal leaves this crate here, through `failure::tell`, through the questions of
+//! `init`, or through the cells that `top` draws: part of it comes from a firewall, which may be compromised, or from
+//! the network.
 
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal, Write};
@@ -10,7 +11,7 @@ use unicode_width::UnicodeWidthChar;
 
 use crate::table;
 
-/// Returns true if a character occupies a cell of a terminal without side effects. Control characters except the tab
+/// Returns true if a character occupies cells of a terminal and has no other effect. Control characters except the tab
 /// are not printable, nor are characters without a width: they change the direction of text, or hide in it. Separators
 /// of lines and paragraphs are not printable either.
 fn is_printable(c: char) -> bool {
@@ -25,8 +26,8 @@ pub fn printable(text: &str) -> String {
     text.chars().map(show).collect()
 }
 
-/// Returns a line of JSON that is safe for a terminal. Characters that are not printable are escaped, which is equivalent:
-/// outside of its strings JSON has only blanks.
+/// Returns a line of JSON that is safe for a terminal. Characters that are not printable are escaped, which is
+/// equivalent: outside of its strings JSON has only blanks.
 fn printable_json(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for c in line.chars() {
@@ -52,12 +53,12 @@ fn write(lines: impl Iterator<Item = String>) -> bool {
         .is_ok()
 }
 
-/// Prints lines. Returns false if stdout is closed.
+/// Prints lines. Returns false if stdout can't be written.
 pub fn lines<T: AsRef<str>>(lines: &[T]) -> bool {
     write(lines.iter().map(|line| printable(line.as_ref())))
 }
 
-/// Prints lines. On a terminal, wraps them to its width. Returns false if stdout is closed.
+/// Prints lines. On a terminal, wraps them to its width. Returns false if stdout can't be written.
 /// - indent: number of blanks before a continuation line.
 pub fn fitting<T: AsRef<str>>(all: &[T], indent: usize) -> bool {
     let is_terminal = io::stdout().is_terminal();
@@ -70,12 +71,12 @@ pub fn fitting<T: AsRef<str>>(all: &[T], indent: usize) -> bool {
     }
 }
 
-/// Prints a line. Returns false if stdout is closed.
+/// Prints a line. Returns false if stdout can't be written.
 pub fn line(text: &str) -> bool {
     lines(&[text])
 }
 
-/// Prints lines of JSON. Returns false if stdout is closed.
+/// Prints lines of JSON. Returns false if stdout can't be written.
 pub fn json<T: AsRef<str>>(lines: &[T]) -> bool {
     write(lines.iter().map(|line| printable_json(line.as_ref())))
 }

@@ -3,5 +3,5 @@
 
 /// Default policy file of a host.
 pub const POLICY: &str = "/etc/twinwall/policy.nft";
-/// Settings of the firewall for that policy.
+/// Default file with the settings of the firewall for the host's policy.
 pub const CONFIG: &str = "/etc/twinwall/twinwall.conf";

@@ -44,7 +44,8 @@ fn facts(tables: &[Table], queues: Queues) -> QueueRules {
     facts
 }
 
-/// Returns the facts about these queues, from the rules that all tools print.
+/// Lists the rules with nft and iptables-save, and returns the facts about these queues. The field `unknown` names the
+/// first tool that failed.
 pub fn read(first: u16, last: u16) -> QueueRules {
     let (tables, unread) = tools::gather();
     let unknown = unread.first().map(|(tool, why)| format!("{tool} {why}"));

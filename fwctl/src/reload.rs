@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `reload`: reads the policy again.
+//! `reload`: makes the firewall load its policy file again.
 
 use serde_json::json;
 

@@ -15,7 +15,8 @@ use crate::failure::{Exit, Failure};
 /// User and group ids of Debian's `nobody` and `nogroup`.
 const NOBODY: u32 = 65534;
 
-/// Reduces the rights to the caller's own: user and group, and the capabilities that every program of the caller gets.
+/// Reduces the rights to the caller's own: user and group, and the capabilities that every program of the caller
+/// gets (ambient capabilities).
 fn leave_the_callers() -> std::io::Result<()> {
     let (user, group) = (getuid(), getgid());
     setresgid(group, group, group)?;
@@ -31,8 +32,9 @@ fn leave_the_callers() -> std::io::Result<()> {
     Ok(set_capabilities(None, left)?)
 }
 
-/// Runs `act` with the file access rights of a user and a group, if root runs fwctl: for opening files whose names come from
-/// a user that root does not trust. The process must have a single thread.
+/// Runs `act` with the file access rights of a user and a group, if root runs fwctl: for opening files whose names come
+/// from a user that root does not trust. Otherwise, and for the user root, runs `act` with unchanged rights. The
+/// process must have a single thread.
 pub fn as_user<T>(user: Uid, group: Gid, act: impl FnOnce() -> T) -> Result<T, Failure> {
     if !geteuid().is_root() || user.is_root() {
         return Ok(act());
@@ -70,7 +72,7 @@ pub fn become_nobody() -> Result<(), Failure> {
 }
 
 /// Permanently gives up the rights that the program's file grants in addition to the caller's (file capabilities,
-/// set-user-ID). Must be called before a file is opened.
+/// set-user-ID). Does nothing if root runs fwctl. Must be called before a file is opened.
 pub fn give_up() -> Result<(), Failure> {
     if getuid().is_root() {
         return Ok(());

@@ -11,7 +11,7 @@ use crate::output;
 use crate::table::{self, Side};
 use crate::units::thousands;
 
-/// Indent of continuation lines.
+/// Number of blanks before the continuation lines of a rule.
 const INDENT: usize = 8;
 
 pub fn run(arguments: &Arguments) -> Result<Exit, Failure> {

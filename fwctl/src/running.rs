@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Options and policy of the running firewall, for the commands that decide packets themselves: `explain` and `diff`.
+//! Options and policy of the running firewall. `explain` and `diff` decide packets by them; other commands check them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -91,8 +91,8 @@ fn has_changed(path: &Path, policy: &StatusPolicy) -> Result<bool, Failure> {
     Ok(changed_ms.is_some_and(|time| time.as_millis() > u128::from(policy.loaded_ms)))
 }
 
-/// Fails if the firewall's policy file can't be read or breaks one of its expectations. The firewall reports other
-/// errors in it. If the path is no regular file, nothing is checked.
+/// Fails if the firewall's policy file can't be read, or if one of its expectations is broken or can't be decided.
+/// Other errors in the file are reported by the firewall. If the path is no regular file, nothing is checked.
 /// - writer: credentials of the firewall's process, as the kernel reports them; the file is read with these rights.
 ///   None: nothing is checked.
 pub fn check_expectations(status: &Status, writer: Option<UnixCredentials>) -> Result<(), Failure> {
@@ -123,7 +123,7 @@ pub fn check_expectations(status: &Status, writer: Option<UnixCredentials>) -> R
 pub struct Read {
     pub path: PathBuf,
     pub policy: Policy,
-    /// True if the file has changed since it was loaded.
+    /// True if the file has changed since the firewall loaded it.
     pub has_changed: bool,
 }
 
@@ -162,7 +162,8 @@ pub fn read(status: &Status, writer: Option<UnixCredentials>) -> Result<Read, Fa
     })?
 }
 
-/// Reads the running policy. Warns if the file has changed since it was loaded.
+/// Reads the running policy. Returns the path of its file and the policy. Warns if the file has changed since the
+/// firewall loaded it.
 pub fn policy(
     status: &Status,
     writer: Option<UnixCredentials>,

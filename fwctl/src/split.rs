@@ -32,7 +32,7 @@ fn options(asked: &arguments::Split) -> Options {
     }
 }
 
-/// Checks the kernel's text with nft, without loading it.
+/// Checks the kernel's part of a split policy with nft, without loading it.
 fn check(split: &Split) -> Result<(), Failure> {
     let refuse = |why: String| Failure::new(Exit::Usage, why);
     let call = |error| {
@@ -59,7 +59,8 @@ fn check(split: &Split) -> Result<(), Failure> {
     }
 }
 
-/// Warns of other tables that take connections past the policy, into flowtables.
+/// Warns of other tables that take connections past the policy, into flowtables. Does nothing if the policy reads no
+/// names of forwarded connections.
 fn warn_of_flows(policy: &Path, split: &Split) -> Result<(), Failure> {
     if !split.is_forwarding {
         return Ok(());
@@ -122,7 +123,7 @@ fn decision(rule: &SplitRule) -> String {
     }
 }
 
-/// Writes each rule under its chain.
+/// Adds the explanation of each rule to `text`, under a line about its chain.
 fn rules(text: &mut String, split: &Split) {
     let mut chain = "";
     for rule in &split.rules {
@@ -182,7 +183,7 @@ fn explanation(split: &Split) -> String {
     text
 }
 
-/// Formats the result as a JSON object.
+/// Formats a split policy as a JSON object.
 fn object(split: &Split) -> String {
     let class = |class: &stage::Class| json!({ "class": class.number, "mark": class.mark, "holds": class.holds });
     let queued = |rule: &SplitRule| -> Vec<Value> {

@@ -16,10 +16,11 @@ use crate::running;
 use crate::table::{self, Side};
 use crate::units::{count, span, thousands};
 
-/// Width of the column with the keys, before the text of a line.
+/// Width of the column with keys such as "policy" and "queues", in characters.
 const KEY: usize = 11;
 
-/// Returns the row of the failure contract (the table of the effects of failures) that differs under the current rules.
+/// Returns the row of the failure contract (the table of the effects of failures) that differs under the current rules;
+/// None if no row differs, or the rules can't be listed.
 fn changed(status: &Status) -> Option<Contract> {
     let options = running::options(status).ok()?;
     contract::changed(status, &options)
@@ -224,8 +225,8 @@ fn stage_line(total: &StatsTotal) -> String {
 }
 
 /// Formats the status for people.
-/// - changed: row of the failure contract that differs under the current rules.
-/// - staged: line of a firewall that only reads names; None: another firewall.
+/// - changed: row of the failure contract that differs under the current rules; None: no row differs.
+/// - staged: line about queued packets, for a firewall that only reads names; None for other firewalls.
 fn text(status: &Status, changed: Option<&Contract>, staged: Option<String>) -> Vec<String> {
     let mut out = vec![format!(
         "{} {}, pid {}, user {}, backend {}, up {}",

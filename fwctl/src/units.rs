@@ -18,7 +18,7 @@ pub fn thousands(number: u64) -> String {
 
 const STEPS: [(f64, &str); 4] = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
 
-/// Formats a number in at most five characters: 999, 12.3k, 4.56M.
+/// Formats a number below 10^15 in at most five characters: 999, 12.3k, 4.56M.
 pub fn short(number: f64) -> String {
     for (step, name) in STEPS {
         // A number that rounds up to the next step is shown in that step.

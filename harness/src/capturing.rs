@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Experiments of kind `capture`: the subject is a packet ring of capture, read as in a published experiment
-//! (capture-lab/README.md). The reader hashes every byte and waits after each tenth packet. Frames of 700 to 1500 bytes
-//! arrive over a veth pair; the sender runs on the first CPU, the reader on the last.
+//! (capture-lab/README.md). The reader hashes every byte; under `frames-delayed` it also computes after each tenth
+//! packet, for a time that the load's size determines. Frames arrive over a veth pair; the sender runs on the first
+//! CPU, the reader on the last.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -30,7 +31,7 @@ const MOST_BYTES: usize = 1500;
 /// Size of the ring in MiB, except under the load `frames-ring`.
 const RING: usize = 64;
 
-/// One output line of `capture-lab bench --json`.
+/// First output line of `capture-lab bench --json`: packets, losses and times of the reader.
 #[derive(Debug, Deserialize)]
 struct Row {
     seconds: f64,

@@ -24,8 +24,8 @@ const LULL: Duration = Duration::from_millis(50);
 /// Time limit for a newly started process to become idle.
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 
-/// Returns the nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel updates the
-/// figure of a running thread only at each tick: read it while the threads sleep or are stopped.
+/// Returns the nanoseconds that all threads of a process have run (/proc/PID/task/TID/schedstat). The kernel updates
+/// the figure of a running thread only at each tick: read it while the threads sleep or are stopped.
 pub fn cpu_nanoseconds(pid: u32) -> Result<u64> {
     let mut sum = 0;
     for task in tasks(pid)? {

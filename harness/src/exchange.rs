@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiments of kind `exchange`: the subject is a program that exchanges messages with the kernel or with another process.
-//! The program accepts an operation, a size and a count, and prints one JSON object (kernel/README.md).
+//! Experiments of kind `exchange`: the subject is a program that exchanges messages with the kernel or with another
+//! process. The program accepts an operation, a size and a count, and prints one JSON object (kernel/README.md).
 //!
 //! On this machine the harness measures time and CPU, with all processes of a subject on one processor. The scheduler's
 //! placement of two communicating processes changes the cost of an exchange tenfold and varies during a run.
@@ -8,8 +8,8 @@
 //! A program that runs commands on their way to the network (harness/cage/way) runs on all processors. It chooses the
 //! number of commands and measures their time itself; their CPU time is not measured.
 //!
-//! In a virtual machine that counts instructions (kernel/lab), all subjects run under all loads one after another in one
-//! boot per round. Loads with their own number of rounds have a separate boot.
+//! In a virtual machine that counts instructions (kernel/lab), all subjects run under all loads one after another in
+//! one boot per round. Loads with their own number of rounds have a separate boot.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -37,7 +37,8 @@ const COUNTED: u64 = 100;
 const PATIENCE: u32 = 20;
 
 /// Result that a program of exchanges prints: the number of exchanges, the wall and CPU time of all exchanges together,
-/// and percentiles of the time of one exchange. In the virtual machine, `wall_ns` is a number of instructions.
+/// and percentiles of the time of one exchange. In the virtual machine, `wall_ns` is a number of instructions. For
+/// commands it is their number times their median time.
 #[derive(Clone, Debug, Deserialize)]
 struct Printed {
     count: u64,
@@ -93,7 +94,7 @@ impl Ring {
 /// Results of the virtual machine that `measure` has not returned yet, by subject and load.
 type Told = BTreeMap<(String, String), VecDeque<Printed>>;
 
-/// State shared by all runs of an experiment.
+/// State shared by all runs of an experiment of exchanges.
 pub struct Exchanges {
     root: PathBuf,
     bin_dir: PathBuf,
@@ -324,7 +325,7 @@ impl Exchanges {
 }
 
 /// Returns the number of exchanges that a program makes for the argument `count`: `count`, and count / 10 + 1 for
-/// warm-up.
+/// warm-up (none if `count` is 1).
 fn rounds_of(count: u64) -> u64 {
     count + count / 10 + 1
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Experiment files: question, subjects and loads. They do not define how to measure.
+//! Experiment files: question, subjects, loads, durations, comparisons and figures.
 //!
-//! Every error names the file, the position in it and the expected content.
+//! An error in a file's text names the file, a position and the cause. The position is 1:1 if no single part is wrong.
 
 mod read;
 mod slices;
@@ -31,7 +31,8 @@ pub const LARGEST_DATAGRAM_BYTES: usize = 65507;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Route {
-    /// 127.0.0.1 in one namespace; packets of up to 64 KiB.
+    /// Loopback interface of one namespace: 127.0.0.1, and 127.0.0.2 and so on for further flows; packets of up to 64
+    /// KiB.
     Loopback,
     /// Two namespaces joined by a veth pair, MTU 1500.
     Veth,
@@ -79,7 +80,7 @@ impl fmt::Display for RunnerName {
 #[serde(deny_unknown_fields)]
 pub struct WorkloadPlan {
     pub name: Workload,
-    /// Runners that can make the workload, in order of preference.
+    /// Runners for the workload, in order of preference.
     #[serde(default = "builtin_only", deserialize_with = "not_empty")]
     pub runner: Vec<RunnerName>,
     #[serde(default = "loopback_only", deserialize_with = "not_empty")]
@@ -94,7 +95,7 @@ pub struct WorkloadPlan {
         skip_serializing_if = "Option::is_none"
     )]
     pub rounds: Option<u32>,
-    /// Policy of the subjects; without a policy they accept every packet.
+    /// Policy of the subjects, except variants with their own policy. None: these subjects accept every packet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyPlan>,
 }
@@ -136,7 +137,8 @@ pub enum FigureKind {
     Series,
     /// Value over the seconds of a load, one area per subject (series.csv.gz).
     Panels,
-    /// Every round as a dot, with median and interval (samples.csv.gz, summary.csv).
+    /// Every round as a dot, with median and interval (samples.csv.gz, summary.csv). With several sizes or numbers of
+    /// queues: lines of the medians over them, with intervals.
     Dots,
     /// Latency over the percentile, one line per subject (percentiles.csv.gz).
     Percentile,
@@ -216,10 +218,11 @@ pub struct Experiment {
     pub title: String,
     /// Question that the experiment answers.
     pub question: String,
-    /// Reason why it takes longer than [`MOST_SECONDS`].
+    /// Reason why the experiment takes longer than [`MOST_SECONDS`].
     pub long: Option<String>,
     pub kind: ExperimentKind,
-    /// Rounds of loads without slices. Rounds and seconds are 0 if all loads have slices.
+    /// Number of rounds of loads without slices. Rounds and seconds are 0 if the file has only loads in slices and the
+    /// command line does not set them.
     pub rounds: u32,
     pub warmup_seconds: u32,
     pub seconds: u32,
@@ -296,7 +299,7 @@ impl fmt::Display for Route {
 }
 
 impl WorkloadPlan {
-    /// Returns true if only the embedded generator, which makes slices, can make the workload.
+    /// Returns true if the embedded generator, which makes slices, is the workload's only runner.
     pub fn only_sliced(&self) -> bool {
         self.runner == [RunnerName::Builtin] && self.name.is_traffic()
     }

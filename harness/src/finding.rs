@@ -119,8 +119,8 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns the largest difference between two copies of one program: 0.05 if one copy may be 5 % above the other. `noise` is
-/// the interval of their ratio.
+/// Returns the largest difference between two copies of one program: 0.05 if one copy may be 5 % above the other.
+/// `noise` is the interval of their ratio.
 pub fn noise_floor(noise: Interval) -> f64 {
     distance(noise.low).max(distance(noise.high))
 }

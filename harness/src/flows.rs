@@ -3,8 +3,8 @@
 
 use crate::runner::Outcome;
 
-/// Returns the combined outcome of several equal loads that ran at the same time. Values are added; the percentage of
-/// loss is computed from the sums.
+/// Returns the combined outcome of several equal loads that ran at the same time. Metrics and series are added, the
+/// percentage of loss is computed from the sums, and percentiles are omitted.
 pub fn add_up(outcomes: Vec<Outcome>) -> Outcome {
     let mut sum = Outcome::default();
     for (flow, outcome) in outcomes.into_iter().enumerate() {

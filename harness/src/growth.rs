@@ -69,7 +69,7 @@ impl Growth {
 impl Growth {
     /// Returns one table for each measured metric of three (main metric, loss, CPU time per packet), with one column
     /// per size: the medians of each subject, then the ratios of the pairs with their intervals. The table of loss is
-    /// omitted if nothing was lost.
+    /// omitted if all its medians are 0.
     pub fn tables(
         &self,
         subjects: &[String],
@@ -245,7 +245,8 @@ mod tests {
         );
     }
 
-    /// Builds rounds of fluctuating speed in which the larger policy costs `times` as much, and returns the claim's result.
+    /// Builds rounds of fluctuating speed in which the larger policy costs `times` as much, and returns the claim's
+    /// result.
     fn said(times: f64, rounds: u32) -> String {
         let sample = |round: u32, size: u32, value: f64| Sample {
             round,

@@ -26,10 +26,10 @@ pub struct Page<'a> {
     /// Title and SVG of each figure.
     pub figures: Vec<(String, String)>,
     pub tables: Vec<Table>,
-    /// Comparisons and claims by load: question and answer.
+    /// Titles (a load, or "claims"), each with lines: comparison or claim, and its result.
     pub findings: Vec<(String, Vec<(String, String)>)>,
     pub notes: Vec<String>,
-    /// Machine, commit and tools.
+    /// Facts about the run as (name, value): machine, commit, start, end, and versions of tools.
     pub facts: Vec<(String, String)>,
 }
 

@@ -2,8 +2,8 @@
 //! Counts instructions per decision for both twins: a measure without noise, independent of the machine's load.
 //!
 //! valgrind counts the instructions of the micro-benchmark under one policy; two runs with different numbers of rounds
-//! differ only in the number of decisions. A file stores the counts for given compilers. A count above the stored count plus
-//! a margin is a slowdown.
+//! differ only in the number of decisions. A file stores the counts for given compilers. A count above the stored count
+//! plus a margin is a slowdown.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -44,7 +44,8 @@ fn end_children(wake: OwnedFd) {
     let mut wake = std::fs::File::from(wake);
     while wake.read(&mut [0]).is_ok_and(|bytes| bytes > 0) {
         for pid in children(std::process::id()) {
-            // A child that has ended in the meantime has not been waited for, so its number can't be reused yet.
+            // A child that has ended in the meantime keeps its number until a thread waits for it, so the number can
+            // hardly be reused yet.
             let _ = kill(Pid::from_raw(pid as i32), Signal::SIGTERM);
         }
     }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Measuring harness. It is independent of the twins, so that no twin measures itself.
 //!
-//! An experiment (TOML) defines subjects and workloads. `run` measures them in slices or in interleaved rounds, `statistics`
-//! turns samples into intervals and words, `report` and `plot` present them.
+//! An experiment (TOML) defines subjects and workloads. `run` measures them in slices or in interleaved rounds,
+//! `statistics` turns samples into intervals and words, `report` and `plot` present them.
 
 pub mod advice;
 pub mod capturing;

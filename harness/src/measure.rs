@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! One run: a subject under a load, in separate namespaces. [`crate::slices`] measures loads with slices.
+//! One run: a subject under a load, in separate namespaces. Exchanges and runs with --host have none. [`crate::slices`]
+//! measures loads with slices.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -34,7 +35,7 @@ pub struct Site<'a> {
     /// The repository, which contains the rules.
     pub root: &'a Path,
     pub bin_dir: &'a Path,
-    /// True: the machine's own loopback; false: fresh namespaces.
+    /// True to measure on the machine's own loopback, false to measure in fresh namespaces.
     pub host: bool,
     pub flows: u16,
     pub policies: SyntheticFiles,
@@ -259,7 +260,7 @@ impl Site<'_> {
         Ok(None)
     }
 
-    /// Starts the subject's program. Returns None if the subject has no program.
+    /// Starts the subject's firewall. Returns None if no program filters the packets.
     pub fn start(
         &self,
         ground: &Ground,
@@ -276,7 +277,7 @@ impl Site<'_> {
         Program::start(ground.filter(), &words, ready, subject.queues).map(Some)
     }
 
-    /// Returns the command line of the subject's program. None if the subject has no program.
+    /// Returns the command line of the subject's firewall. None if no program filters the packets.
     pub fn words(&self, subject: &Subject, cell: &Cell) -> Result<Option<Vec<String>>> {
         let policy = subject.policy(cell.policy);
         let policy = policy.map(|policy| self.policies.path(policy));

@@ -30,13 +30,13 @@ pub struct Metadata {
     pub machine: Machine,
     /// Version text of each tool, by tool.
     pub tools: BTreeMap<String, String>,
-    /// Command lines of the run: policies, firewalls, and the programs that runners start.
+    /// Command lines of the run, for example for policies, firewalls, and the programs that runners start.
     pub commands: Vec<String>,
     /// SHA-256 of everything that must not change between the rounds of one result, including the programs' files.
     pub config_hash: String,
     /// Start time in UTC.
     pub started: String,
-    /// End time in UTC; None during the run or after an interruption.
+    /// End time in UTC; None during the run, or after an interruption or a failure.
     pub ended: Option<String>,
     /// Planned rounds of loads without slices; 0 without such loads.
     pub rounds: u32,
@@ -164,7 +164,8 @@ fn cpu_model(cpuinfo: &str) -> String {
     model.unwrap_or(UNKNOWN).to_string()
 }
 
-/// Returns the first line of the output of `program argument`, or "not found".
+/// Returns the first line of the output of `program argument`, "not found" if it can't be started, or [`UNKNOWN`]
+/// without output.
 pub fn version_of(program: &str, argument: &str) -> String {
     match Command::new(program).arg(argument).output() {
         Ok(output) => text(&output.stdout)
@@ -195,7 +196,8 @@ pub fn now() -> String {
         .map_or(0, |since| since.as_secs()))
 }
 
-/// Formats seconds since 1970 as a date (Hinnant, "chrono-compatible low-level date algorithms": civil_from_days).
+/// Formats seconds since 1970 as date and time in UTC (Hinnant, "chrono-compatible low-level date algorithms":
+/// civil_from_days).
 fn utc(seconds: u64) -> String {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     // Days since 0000-03-01, so that the leap day is the last day of a year.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Compares the twins' micro-benchmarks: the cost of a decision without kernel and queue.
 //!
-//! Each twin has a program that measures a case in slices of some milliseconds, one slice per input line. The C program, the
-//! Rust program and a second copy of the Rust program run in turn, in an order that rotates: a disturbance of the machine
-//! lasts longer than a slice, so it affects all slices of a round.
+//! Each twin has a program that measures a case in slices of some milliseconds, one slice per input line. The C
+//! program, the Rust program and a second copy of the Rust program run in turn, in an order that rotates: a disturbance
+//! of the machine lasts longer than a slice, so it affects all slices of a round.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -153,8 +153,8 @@ fn measure(paths: [&PathBuf; PROGRAMS], name: String, count: u32) -> Result<Case
     Ok(Case { name, rounds })
 }
 
-/// Returns the order of the programs' slices. Over the rounds each program is first equally often, and follows each other
-/// program equally often.
+/// Returns the order of the programs' slices. Over the rounds each program is first equally often, and follows each
+/// other program equally often.
 fn order(round: u32) -> [usize; PROGRAMS] {
     let mut order = [0, 1, 2];
     order.rotate_left(round as usize % PROGRAMS);

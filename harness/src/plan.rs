@@ -164,7 +164,7 @@ fn metadata(
 }
 
 /// Removes the parts that can't be measured on the machine's own loopback, and returns notes on them. Fails if the
-/// experiment has several queues.
+/// experiment has several queues, or if no load remains.
 fn fit_to_host(experiment: &mut Experiment) -> Result<Vec<String>> {
     if experiment.flows > 1 {
         bail!(
@@ -227,8 +227,8 @@ fn barred_from_host(subject: &Subject) -> Option<&'static str> {
     }
 }
 
-/// Removes optional peers that are not installed, and returns notes on them. Comparisons with them stay, without
-/// values.
+/// Removes optional subjects whose programs are not installed, and returns notes on them. Comparisons with them stay,
+/// without values.
 fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String> {
     let mut notes = Vec::new();
     experiment.subjects.retain(|subject| {
@@ -247,7 +247,7 @@ fn leave_out_missing(experiment: &mut Experiment, bin_dir: &Path) -> Vec<String>
     notes
 }
 
-/// Checks that the experiment has times if it has loads without slices, and that with --host no load has slices.
+/// Checks that rounds and seconds are not 0 if some load has no slices, and that with --host no load has slices.
 fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Result<()> {
     let in_rounds = cells.iter().any(|cell| !cell.is_sliced());
     if in_rounds && (experiment.rounds == 0 || experiment.seconds == 0) {
@@ -262,8 +262,8 @@ fn check_times(experiment: &Experiment, cells: &[Cell], request: &Request) -> Re
     Ok(())
 }
 
-/// Returns the first available runner that can make the workload, its version, and the reason in words if it isn't the first
-/// choice.
+/// Returns the first available runner that can make the workload, its version, and the reason in words if it isn't the
+/// first choice.
 fn choose_runner(
     workload: &WorkloadPlan,
     request: &Request,
@@ -298,8 +298,8 @@ fn choose_runner(
     bail!("{}: use --runner {cure}", reasons.join(", "));
 }
 
-/// Returns the version of a runner that makes the workload; None if it can't make the workload. Fails if the runner is not
-/// installed.
+/// Returns the version of a runner that makes the workload; None if it can't make the workload. Fails if the runner is
+/// not installed.
 fn version(workload: Workload, name: RunnerName, request: &Request) -> Result<Option<String>> {
     if name == RunnerName::Builtin {
         let version = env!("CARGO_PKG_VERSION").to_string();
@@ -340,7 +340,7 @@ fn programs(subjects: &[Subject], bin_dir: &Path) -> Result<BTreeMap<String, Str
         let bytes = fs::read(&file).ok().with_context(missing)?;
         hashes.insert(SPLITTER.into(), hash(&bytes));
     }
-    // The reader of rings is in the same folder as their programs.
+    // In the virtual machine, capture-lab reads the rings.
     if subjects.iter().any(Subject::is_ring) {
         let file = bin_dir.join(CAPTURE_LAB);
         let missing = || format!("there is no program {}: make lab", file.display());
@@ -361,8 +361,8 @@ fn in_path(program: &Path) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// Returns a hash of everything that must be the same in every round. Rounds, pairs and figures may change: they don't
-/// affect a sample.
+/// Returns a hash of everything that must be the same in every round. The experiment's rounds, pairs and figures may
+/// change: they don't affect a sample.
 fn config_hash(experiment: &Experiment, programs: &BTreeMap<String, String>, host: bool) -> String {
     let config = json!({
         "seconds": experiment.seconds,
@@ -426,7 +426,7 @@ fn exchange_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Re
 /// Placeholder for a recorder's output file, in a list of command lines.
 const FILE_WORD: &str = "FILE";
 
-/// Returns the command lines of sender and reader.
+/// Returns the command lines of the sender and of the ring readers or recorders, without duplicates.
 fn capture_commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let root = format!("{}/", site.root.display());
     let mut commands = Vec::new();
@@ -470,7 +470,8 @@ fn staged_policies(experiment: &Experiment, cells: &[Cell]) -> Vec<SyntheticPoli
     policies
 }
 
-/// Returns the command lines without duplicates, with paths relative to the repository's root.
+/// Returns the command lines of an experiment's run without duplicates. Paths are relative to the repository's root,
+/// and generated files have only their names.
 fn commands(experiment: &Experiment, cells: &[Cell], site: &Site) -> Result<Vec<String>> {
     let mut commands: Vec<String> = Vec::new();
     for policy in policies(experiment, cells) {

@@ -18,9 +18,10 @@ use testbed::queue::{queues, QueueTotal};
 
 use crate::interrupt;
 
-/// Time limit for a program to create its queues: a policy of a million names takes seconds, on a busy machine many.
+/// Time limit for a program to be ready (its queues exist), or for strace to attach: a policy of a million names takes
+/// seconds, on a busy machine many.
 const READY_WITHIN: Duration = Duration::from_secs(60);
-/// Time limit for a program to end after SIGTERM.
+/// Time limit for a program to end after SIGTERM, or for strace to end after the program.
 const STOPPED_WITHIN: Duration = Duration::from_secs(5);
 /// Time that packets of an ended load may still wait for their verdict.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
@@ -165,7 +166,7 @@ impl Program {
 
     /// Ends the whole process group: a surviving child would keep the pipes open, and their readers waiting.
     fn end(&mut self) {
-        // Each call fails if no process is left, which is no error.
+        // A call may fail because no process is left, which is no error.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = killpg(Pid::from_raw(self.pid() as i32), Signal::SIGKILL);

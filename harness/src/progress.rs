@@ -78,7 +78,8 @@ impl Progress {
         }
     }
 
-    /// Marks the end of `runs` runs, whose loads lasted `load` in total. Prints their result if there is no bar.
+    /// Marks the end of `runs` runs, whose loads were planned to last `load` in total. Prints their result if there is
+    /// no bar.
     pub fn end(&mut self, runs: u32, load: Duration, result: &str) {
         self.planned.done += runs;
         self.planned.load_done += load;

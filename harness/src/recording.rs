@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Loads `frames-file` and `frames-file-paced`: the subject is a program that records packets to a file with a buffer of 64
-//! MiB. Packets that arrive at the interface and are missing in the file are lost.
+//! Loads `frames-file` and `frames-file-paced`: the subject is a program that records packets to a file with a buffer
+//! of 64 MiB. Packets that arrive at the interface and are missing in the file are lost.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::runner::{Outcome, Place};
 use crate::schedule::Cell;
 use crate::subject::{Kind, Subject};
 
-/// Time between the last frame and the signal that ends the recorder, which may buffer packets for a second.
+/// Minimum time between the last frame and the signal that ends the recorder, which may buffer packets for a second.
 const SETTLING: Duration = Duration::from_millis(1500);
 
 /// Returns a recorder's command line.

@@ -10,12 +10,12 @@ use crate::metadata::Metadata;
 use crate::store::{PairRow, Sample, Store, Summary};
 use crate::summary::{compare, summarize};
 
-/// A whole result without its figures.
+/// Result of an experiment without its figures: metadata, medians, pairs and claims.
 pub struct Results {
     pub metadata: Metadata,
     pub summaries: Vec<Summary>,
     pub pairs: Vec<PairRow>,
-    /// Claims and their results.
+    /// Claims in words, each with its result in words.
     pub claims: Vec<(String, String)>,
 }
 

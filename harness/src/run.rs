@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Runs a whole experiment: loads with slices, warm-up, counted calls, rounds. Each load with slices, and each round, is on
-//! the disk before the next starts.
+//! Runs a whole experiment: loads with slices, warm-up, counted calls, rounds. Each load with slices, and each round,
+//! is on the disk before the next starts.
 
 mod rows;
 
@@ -29,7 +29,7 @@ use rows::SampleOf;
 /// Number of consecutive failed runs that ends the experiment, because the cause is permanent.
 const FAILURES_IN_A_ROW: u32 = 3;
 
-/// Runs a request. Whole rounds are kept even after a failure; metadata.json contains their number.
+/// Runs the experiment of a request. Whole rounds are kept even after a failure; metadata.json contains their number.
 pub fn run(request: &Request) -> Result<()> {
     let mut plan = Plan::new(request)?;
     let store = match request.resume {
@@ -54,8 +54,9 @@ fn create(plan: &Plan, folder: &Path) -> Result<Store> {
     Ok(store)
 }
 
-/// Opens the result folder of an interrupted run, so that the run can continue. Removes the data of incomplete rounds,
-/// and copies the progress from the old metadata to the plan. Fails if the old run had another configuration.
+/// Opens the result folder of an interrupted run, so that the run can continue. Removes the data of incomplete rounds
+/// and of incomplete loads in slices, and copies the progress from the old metadata to the plan. Fails if the old run
+/// had another configuration.
 fn resume(plan: &mut Plan, folder: &Path) -> Result<Store> {
     let old = Metadata::read(folder).context("there is nothing to resume: leave --resume out")?;
     if old.config_hash != plan.metadata.config_hash {
@@ -164,7 +165,8 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// Measures all subjects under a load in slices and saves it; after an interruption, saves the slices so far.
+    /// Measures all subjects under a load in slices and saves the results. After an interruption, saves the slices so
+    /// far and fails: a resumed run measures the load again.
     fn sliced(&mut self, cell: &Cell) -> Result<()> {
         let plan = self.plan;
         let (subjects, slices) = (&plan.experiment.subjects, &plan.experiment.slices);

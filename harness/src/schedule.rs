@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Order and duration of the measurements.
 //!
-//! Rounds are interleaved, so that drift of the machine affects all subjects. Within a load the order rotates by one with
-//! each round (A B C, B C A, C A B), so that no subject is always first. The order of slices is reversed or rotated.
+//! Rounds are interleaved, so that drift of the machine affects all subjects. Within a load the order rotates by one
+//! with each round (A B C, B C A, C A B), so that no subject is always first. The order of slices is reversed or
+//! rotated.
 
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use crate::runner::Workload;
 use crate::store::CellName;
 use crate::synthetic::SyntheticPolicy;
 
-/// One load of the experiment: a workload over one route in one size, filtered by one policy.
+/// One load of the experiment: a workload over one route in one size, with at most one policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
     pub workload: Workload,
@@ -26,7 +27,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Returns true if the load is measured in slices: the preferred runner is the embedded generator.
+    /// Returns true if the load is measured in slices: it is traffic, and the preferred runner is the embedded
+    /// generator.
     pub fn is_sliced(&self) -> bool {
         self.runners[0] == RunnerName::Builtin && self.workload.is_traffic()
     }
@@ -41,7 +43,7 @@ impl Cell {
         self.rounds_of(round) == round
     }
 
-    /// Returns the name that rows and reports use.
+    /// Returns the load's name in rows and reports.
     pub fn name(&self) -> CellName {
         CellName {
             workload: self.workload.to_string(),
@@ -54,7 +56,7 @@ impl Cell {
 
 /// Duration of a load whose system calls are counted.
 pub const COUNTED: Duration = Duration::from_secs(2);
-/// Time of a virtual machine in which nothing is measured: its start and its end.
+/// Assumed duration of a boot of the virtual machine, from its start to its end.
 const BOOT: Duration = Duration::from_secs(20);
 
 /// One run: a subject under a load.
@@ -117,12 +119,12 @@ pub fn slice_order(
 pub struct Amount {
     /// Number of runs. A load in slices counts as one run per subject.
     pub runs: u32,
-    /// Total time of the load in all runs.
+    /// Total planned duration of the loads of all runs.
     pub load: Duration,
 }
 
-/// Returns the planned duration of one run under a load without slices. Exchanges in the virtual machine are counted, not
-/// timed, so such a run takes its share of a boot.
+/// Returns the planned duration of one run under a load without slices. Exchanges in the virtual machine are counted,
+/// not timed, so such a run takes its share of a boot.
 pub fn load_of(experiment: &Experiment, cell: &Cell) -> Duration {
     if cell.route != Route::Vm {
         return Duration::from_secs(experiment.seconds.into());

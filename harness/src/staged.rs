@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Policies with names that are split: the kernel decides, and a firewall reports the names of connections to it
-//! (docs/STAGE.md). Each policy contains the rules of a generated policy, after a test of the connection's state and
-//! before a rule for port 443, which tests names.
+//! (docs/STAGE.md). Each policy contains the rules of a generated policy and their set (of kind `names` only the set),
+//! after a test of the connection's state and before a rule for port 443, which tests names.
 //!
 //! For comparison, the kernel's own filter has the same policies without names.
 

@@ -5,10 +5,10 @@
 //! and b / a are equivalent.
 //!
 //! Intervals are order statistics: for independent values of any distribution, the binomial distribution gives the
-//! probability that the value of a given rank is below the true median. With few rounds the coverage is limited. With many
-//! rounds, successive rounds share disturbances and count as fewer; the frequency with which neighbours lie on the same side
-//! of the median shows by how much. (A bootstrap of blocks of rounds, tried instead, covered the median of 60 values in 87 %
-//! of cases and not in 95 %.)
+//! probability that the value of a given rank is below the true median. With few rounds the coverage is limited. With
+//! many rounds, successive rounds share disturbances and count as fewer; the frequency with which neighbours lie on the
+//! same side of the median shows by how much. (A bootstrap of blocks of rounds, tried instead, covered the median of 60
+//! values in 87 % of cases and not in 95 %.)
 
 /// Number of rounds from which successive rounds are tested for correlation.
 const MANY: usize = 60;
@@ -64,8 +64,8 @@ pub fn median(values: &[f64]) -> f64 {
     percentile(values, 50.0)
 }
 
-/// Returns the value below which `percent` (0 to 100) of the values lie, interpolated between neighbours (type 7 of Hyndman
-/// and Fan 1996). NaN without values.
+/// Returns the value below which `percent` (0 to 100) of the values lie, interpolated between neighbours (type 7 of
+/// Hyndman and Fan 1996). NaN without values.
 pub fn percentile(values: &[f64], percent: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -104,7 +104,8 @@ pub fn median_interval(values: &[f64]) -> Interval {
     }
 }
 
-/// Returns the median of the ratios a / b with its interval. None without pairs, or if a value of b is zero.
+/// Returns the median of the ratios a / b with its interval. None without pairs, or if a ratio is not finite, for
+/// example because b is zero.
 /// - pairs: (a, b) of each round that has both values.
 pub fn ratio_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     let ratios: Vec<f64> = pairs.iter().map(|(a, b)| a / b).collect();
@@ -124,8 +125,8 @@ pub fn ratio_interval(pairs: &[(f64, f64)]) -> Option<Interval> {
     })
 }
 
-/// Returns the probability that the interval of `count` independent values contains the true median: 0.75 for three values,
-/// below 0.95 for fewer than six.
+/// Returns the probability that the interval of `count` independent values contains the true median: 0.75 for three
+/// values, below 0.95 for fewer than six.
 pub fn coverage(count: usize) -> f64 {
     match count {
         0 => 0.0,
@@ -148,8 +149,8 @@ pub fn coverage_in_words(count: usize) -> String {
     format!("{} %", percent.strip_suffix(".0").unwrap_or(&percent))
 }
 
-/// Returns the number of values that are left out at each end: the most that preserve the wanted coverage, or none if even
-/// all values don't reach it.
+/// Returns the number of values that are left out at each end: the most that preserve the wanted coverage, or none if
+/// even all values don't reach it.
 fn ends(count: usize) -> usize {
     let most = (count - 1) / 2;
     let covers = |outer: &usize| coverage_without(count, *outer) >= WANTED_COVERAGE;
@@ -177,7 +178,8 @@ fn ends_of_many(values: &[f64], median: f64) -> usize {
 }
 
 /// Returns the factor by which correlation of successive values increases the variance of a median: 1 for independent
-/// values. Computed from the autocorrelation of the sides of the median on which they lie, weighted by Bartlett's triangle.
+/// values. Computed from the autocorrelation of the sides of the median on which they lie, weighted by Bartlett's
+/// triangle.
 fn likeness(values: &[f64], median: f64) -> f64 {
     let sides: Vec<f64> = values
         .iter()

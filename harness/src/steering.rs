@@ -16,7 +16,7 @@ use crate::runner::Workload;
 /// Start of the target within a rule.
 const TARGET: &str = " -j NFQUEUE ";
 const SERVER: &str = "127.0.0.1/32";
-/// Ruleset of the kernel's own filter without a policy: a rule accepts the packets that other subjects queue.
+/// Ruleset of the kernel's own filter without a policy: rules accept the packets to the loads' ports.
 const ACCEPT_EVERYTHING: &str = "table inet filter {
 \tchain output { type filter hook output priority filter; policy accept; th dport { 53, 443, 9999 } accept; }
 \tchain input { type filter hook input priority filter; policy accept; th dport { 53, 443, 9999 } accept; }

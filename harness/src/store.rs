@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The files of a result folder. Rows are appended a round at a time and are on the disk before the next round starts. Files
-//! of rounds are compressed; each addition is a member of the gzip file, so that a crash loses only the last addition.
+//! The files of a result folder. Rows are appended a round at a time and are on the disk before the next round starts.
+//! Files of rounds are compressed; each addition is a member of the gzip file, so that a crash loses only the last
+//! addition.
 
 mod raw;
 mod rows;
@@ -86,8 +87,8 @@ impl Store {
         self.write_raw(&round.raw)
     }
 
-    /// Removes the data of an interrupted round: rows and output of tools for which `kept` is false, by load and round,
-    /// and a broken last line.
+    /// Removes the data of an interrupted round or load: rows and output of tools for which `kept` is false, by load
+    /// and round, and a broken last line.
     /// - loads: all loads of the result.
     pub fn cut(&self, loads: &[CellName], kept: impl Fn(&CellName, u32) -> bool) -> Result<()> {
         self.cut_rows::<Sample>(&kept)?;

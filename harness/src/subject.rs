@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The measured subjects: no firewall, a rule without a firewall, one of our programs in a variant, or a peer.
+//! The measured subjects: no firewall, a rule without a firewall, one of our programs in a variant, a peer, a program
+//! of exchanges, a way of a command to the network, a packet ring, or a recorder.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -54,10 +55,11 @@ const RECORD: &str = "record-";
 /// Programs that are measured as recorders.
 const RECORDERS: [&str; 4] = [CAPTURE, "tcpdump", "dumpcap", "netsniff-ng"];
 
+/// Kind of a subject ([`Subject`]).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// No rule: packets pass unfiltered.
+    /// Subject without a rule: packets pass unfiltered.
     None,
     /// The rule with ACCEPT in place of NFQUEUE: the cost of the rule without userspace.
     Accept,
@@ -73,7 +75,7 @@ pub enum Kind {
         program: String,
         backend: String,
         profile: String,
-        /// Options that replace the profile's.
+        /// Further options; they override the profile's.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         options: Vec<String>,
         /// Policy that replaces the load's.
@@ -94,13 +96,13 @@ pub enum Kind {
         /// Rules that replace those of the load: a file below the repository's root.
         #[serde(skip_serializing_if = "Option::is_none")]
         rules: Option<PathBuf>,
-        /// Further programs without which the peer is omitted.
+        /// Further programs without which the peer is omitted, if it is optional.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         needs: Vec<PathBuf>,
     },
 }
 
-/// Subject: a program or setting that is measured, one row of every table. Its text form is `NAME[@QUEUES][#COPY]`.
+/// Subject: a program or setting that is measured. Its text form is `NAME[@QUEUES][#COPY]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Subject {
@@ -109,7 +111,8 @@ pub struct Subject {
     pub kind: Kind,
     /// Number of queues that the subject serves, numbered from 0.
     pub queues: u16,
-    /// Number of the copy, 1 for the original; copies are measured as if they were different subjects (the noise floor).
+    /// Number of the copy, 1 for the original; copies are measured as if they were different subjects (the noise
+    /// floor).
     pub copy: u16,
 }
 
@@ -140,7 +143,7 @@ impl Subject {
         self
     }
 
-    /// Returns the programs without which the subject can't be measured.
+    /// Returns the files of the subject's program and of the further programs that a peer needs.
     pub fn programs(&self, bin_dir: &Path) -> Vec<PathBuf> {
         let needs = match &self.kind {
             Kind::Peer { needs, .. } => needs.clone(),
@@ -149,7 +152,8 @@ impl Subject {
         self.program(bin_dir).into_iter().chain(needs).collect()
     }
 
-    /// Returns a twin with further options or its own policy, under a separate name. Fails if `of` is no twin.
+    /// Returns a twin with further options or its own policy, under a separate name. Fails if `of` is no twin, or if
+    /// the name is invalid.
     /// - own_policy: None: the twin uses the load's policy.
     pub fn variant(
         name: &str,
@@ -347,7 +351,7 @@ impl Subject {
         }
     }
 
-    /// Returns the options of capture for a ring; none for other subjects.
+    /// Returns the options of capture-lab for a ring of capture; none for other subjects.
     pub fn ring_words(&self) -> Vec<String> {
         let Kind::Capture { backend, pages } = &self.kind else {
             return Vec::new();
@@ -361,7 +365,8 @@ impl Subject {
         words.into_iter().chain(take).collect()
     }
 
-    /// Returns the file of the subject's program; None without a program. A name without a folder is searched in PATH.
+    /// Returns the file of the subject's program; None without a program. A name without a folder is for a search in
+    /// PATH.
     pub fn program(&self, bin_dir: &Path) -> Option<PathBuf> {
         match &self.kind {
             Kind::None | Kind::Accept | Kind::Nftables | Kind::Tracked => None,
@@ -470,7 +475,7 @@ pub fn original(name: &str) -> Option<&str> {
     name.split_once('#').map(|(original, _)| original)
 }
 
-/// Splits `name#3` into (`name`, 3) and `name` into (`name`, 1); None unless the number is 2..=most.
+/// Splits `name#3` into (`name`, 3) and `name` into (`name`, 1); None if a number is there and not in 2..=most.
 fn split_number(text: &str, mark: char, most: u16) -> Option<(&str, u16)> {
     let Some((name, number)) = text.split_once(mark) else {
         return Some((text, 1));

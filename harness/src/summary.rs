@@ -35,8 +35,8 @@ pub fn main_metric(workload: &str) -> &'static str {
         "frames-delayed" | "frames-ring" => "lost_percent",
         "frames-neighbour" => "touch",
         "start" | "request" | "download" | "upload" => "mean",
-        // Exchanges: instructions in the virtual machine, CPU time of both ends on this machine. Recorders: CPU time per
-        // packet.
+        // Exchanges: instructions in the virtual machine, CPU time of both ends on this machine. Recorders: CPU time
+        // per packet.
         _ => "cost",
     }
 }
@@ -99,8 +99,8 @@ impl Groups {
         })
     }
 
-    /// Returns the ratio interval of the copies with the largest noise floor. None without copies that have LEAST_ROUNDS
-    /// rounds in common with their originals.
+    /// Returns the ratio interval of the copies with the largest noise floor. None without copies that have
+    /// LEAST_ROUNDS rounds in common with their originals.
     fn noise(&self, cell: &CellName, metric: &str, copies: &[Pair]) -> Option<Interval> {
         let ratios = copies.iter().filter_map(|pair| {
             let (a, b) = (
@@ -124,7 +124,8 @@ impl Groups {
     }
 }
 
-/// Returns median and interval of each metric, and the ratio to the baseline.
+/// Returns median and interval of each metric of a subject under a load. Returns the ratio to the baseline, too, if one
+/// direction of the metric is better.
 pub fn summarize(samples: &[Sample], baseline: &str) -> Vec<Summary> {
     let groups = Groups::of(samples);
     let summary = |values: &Values| {

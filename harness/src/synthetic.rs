@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generated policies of a kind and a size. No packet of any load matches them, so no rule or element ends the
-//! evaluation of a packet early.
+//! Generated policies of a kind and a size. No packet of a shipped experiment's loads matches them, so no rule or
+//! element ends the evaluation of a packet early.
 
 use std::fmt;
 use std::fmt::Write;
@@ -78,7 +78,7 @@ impl SyntheticKind {
         }
     }
 
-    /// Returns the largest size, limited by the available ports and prefixes.
+    /// Returns the largest allowed size, within the available ports, prefixes and addresses.
     pub fn largest(self) -> u32 {
         match self {
             SyntheticKind::Ports => 50_000,
@@ -117,7 +117,7 @@ impl SyntheticPolicy {
         )
     }
 
-    /// Returns the set `listed`; an empty text if the rules need no set.
+    /// Returns the declaration of the set `listed`; an empty text if the rules need no set.
     pub fn listed(self) -> String {
         let kind = match self.kind {
             SyntheticKind::Ports | SyntheticKind::Addresses => return String::new(),
@@ -153,7 +153,8 @@ impl SyntheticPolicy {
         }
     }
 
-    /// Returns an address or a prefix in 10.0.0.0/8, from which no load sends, or a name that no load uses.
+    /// Returns an address or a prefix in 10.0.0.0/8, from which no load over loopback sends, or a name that no load
+    /// uses.
     fn element(self, index: u32) -> String {
         let scattered = index.wrapping_mul(STRIDE);
         if self.kind == SyntheticKind::Names {
@@ -261,7 +262,7 @@ impl SyntheticFiles {
         Ok(files)
     }
 
-    /// Returns the path of a requested policy.
+    /// Returns the path of the file of a policy that `write` has written.
     pub fn path(&self, policy: SyntheticPolicy) -> PathBuf {
         let folder = self.folder.as_deref().unwrap_or(Path::new(""));
         folder.join(file_name(policy))

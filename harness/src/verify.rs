@@ -32,7 +32,7 @@ pub fn stale(experiment: &Experiment, folder: &Path) -> Result<Vec<String>> {
 fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Option<String>> {
     let mut written: Vec<Summary> = Store::open(folder).read()?;
     let mut anew = summarize(samples, &metadata.baseline);
-    // A NaN equals nothing, and a single count has no interval.
+    // A NaN equals nothing, so rows without a finite median are not compared.
     for rows in [&mut written, &mut anew] {
         rows.retain(|row| row.median.is_finite());
     }
@@ -40,8 +40,8 @@ fn summary(metadata: &Metadata, folder: &Path, samples: &[Sample]) -> Result<Opt
     Ok((written != anew).then(|| words.into()))
 }
 
-/// Compares the settings that are in both the file and the metadata. A result may have more or longer rounds than the file
-/// asks for: it answers the same question, with narrower intervals.
+/// Compares the settings that are in both the file and the metadata. A result may have more or longer rounds than the
+/// file asks for: it answers the same question, with narrower intervals.
 fn settings(experiment: &Experiment, metadata: &Metadata) -> Result<Vec<String>> {
     let there =
         |subject: &&Subject| !subject.is_optional() || metadata.subjects.contains(&subject.name());

@@ -32,7 +32,8 @@ void message_put(struct message *message) {
     kmem_cache_free(messages, message);
 }
 
-/* Completes a message that is in no list, and wakes its caller; the port's lock is held. */
+/* Completes a message, and wakes its caller. The port's lock is held until the message is in none
+ * of the port's lists. */
 void message_complete(struct message *message, int error) {
     message->error = error;
     WRITE_ONCE(message->state, MESSAGE_DONE);
@@ -73,7 +74,7 @@ static struct message *message_new(const struct twinwall_call *ask, struct iovec
     return ERR_PTR(error);
 }
 
-/* Queues a message if there is room; -EAGAIN if there is none. */
+/* Queues a message. Returns -EAGAIN without room, -EPIPE if the server has ended. */
 static int enqueue(struct port *port, struct message *message) {
     int error = 0;
 

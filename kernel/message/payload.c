@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The bytes of a message. Small messages are copied into the kernel and out again; large ones are
- * pinned in place, so that they are copied once, directly between the two processes.
+ * The bytes of a message. Small and one-way messages are copied into the kernel and out again; the
+ * rest is pinned in place, and copied once, directly between the two processes.
  */
 #include <linux/capability.h>
 #include <linux/cred.h>
@@ -13,7 +13,7 @@
 
 #include "message.h"
 
-/* Number of pages pinned per call. */
+/* Maximum number of pages pinned per call. */
 #define BATCH_PAGES 16
 
 /* Length from which one copy of pinned pages needs fewer instructions than two copies: between 2048
@@ -167,7 +167,7 @@ static int copy(struct payload *payload, struct iov_iter *from, u8 *small, bool 
     return 0;
 }
 
-/* Imports a request from its caller. After an error the caller must still call payload_free. */
+/* Imports a request from its caller. After an error payload_free must still be called. */
 int payload_of_request(struct payload *payload, struct iov_iter *from, bool one_way, u8 *small) {
     size_t length = iov_iter_count(from);
 
@@ -193,7 +193,7 @@ int payload_of_answer(struct payload *payload, struct iov_iter *from, u8 *small)
     return copy(payload, from, small, false);
 }
 
-/* Copies as much as fits in `to`. */
+/* Copies the payload to the user, as far as it fits in `to`. */
 int payload_to_user(const struct payload *payload, struct iov_iter *to) {
     size_t wanted = min(payload->length, iov_iter_count(to));
     unsigned int i;

@@ -227,7 +227,7 @@ static int receive(struct port *port, struct twinwall_receive *ask,
             put_back(port, message);
             return error;
         }
-        /* The caller left meanwhile: its request is discarded. */
+        /* If the caller has left meanwhile, its request is discarded, and the next is received. */
         error = deliver(port, message);
         if (error && put_user((u64)0, &user->token))
             return -EFAULT;

@@ -39,7 +39,7 @@ struct twinwall_part {
 struct twinwall_bind {
     __u32 port;  /* 1 to 2^31 - 1 */
     __u32 queue; /* maximum number of waiting requests, 1 to TWINWALL_MESSAGE_QUEUE_MOST */
-    __u32 flags; /* TWINWALL_ANY_USER; otherwise only processes of the server's user connect */
+    __u32 flags; /* TWINWALL_ANY_USER; without it the server's user or CAP_IPC_OWNER is required */
     __u32 reserved;
 };
 #define TWINWALL_ANY_USER 1
@@ -61,13 +61,13 @@ struct twinwall_connect {
  * messages in transit exceed RLIMIT_MEMLOCK. EFAULT: an address that can't be read or written.
  */
 struct twinwall_call {
-    __u64 parts;       /* address of struct twinwall_part */
-    __u64 answer_room; /* likewise, for the answer */
+    __u64 parts;       /* address of the request, struct twinwall_part[part_count] */
+    __u64 answer_room; /* address of the answer's room, struct twinwall_part[answer_room_count] */
     __u32 part_count;
     __u32 answer_room_count;
     __u64 deadline_ns;   /* CLOCK_MONOTONIC; 0: none */
-    __u64 answer_length; /* out */
-    __u32 flags;         /* TWINWALL_ONE_WAY: no answer; the call does not wait for the server */
+    __u64 answer_length; /* out: bytes of the answer */
+    __u32 flags;         /* TWINWALL_ONE_WAY: no answer; waits only for room in the queue */
     __u32 reserved;
 };
 #define TWINWALL_ONE_WAY 1
@@ -84,15 +84,15 @@ struct twinwall_call {
 struct twinwall_receive {
     __u64 token;        /* in: token of the request to answer, 0: none; out: token of the received
                            request, 0 for a one-way message */
-    __u64 answer_parts; /* address of struct twinwall_part */
-    __u64 room;         /* likewise, for the request */
+    __u64 answer_parts; /* address of the answer, struct twinwall_part[answer_part_count] */
+    __u64 room;         /* address of the request's room, struct twinwall_part[room_count] */
     __u32 answer_part_count;
     __u32 room_count;
     __u64 deadline_ns; /* CLOCK_MONOTONIC; 0: none */
-    __u64 length;      /* out: of the request; the excess over the room is lost */
+    __u64 length;      /* out: bytes of the request; the excess over the room is lost */
     __s32 pid;         /* out: the sender's, in the receiver's namespace; 0 if invisible there */
     __u32 uid;         /* out: the sender's, in the receiver's user namespace */
-    __u32 flags;       /* TWINWALL_ANSWER_ONLY: does not wait for a request */
+    __u32 flags;       /* TWINWALL_ANSWER_ONLY: receives no request */
     __u32 reserved;
 };
 #define TWINWALL_ANSWER_ONLY 1

@@ -2,8 +2,10 @@
 /*
  * libtwinring-pcap.so: with LD_PRELOAD, a program of libpcap (tcpdump, dumpcap) receives its
  * packets from /dev/twinring. It intercepts calls between libpcap and libc: the TPACKET_V3 ring of
- * a packet socket becomes the module's, all other functions stay with the socket. TWINRING_POLICY
- * names the policy (default DAX). Without the module it prints a message and does nothing.
+ * a packet socket becomes the module's, with its statistics and its readiness (poll, select). All
+ * other functions stay with the socket, but a filter is refused once the ring is mapped.
+ * TWINRING_POLICY names the policy (default DAX). Without the module, or with an unknown policy, it
+ * prints a message and does nothing.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -60,7 +62,7 @@ static void say(const char *format, ...) {
     va_end(words);
 }
 
-/* Looks up the intercepted function. */
+/* Declares `next`: the function of libc that is intercepted, looked up at the first call. */
 #define NEXT(name)                                                                                 \
     static __typeof__(&name) next;                                                                 \
     if (!next)                                                                                     \
@@ -130,9 +132,11 @@ static void ring_close(struct ring *ring) {
 }
 
 /*
- * Returns true if the module supports the requested ring, which is created when it is mapped.
- * libpcap computes the places of the blocks from its request after this call, so the request gets
- * the module's blocks: as many bytes, in blocks of 2 MiB with one frame each.
+ * Opens the module's file for the requested ring, which is created when it is mapped. Returns false
+ * if the module does not support the ring or can't be opened, and for a request without blocks,
+ * which closes the ring. libpcap computes the places of the blocks from its request after this
+ * call, so the request gets the module's blocks: as many bytes, rounded down, in blocks of 2 MiB
+ * with one frame each.
  */
 static bool take_request(struct ring *ring, struct tpacket_req3 *request) {
     const size_t blocks =
@@ -199,7 +203,7 @@ static void *map(void *address, size_t length, int protection, int flags, int fd
     return (void *)syscall(SYS_mmap, address, length, protection, flags, fd, offset);
 }
 
-/* Creates the ring. MAP_FAILED with errno on errors. */
+/* Creates the ring and maps it. Returns MAP_FAILED with errno on errors. */
 static void *ring_map(struct ring *ring, size_t length, int protection) {
     bool is_ours = policy == TWINWALL_RING_HUGETLB || policy == TWINWALL_RING_BOTH;
     struct twinwall_ring_setup setup = {

@@ -17,7 +17,7 @@ static void count(struct twinwall_ring_pages *pages, unsigned long size) {
         pages->giant++;
 }
 
-/* Counts each entry once, however many blocks it maps. */
+/* Counts the kernel's entries; an entry that maps several successive blocks counts once. */
 void census_kernel(const struct ring *ring, struct twinwall_ring_pages *pages) {
     unsigned long last_begin = 0, last_size = 0;
     unsigned int i;
@@ -76,7 +76,8 @@ static unsigned long user_entry(struct mm_struct *mm, unsigned long address) {
     return present ? PAGE_SIZE : 0;
 }
 
-/* Locked for writing, so that no table is freed or collapsed meanwhile. */
+/* Counts the caller's entries of a range. The mm is locked for writing, so that no table is freed
+ * or collapsed meanwhile. */
 void census_user(unsigned long address, unsigned long bytes, struct twinwall_ring_pages *pages) {
     struct mm_struct *mm = current->mm;
     unsigned long at = address;

@@ -9,7 +9,7 @@
 #include "twinring.h"
 
 #define HEAD_BYTES sizeof(struct tpacket_block_desc)
-/* Offsets in a packet: its header, the address, its bytes. */
+/* Offsets of a packet's address and bytes from its header (struct tpacket3_hdr). */
 #define ADDRESS_AT TPACKET_ALIGN(sizeof(struct tpacket3_hdr))
 #define DATA_AT ALIGN(ADDRESS_AT + sizeof(struct sockaddr_ll), 16)
 
@@ -46,7 +46,7 @@ static void retire(struct ring *ring, struct timespec64 now) {
     wake_up_interruptible(&ring->readers);
 }
 
-/* Passes the current block to the program, even if it is nearly empty. */
+/* Passes the current block to the program, if it contains a packet. */
 void fill_flush(struct ring *ring) {
     struct timespec64 now;
 
@@ -164,7 +164,7 @@ int fill_packet(struct sk_buff *skb, struct net_device *device, struct packet_ty
     return 0;
 }
 
-/* Whether the program still owns the block that was passed last. */
+/* Returns true if the program still owns the block that was passed last. */
 bool fill_is_readable(struct ring *ring) {
     unsigned int last;
     bool readable;

@@ -46,7 +46,7 @@ static int make_blocks(struct ring *ring, gfp_t flags) {
     return 0;
 }
 
-/* Sets the blocks' addresses within the area. */
+/* Sets the blocks' addresses within the area. Returns -ENOMEM without an area. */
 static int divide(struct ring *ring) {
     unsigned int i;
 
@@ -78,7 +78,7 @@ static int make_rx_ring(struct ring *ring) {
     return make_blocks(ring, GFP_KERNEL);
 }
 
-/* Whether each block is contiguous within one huge page. */
+/* Returns true if each block is contiguous within one huge page. */
 static bool are_huge(const struct ring *ring) {
     unsigned int i;
 

@@ -13,9 +13,9 @@
 
 /* State of an open file. */
 struct ring {
-    /* Serializes setup, mapping and census. */
+    /* Serializes ioctls, mapping and poll. */
     struct mutex lock;
-    unsigned int policy; /* the policy in effect: never RX_RING */
+    unsigned int policy; /* the policy in effect; after the setup never RX_RING */
     unsigned int blocks; /* number of blocks; 0: not set up */
     void **block;        /* the kernel's address of each block */
     void *area;          /* all blocks in one mapping, by vmalloc or vm_map_ram */

@@ -37,11 +37,11 @@ enum twinwall_ring_policy {
 struct twinwall_ring_setup {
     __u32 policy;
     __u32 blocks;     /* 2 to TWINWALL_RING_BLOCKS_MOST */
-    __u32 interface;  /* its index in the caller's network namespace */
+    __u32 interface;  /* index of an interface in the caller's network namespace */
     __u32 snap_bytes; /* maximum bytes of each packet */
     __u32 timeout_ms; /* time after which a block that is not full is passed on */
     __u32 steps;      /* number of filter instructions; 0: none */
-    __u64 filter;     /* struct sock_filter[steps] */
+    __u64 filter;     /* address of struct sock_filter[steps] */
     __u64 address;    /* HUGETLB, BOTH: address of the program's memory, a multiple of a block */
 };
 
@@ -59,7 +59,7 @@ struct twinwall_ring_pages {
     __u64 none;
 };
 
-/* Counts the entries of the ring: the kernel's, and the caller's from `address` on. */
+/* Page-table entries of the ring: the kernel's, and the caller's from `address` on. */
 struct twinwall_ring_census {
     __u64 address;
     struct twinwall_ring_pages kernel;

@@ -189,7 +189,7 @@ pub fn whole(blocks: &[u8], limit: usize) -> (u64, usize) {
     (packets, at)
 }
 
-/// Writes the first of these packet blocks to `out`, with `gap` added to its drop count. The old content of `out` is
+/// Writes the first packet block of `blocks` to `out`, with `gap` added to its drop count. The old content of `out` is
 /// removed. Returns the offset of the second block.
 pub fn behind_gap(blocks: &[u8], gap: u64, out: &mut Vec<u8>) -> usize {
     let length = word(blocks, 4);

@@ -115,7 +115,8 @@ struct Planned {
     left: u64,
 }
 
-/// Plans the targets of the command line in order, from where an interrupted scan stopped.
+/// Creates the plan for the targets of the command line, and empties `targets.set`. If --resume names an existing file,
+/// the plan continues where that scan stopped.
 fn plan(arguments: &Arguments, question: &Question, targets: &mut Targets) -> Result<Planned> {
     let ports = arguments.ports.as_deref().ok_or_else(|| {
         Failure::usage("no port: say which by --ports 22,80,8000-8100 (- is all of them)")
@@ -176,10 +177,10 @@ fn carrier(arguments: &Arguments, left: u64, notes: &mut Vec<String>) -> Result<
 
 /// Chooses the engine, if the scan needs one, and prints notes on possible obstacles.
 /// - left: number of targets still to ask.
-/// - blocked: number of addresses that the block list excludes.
+/// - blocked: number of addresses that the block list excludes, or that no host has.
 fn prepare(arguments: &Arguments, left: u64, blocked: u128) -> Result<Option<(Chosen, Layout)>> {
     let mut notes = Vec::new();
-    // SYN scans need no sockets of their own.
+    // A SYN scan needs no engine: a few raw sockets serve all targets.
     let carrier = match arguments.probe.syn {
         true => None,
         false => Some(carrier(arguments, left, &mut notes)?),
@@ -291,7 +292,7 @@ fn scan(arguments: &Arguments) -> Result<u8> {
     })
 }
 
-/// Returns the indices for a resume file of a scan by connections: `left` (begun by rings, unfinished), and those of an
+/// Returns the indices for a resume file of a scan by connections: `left` (taken by rings, unfinished), and those of an
 /// earlier resume file that no ring took. Returns None if all targets are finished.
 fn begun(plan: &Plan, left: Vec<u64>) -> Option<Vec<u64>> {
     let (start, mut begun) = plan.stopped();

@@ -19,7 +19,7 @@ pub struct Counts {
     pub slowdowns: AtomicU64,
     /// Times that the completion queue was found to have overflowed; the kernel stored the completions.
     pub overflows: AtomicU64,
-    /// System calls of the engine.
+    /// System calls of the engine; in a --syn scan, calls of sendmmsg, and reads of the capture ring.
     pub calls: AtomicU64,
     /// Frames for which the capture ring had no room (--syn).
     pub ring_losses: AtomicU64,
@@ -40,7 +40,7 @@ impl Counts {
     }
 }
 
-/// The sum over all rings at one moment.
+/// Sums of the counters over all rings, which may count meanwhile.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     pub states: [u64; STATES.len()],

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Deadlines of the slots. All slots of a kind wait equally long, so a queue per kind is sorted by itself: the slot entered
-//! last expires last. Links are stored in arrays: entering and leaving need no search and no allocation.
+//! Deadlines of the slots. All slots of a kind wait equally long, so a queue per kind is sorted by itself: the slot
+//! entered last expires last. Links are stored in arrays: entering and leaving need no search and no allocation.
 
 const NONE: u32 = u32::MAX;
 
@@ -10,7 +10,7 @@ pub enum Kind {
     Connecting,
     /// The slot waits for the end of its conversation.
     Talking,
-    /// The slot waits until ports, memory or descriptors are free again.
+    /// The slot pauses for a fixed time after a shortage of ports, memory or descriptors.
     Paused,
 }
 

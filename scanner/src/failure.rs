@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Errors that end the program: one line with cause and cure, and an exit code.
+//! Errors that end the program: a message with the cause and, if there is one, its cure; and an exit code.
 
 use std::fmt;
 use std::io;
 
 /// Exit code: the scan was completed, and with --verify the answers match the policy.
 pub const EXIT_DONE: u8 = 0;
-/// Exit code: a system call failed, or with --verify the answers differ from the policy.
+/// Exit code: the scan failed, e.g. in a system call, or with --verify the answers differ from the policy.
 pub const EXIT_FAILED: u8 = 1;
 pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_PRIVILEGE: u8 = 3;
-/// Exit code: SIGINT or SIGTERM arrived before all targets were done.
+/// Exit code: before all targets were done, SIGINT or SIGTERM arrived, or the reader of the results closed the output.
 pub const EXIT_INTERRUPTED: u8 = 4;
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Failure {
     pub code: u8,
-    /// Message in the form `CAUSE: CURE`, without `error:`.
+    /// Message without `error:`; `CAUSE: CURE` if there is a cure.
     pub text: String,
 }
 

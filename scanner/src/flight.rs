@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A ring's work: assigns targets to slots, evaluates completions, and starts the next operation. Generic over the engine,
-//! so that io_uring and epoll run the same code. After `new`, nothing here allocates (tests/allocation.rs), except rustls in
-//! TLS probes.
+//! A ring's work: assigns targets to slots, evaluates completions, and starts the next operation. Generic over the
+//! engine, so that io_uring and epoll run the same code. A run allocates only its list of completions, at its start,
+//! and its list of unfinished targets, at its end (tests/allocation.rs); in TLS probes rustls allocates, too.
 //!
-//! The number in flight grows while all operations in flight are silent, and is halved when the machine lacks a resource. A
-//! slot's socket is opened once and reused for target after target.
+//! The maximum number in flight grows while all operations in flight are silent, and is halved when the machine lacks a
+//! resource. A slot's socket is reused for target after target, unless it is spoilt or of the other address family.
 
 mod end;
 mod talk;
@@ -24,16 +24,16 @@ use crate::record::Outbox;
 use crate::state::{classify, Finding, Reason, State};
 use crate::targets::Family;
 
-/// Step by which the number in flight grows.
+/// Step by which the maximum number of targets in flight grows; also its first value.
 const STEP: usize = 256;
-/// Maximum number of completions, and of new targets, per round.
+/// Maximum number of completions, and of new targets, per round of a ring's loop.
 const ROUND: usize = 512;
 const FEWEST_IN_FLIGHT: usize = 8;
 /// Pause before a target is retried after a shortage.
 const PAUSE_NS: u64 = 100_000_000;
-/// Maximum number of pauses of a target.
+/// Maximum number of pauses of a target after shortages.
 const MOST_SHORTAGES: u8 = 50;
-/// Time after a shortage before the number in flight grows again.
+/// Time after a shortage before the maximum number of targets in flight grows again.
 const RECOVERY_NS: u64 = 1_000_000_000;
 /// Maximum wait for a batch of completions while many targets are in flight. It doubles after each wait without a
 /// completion, up to LONGEST_GATHER_NS.
@@ -75,7 +75,7 @@ struct Slot {
     family: Option<Family>,
     /// True if the socket was opened for the current attempt.
     fresh: bool,
-    /// True if the socket has, or had begun, a connection.
+    /// True if the socket has, or had begun, a connection, which must be dissolved before the next one.
     dirty: bool,
     attempts: u8,
     shortages: u8,
@@ -94,7 +94,7 @@ pub struct Flight<'a, E> {
     slots: Vec<Slot>,
     deadlines: Deadlines,
     rate: Rate,
-    /// Idle slots by the family of their socket.
+    /// Idle slots by the family of their socket: IPv4 (or the socket is spoilt), IPv6.
     idle: [Vec<u32>; 2],
     /// Number of slots that were used at least once: slots 0 to `used` - 1.
     used: usize,
@@ -102,7 +102,7 @@ pub struct Flight<'a, E> {
     dirty: Vec<u32>,
     in_flight: usize,
     window: usize,
-    /// Time before which the window does not grow after a shortage.
+    /// Time before which the window (maximum number of targets in flight) does not grow after a shortage.
     grows_after_ns: u64,
     slowed_ns: u64,
     /// Maximum time for completions to accumulate at present, from GATHER_NS to LONGEST_GATHER_NS.
@@ -206,8 +206,8 @@ impl<'a, E: Engine> Flight<'a, E> {
             for completion in &ended {
                 self.ended(*completion);
             }
-            // This thread may have been blocked by the reader of the results: answers that arrived in time are processed
-            // before deadlines are checked.
+            // This thread may have been blocked by the reader of the results: answers that arrived in time are
+            // processed before deadlines are checked.
             if ended.len() + 1 < ROUND {
                 self.expire();
             }
@@ -349,7 +349,7 @@ impl<'a, E: Engine> Flight<'a, E> {
         let slot = completion.slot as usize;
         match completion.operation {
             Operation::Prepare => self.unprepared(slot, -completion.result),
-            // The next target gets a new socket.
+            // The slot's next connect opens a new socket.
             Operation::Spoilt => self.slots[slot].family = None,
             Operation::Connect => self.connected(slot, -completion.result),
             Operation::Send => self.sent(slot, completion.result),
@@ -381,7 +381,8 @@ impl<'a, E: Engine> Flight<'a, E> {
             errno => errno,
         };
         if errno == libc::ECONNABORTED && !taken.fresh {
-            // Before Linux 6.3 a connect may report the previous refusal: from now on sockets are dissolved after refusals.
+            // Before Linux 6.3 a connect may report the previous refusal: from now on sockets are dissolved after
+            // refusals.
             self.keeps_refusals = true;
             return self.connect_again(slot);
         }
@@ -399,7 +400,8 @@ impl<'a, E: Engine> Flight<'a, E> {
                 self.connect_again(slot);
             }
             Some((state, reason)) => {
-                // A refusal leaves the socket as new; after other results it is dissolved.
+                // A refusal leaves the socket as new, unless the kernel keeps refusals. After other results it stays
+                // dirty.
                 taken.dirty &= errno != libc::ECONNREFUSED || self.keeps_refusals;
                 self.done(slot, state, reason, errno, Finding::None);
             }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Checks this machine for obstacles to the scan before it starts, and raises the descriptor limit.
+//! Checks this machine for obstacles to the scan before it starts, raises the descriptor limit, measures the process's
+//! CPU time, and enters a network namespace.
 
 use std::fs;
 use std::io;
 
-/// Raises RLIMIT_NOFILE to `wanted`, or as far as permitted. Returns the resulting limit.
+/// Raises RLIMIT_NOFILE to `wanted`, or as far as permitted. Returns the resulting limit; 1024 if a system call failed.
 pub fn raise_descriptors(wanted: u64) -> u64 {
     // SAFETY: getrlimit(2) and setrlimit(2) read and write one rlimit, which outlives the calls.
     unsafe {
@@ -78,7 +79,8 @@ pub fn cpu_time() -> std::time::Duration {
     time(usage.ru_utime) + time(usage.ru_stime)
 }
 
-/// Moves the calling thread, and threads that it starts later, into a network namespace: a name of `ip netns`, or a path.
+/// Moves the calling thread, and threads that it starts later, into a network namespace: a name of `ip netns`, or a
+/// path.
 pub fn enter_namespace(name: &str) -> io::Result<()> {
     use std::os::fd::AsRawFd;
     let path = match name.contains('/') {

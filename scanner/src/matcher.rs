@@ -36,7 +36,7 @@ impl Matcher {
     }
 }
 
-/// Formats an error as one line with the column: regex's own message has several lines.
+/// Formats an error as one line, with the column if regex marks it: regex's own message has several lines.
 fn refused(option: &str, text: &str, error: &regex::Error) -> Failure {
     let words = error.to_string();
     let why = words

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! A keyed permutation of the numbers below n that spreads neighbours, so that no host and no network sees a burst. A
-//! Feistel network over the next even number of bits; results of n or more are permuted again (cycle walking), less than
-//! four times on average.
+//! Feistel network over the next even number of bits; results of n or more are permuted again (cycle walking), less
+//! than four times on average.
 
 const ROUNDS: usize = 4;
 
@@ -46,7 +46,7 @@ impl Permutation {
     }
 }
 
-/// splitmix64's finaliser (Steele, Lea, Flood 2014).
+/// Mixes the bits of a number as splitmix64 does: increment and finaliser (Steele, Lea, Flood 2014).
 fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

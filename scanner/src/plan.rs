@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The order of targets. All rings take chunks from one plan, so that they finish at about the same time. A target's index
-//! encodes its address and port; its place is its position in the order.
+//! The order of targets. All rings take chunks from one plan, so that they finish at about the same time. A target's
+//! index encodes its address and port; its place is its position in the order.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +19,7 @@ pub struct Plan {
     order: Option<Permutation>,
     /// Indices of unfinished targets of an interrupted scan; they come first.
     begun: Vec<u64>,
-    /// First place that the interrupted scan had not taken.
+    /// First place (position in the order) that the interrupted scan had not taken; 0 if no scan is resumed.
     start: u64,
     taken: AtomicU64,
     rings: u64,
@@ -44,7 +44,7 @@ impl Plan {
 
     /// Continues an interrupted scan of the same plan.
     /// - start: first place that the interrupted scan had not taken.
-    /// - begun: indices of the targets that the interrupted scan had begun and not finished.
+    /// - begun: indices of the targets that the interrupted scan had taken and not finished.
     pub fn resume(&mut self, start: u64, begun: Vec<u64>) {
         self.start = start;
         self.begun = begun;

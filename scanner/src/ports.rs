@@ -8,7 +8,8 @@ pub struct Ports {
 }
 
 impl Ports {
-    /// Parses a list. The error quotes the wrong word and states what is expected.
+    /// Parses a list of ports. The error quotes the wrong word, and states the expected form or that a range ends
+    /// before it begins.
     pub fn parse(text: &str) -> Result<Ports, String> {
         let mut wanted = vec![false; 65536];
         for word in text.split(',') {

@@ -7,9 +7,9 @@ const BURST_NS: u64 = 5_000_000;
 
 #[derive(Clone, Debug)]
 pub struct Rate {
-    /// Time between two questions; 0 means no limit.
+    /// Time between two questions (connection attempts or SYNs); 0 means no limit.
     interval_ns: u64,
-    /// Time at which the next question is allowed.
+    /// Time at which the next question (connection attempt or SYN) is allowed.
     next_ns: u64,
 }
 

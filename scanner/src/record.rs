@@ -113,8 +113,8 @@ impl Outbox {
         }
     }
 
-    /// Passes the current batch to the writer. Called when the batch is full, and before the ring sleeps, so that
-    /// results stream.
+    /// Passes the current batch to the writer. Called when the batch is full, before the thread waits for long, so that
+    /// results stream, and at the end.
     pub fn flush(&mut self) {
         let has_records = |batch: &Batch| !batch.records.is_empty();
         if !self.batch.as_ref().is_some_and(has_records) {

@@ -22,8 +22,8 @@ pub struct Resume {
     version: u32,
     /// Name of the probe (see [`Question::by`]): a file of a different probe is refused.
     probe: String,
-    /// Hash of targets, ports and the rest of the question: a file of a different question is refused. A hash, since header
-    /// fields may be secret.
+    /// Hash of the targets, ports, seed and probe's options: a file of a different scan is refused. A hash, since
+    /// header fields may be secret.
     scan: String,
     seed: Option<u64>,
     /// First place in the plan's order that no ring had taken.
@@ -37,9 +37,9 @@ pub struct Resume {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Left {
-    /// Indices of targets that were begun and not finished; they come before the places from `start` on.
+    /// Indices of targets that rings took and did not finish; they come before the places from `start` on.
     Begun(Vec<u64>),
-    /// --syn: indices of all targets without an answer. Those from `start` on come first.
+    /// --syn: indices of all targets without an answer. Those with a place from `start` on come first.
     Unanswered(Runs),
 }
 
@@ -135,7 +135,7 @@ impl Resume {
     }
 
     /// Continues a plan from this state. Returns the unanswered targets of a --syn scan, None for a scan by
-    /// connections. Fails if the state is that of a different question or plan.
+    /// connections. Fails if the state belongs to a different question or plan, or is damaged.
     pub fn apply(self, plan: &mut Plan, question: &Question, file: &str) -> Result<Option<Runs>> {
         if self.probe != question.by {
             return Err(Failure::usage(format!(
@@ -169,7 +169,7 @@ impl Resume {
         })
     }
 
-    /// Replaces the file atomically.
+    /// Writes this state to a file, which it replaces atomically.
     pub fn write(&self, file: &str) -> Result<()> {
         let beside = beside(file);
         let write = |to: File| {

@@ -87,9 +87,9 @@ pub struct Layout {
     pub slots: usize,
 }
 
-/// Computes the layout: all rings together have at most `in_flight` slots, and each ring has a slot. Returns a note,
-/// too, if RLIMIT_NOFILE allows fewer targets in flight than requested. A ring's socket table has at most RLIMIT_NOFILE
-/// entries, so more in flight need more rings; epoll uses one table for all.
+/// Computes the layout: all rings together have at most `in_flight` slots, and each ring has a slot. Raises
+/// RLIMIT_NOFILE if needed. Returns a note, too, if this limit allows fewer targets in flight than requested. A ring's
+/// socket table has at most RLIMIT_NOFILE entries, so more in flight need more rings; epoll uses one table for all.
 /// - in_flight: requested number of targets in flight.
 /// - rings: requested number of threads; None means one per CPU, or fewer for few targets.
 /// - targets: number of targets to ask.
@@ -129,7 +129,7 @@ pub fn layout(
     (layout, told)
 }
 
-/// Parameters of a scan.
+/// Parameters of a scan by connections.
 pub struct Job<'a> {
     pub plan: &'a Plan,
     pub probe: ProbeKind,
@@ -140,9 +140,9 @@ pub struct Job<'a> {
     pub stop: &'a AtomicBool,
 }
 
-/// Runs the scan. Returns the counts and the indices of unfinished targets.
+/// Runs the scan. Returns the counts, and the indices of the unfinished targets that rings took.
 /// - take: receives the results, on a separate thread.
-/// - watch: called ten times a second with the counts.
+/// - watch: called about ten times a second with the counts.
 pub fn run(
     job: &Job,
     take: impl FnMut(&Batch) -> io::Result<()> + Send,
@@ -194,7 +194,7 @@ pub fn run(
     Ok((Sum::of(&counts), ended?))
 }
 
-/// Notifies the watcher when a ring's thread ends, even by a panic.
+/// Drop guard that notifies the watching thread when a ring's thread ends, even by a panic.
 struct Landing<'a> {
     watcher: &'a thread::Thread,
     flying: &'a AtomicUsize,

@@ -121,7 +121,7 @@ pub fn is_shortage(errno: i32) -> bool {
 pub enum Finding {
     /// No conversation: the port is not open, or the probe has none.
     None,
-    /// A complete answer; the writer matches it.
+    /// A complete answer, or any bytes in the banner probe; the writer matches it against the expressions.
     Answer,
     /// No answer, or an incomplete one, arrived in time.
     Silent,
@@ -129,7 +129,7 @@ pub enum Finding {
     Ended,
     /// The peer reset, or the connection failed.
     Reset,
-    /// More bytes than any honest answer has.
+    /// The peer sent more bytes than any honest answer has.
     TooLong,
     /// The peer does not speak the protocol.
     Invalid,

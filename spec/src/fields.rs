@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tables::{check_unique, parse};
 
-/// Group of the fields with a single word.
+/// Name of the group that fields with a single word, such as `iif`, belong to.
 const OF_ONE_WORD: &str = "meta";
 
 /// Contents of fields.toml.
@@ -46,7 +46,7 @@ pub struct Part {
     pub about: String,
 }
 
-/// Fields with the same first word.
+/// Fields that begin with the same word or words, as `tcp dport` begins with `tcp`.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Group {
@@ -78,7 +78,7 @@ impl Group {
     }
 }
 
-/// A field of the language.
+/// A field of the policy language, e.g. `ip saddr`.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
@@ -95,7 +95,7 @@ pub struct Field {
     /// Name of the field's constant; derived from the text if the table has none.
     #[serde(default)]
     pub name: String,
-    /// Word of the field, without its group.
+    /// Last word of the field's text, without its group, e.g. `saddr`.
     #[serde(skip_deserializing)]
     pub word: String,
 }

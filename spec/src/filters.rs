@@ -8,7 +8,7 @@ fn upper(name: String) -> String {
     name.replace([' ', '-'], "_").to_uppercase()
 }
 
-/// Converts to a Rust variant's name such as IpSaddr.
+/// Converts `ip_saddr`, `ip saddr` or `ip-saddr` to a Rust variant's name such as IpSaddr.
 fn camel(name: String) -> String {
     let words = name.split(['_', ' ', '-']);
     let mut camel = String::new();
@@ -31,7 +31,7 @@ fn identifier(name: String) -> String {
     }
 }
 
-/// Converts to a string literal, valid in C and Rust for the texts of the tables.
+/// Converts a text to a string literal, valid in C and Rust for the texts of the tables.
 fn literal(text: String) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -58,7 +58,7 @@ fn first_line(text: String) -> String {
     text.lines().next().unwrap_or_default().to_owned()
 }
 
-/// Escapes a text for single quotes of fish.
+/// Escapes a text for single quotes of the shell fish.
 fn in_fish(text: String) -> String {
     text.replace('\\', "\\\\").replace('\'', "\\'")
 }
@@ -76,7 +76,7 @@ fn in_zsh(text: String) -> String {
     escaped
 }
 
-/// Wraps words to lines of at most `width` characters.
+/// Wraps words to lines of at most `width` characters; a longer word gets its own line.
 pub fn wrap(text: String, width: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -2,9 +2,9 @@
 //! Non-ASCII letters of host names, according to UTS 46, where a label needs no normalisation.
 //!
 //! A label of these letters is in form C (UAX 15) if its combining classes don't decrease within a run of marks and
-//! none of its pairs composes. Letters that decompose, and marks that compose with a preceding letter, are excluded.
-//! Not excluded are second halves of vowels that are starters (class 0; in Bengali, Tamil and similar scripts): `pairs`
-//! lists their compositions.
+//! none of its pairs composes. Excluded are letters that UTS 46 maps to anything but themselves or their small letter,
+//! and marks that compose with a preceding letter. Not excluded are second halves of vowels that are starters (class 0;
+//! in Bengali, Tamil and similar scripts): `pairs` lists their compositions.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use icu_normalizer::properties::{
 use icu_normalizer::uts46::Uts46MapperBorrowed;
 use serde::Serialize;
 
-/// The joiners, which names may contain in a few contexts only (RFC 5892, appendix A), and the capital sharp s, which older
-/// programs write as "ss" and newer ones as one letter.
+/// The joiners, which names may contain in a few contexts only (RFC 5892, appendix A), and the capital sharp s, which
+/// older programs write as "ss" and newer ones as one letter.
 const UNSETTLED: [char; 3] = ['\u{200c}', '\u{200d}', '\u{1e9e}'];
 
 /// Consecutive characters of one canonical combining class.
@@ -50,13 +50,13 @@ pub struct Letters {
     pub pairs: Vec<Pair>,
 }
 
-/// Returns every non-ASCII character except the unsettled ones.
+/// Returns every non-ASCII character except those in UNSETTLED.
 fn others() -> impl Iterator<Item = char> {
     ('\u{80}'..=char::MAX).filter(|letter| !UNSETTLED.contains(letter))
 }
 
-/// Returns the small letter to which UTS 46 maps a character, which may be the character itself. None if it is no letter, or
-/// maps to several letters or to ASCII.
+/// Returns the small letter to which UTS 46 maps a character, which may be the character itself. None if UTS 46 does
+/// not allow the character, or maps it to several letters, to ASCII, or to a letter that is not its small letter.
 fn small(letter: char) -> Option<char> {
     let mapper = Uts46MapperBorrowed::new();
     let mut mapped = mapper.map_normalize(std::iter::once(letter));
@@ -66,7 +66,7 @@ fn small(letter: char) -> Option<char> {
     (mapped.next().is_none() && is_small && is_other).then_some(small)
 }
 
-/// Returns the pairs that compose, with their composition.
+/// Returns the pairs of letters that compose, with their composition.
 fn pairs() -> Vec<(char, Pair)> {
     let decomposition = CanonicalDecompositionBorrowed::new();
     let pair = |letter| match decomposition.decompose(letter) {
@@ -81,8 +81,8 @@ fn pairs() -> Vec<(char, Pair)> {
     others().filter_map(pair).collect()
 }
 
-/// Returns true if a character is a Hangul syllable. The table omits the letters of which these syllables are composed:
-/// there are thousands of pairs, and Hangul is written in syllables.
+/// Returns true if a character is a Hangul syllable. The table omits the vowels and final consonants of which these
+/// syllables are composed: there are thousands of pairs, and Hangul is written in syllables.
 fn is_hangul(letter: char) -> bool {
     ('\u{ac00}'..='\u{d7a3}').contains(&letter)
 }
@@ -120,7 +120,7 @@ fn add_capital(all: &mut Vec<Capitals>, letter: u32, offset: i64) {
     }
 }
 
-/// Makes the table from the Unicode data of icu_normalizer.
+/// Makes the table of letters from the Unicode data of icu_normalizer.
 pub fn make() -> Letters {
     let class = |letter| CanonicalCombiningClassMapBorrowed::new().get_u8(letter);
     let pairs = pairs();

@@ -53,7 +53,7 @@ pub struct Choice {
     /// Description of the choice for the generated code; "" if the code needs no function that returns a value's name.
     #[serde(default)]
     pub about: String,
-    /// Name of the enum; "" for a bool.
+    /// Name of the enum of the choice in the generated code; "" for a bool.
     #[serde(default)]
     pub r#type: String,
     #[serde(default)]
@@ -74,7 +74,7 @@ pub struct Command {
     pub needs: String,
 }
 
-/// Options under a title.
+/// Options under a title in the help text.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
@@ -83,7 +83,8 @@ pub struct Section {
     pub options: Vec<CommandOption>,
 }
 
-/// Number of an option's entry, or a name: of a limit, of a choice's value, or a default that only the help text shows.
+/// Value of a key in an option's entry: a number, the name of a limit or of a choice's value, or a default that is only
+/// text.
 #[derive(Clone, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Value {
@@ -146,7 +147,7 @@ fn run() -> Vec<String> {
     vec!["run".to_owned()]
 }
 
-/// Returns "a, b or c".
+/// Returns names as a list in a sentence: "a, b or c".
 fn list(names: &[&str]) -> String {
     match names {
         [most @ .., last] if !most.is_empty() => format!("{} or {last}", most.join(", ")),
@@ -154,7 +155,7 @@ fn list(names: &[&str]) -> String {
     }
 }
 
-/// Returns one line per value of a choice, with the descriptions in a separate column.
+/// Formats the values of a choice, each on a new line, with their descriptions wrapped in a separate column.
 fn choice_lines(choice: &Choice, indent: usize) -> String {
     let named = choice.values.iter().map(|(name, _)| name.chars().count());
     let column = indent + named.max().unwrap_or(0) + 2;
@@ -173,8 +174,8 @@ fn in_columns(text: &str, values: [&str; 2]) -> String {
 }
 
 impl CommandOption {
-    /// Returns the number of a value: the number itself, the index of a choice's value, or a limit; 0 if only the help
-    /// text shows the value.
+    /// Returns the number of a value: the number itself, the index of a choice's value, or a limit; 0 for a default
+    /// that is only text.
     fn resolve(&self, value: &Value, file: &File) -> anyhow::Result<u32> {
         let name = match value {
             Value::Number(number) => return Ok(*number),
@@ -183,7 +184,7 @@ impl CommandOption {
         let choice = file.choice.iter().find(|choice| choice.name == self.choice);
         let place = match choice {
             Some(choice) => choice.values.iter().position(|(known, _)| known == name),
-            // A value that is neither a choice nor a number has a default only for the help text.
+            // The default of an option with neither a choice nor a number is only text.
             None if self.max.is_none() => Some(0),
             None => file.limit.get(name).map(|limit| *limit as usize),
         };
@@ -191,7 +192,8 @@ impl CommandOption {
         Ok(u32::try_from(place)?)
     }
 
-    /// Formats a default for the help text.
+    /// Returns a default as it is written on a command line.
+    /// - number: number of the default, from `resolve`.
     fn show(&self, value: Option<&Value>, number: u32) -> String {
         match value {
             Some(Value::Name(name)) if self.max.is_none() => name.clone(),
@@ -274,7 +276,8 @@ impl CommandOption {
         Ok(lines.join("\n"))
     }
 
-    /// Completes the entry for the templates.
+    /// Completes the option's entry for the templates. Fails if it has an unknown name, or a line of help that is too
+    /// long.
     fn complete(&mut self, file: &File) -> anyhow::Result<()> {
         ensure!(
             self.choice.is_empty() || file.choice.iter().any(|choice| choice.name == self.choice),

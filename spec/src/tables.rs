@@ -80,7 +80,7 @@ struct Refusals {
     refused: Vec<Refused>,
 }
 
-/// Words that are refused with a hint.
+/// Words of nft that are refused at a place in a policy, with a hint.
 #[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Refused {
@@ -129,7 +129,7 @@ fn yes() -> bool {
     true
 }
 
-/// Parses a table of the folder.
+/// Parses the TOML file of a table in a folder.
 pub fn parse<T: DeserializeOwned>(folder: &Path, name: &str) -> anyhow::Result<T> {
     let path = folder.join(name);
     let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
@@ -161,7 +161,7 @@ fn check_symbols(tables: &[SymbolTable], types: &[Type]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Completes missing hints, and checks that no refused word is a field of the language.
+/// Completes missing hints. Checks that all places exist, and that no refused word is a field at its place.
 fn check_refused(refusals: &mut Refusals, fields: &Fields) -> anyhow::Result<()> {
     let places = &refusals.places;
     for group in &fields.groups {

@@ -8,7 +8,8 @@ use rust_firewall::policy::Range;
 
 use crate::others::Others;
 
-/// Maximum number of elements into which the elements of a lookup may be split for the kernel.
+/// Maximum number of elements into which the elements of a lookup may be split for the kernel: for all classes
+/// together, and again for names that are not known yet and for unreadable names.
 pub const ELEMENTS_MAX: usize = 1 << 17;
 
 fn overlaps(a: &[Range], b: &[Range]) -> bool {

@@ -55,7 +55,7 @@ impl Classes {
         self.numbers().filter(hold).collect()
     }
 
-    /// Returns the elements of a lookup of which all matches of names hold for a class. Other fields are not compared.
+    /// Returns those elements of a lookup whose matches of names all hold for a class. Other fields are not compared.
     /// - number: number of the class.
     pub fn elements<'s, 'a: 's>(
         &'s self,
@@ -117,7 +117,7 @@ fn declaration(source: &Source, tokens: &Tokens, tree: &Tree, set: &NameSet) -> 
     text
 }
 
-/// Returns the element type of a field of names.
+/// Returns the element type of sets with values of a field of names.
 fn type_of(field: &str) -> &'static str {
     match field {
         "tls version" => "tls_version",
@@ -156,7 +156,8 @@ pub fn declarations(source: &Source, tokens: &Tokens, tree: &Tree, names: &Names
     )
 }
 
-/// Finds the classes of a policy. Refuses matches that the firewalls refuse, and too many matches that hold together.
+/// Finds the classes of a policy. Refuses matches that the firewalls refuse, more than HOLDING_MAX matches that hold
+/// together, and too many protocols of `tls alpn`.
 /// - sets: declarations of the sets of names, as `declarations` returns them.
 pub fn find(tokens: &Tokens, names: &Names, sets: &str) -> Result<Classes, Refusal> {
     let mut asks: BTreeMap<&str, &Ask> = BTreeMap::new();

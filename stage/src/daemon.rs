@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Policy of the firewall. Its rules write the class of a packet's connection into the packet's mark, and accept the
-//! packet.
+//! packet. One more rule resets the second end of a rejected connection.
 
 use std::cmp::Reverse;
 use std::fmt::Write;
@@ -13,15 +13,15 @@ pub struct Daemon<'a> {
     pub classes: &'a Classes,
     /// Declarations of the sets of names (`class::declarations`).
     pub sets: &'a str,
-    /// Hooks in which packets are queued.
+    /// Hooks in which packets are queued for their names, or as RSTs of rejections.
     pub hooks: &'a [&'a str],
     pub layout: Layout,
     pub generation: u32,
-    /// True if the kernel's rules reject packets.
+    /// True if a rule of a table with names rejects packets.
     pub rejects: bool,
 }
 
-/// Returns the text of the policy; empty if no packet is queued for its names.
+/// Returns the text of the firewall's policy, without the sets that learn; empty if no packet is queued for its names.
 pub fn policy(daemon: &Daemon) -> String {
     let Daemon {
         classes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Length of the paths through the chains of the kernel's text. The kernel refuses a path that is too long only when the
-//! text is loaded, with `Too many links`; `nft -c` accepts it.
+//! Length of the paths through the chains of the kernel's text. The kernel refuses a path that is too long only when
+//! the text is loaded, with `Too many links`; `nft -c` accepts it.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ use crate::token::{self, Tokens};
 use crate::tree::{self, Tree};
 use crate::Refusal;
 
-/// Maximum number of chains in a path, with the base chain (NFT_JUMP_STACK_SIZE of the kernel).
+/// Maximum number of chains in a path of jumps, with the base chain (NFT_JUMP_STACK_SIZE of the kernel).
 const CHAINS_MAX: usize = 16;
 
 /// Chains of a text, and the chains to which they lead.
@@ -78,8 +78,8 @@ impl Graph {
     }
 }
 
-/// Returns the index in `Tree::rules` of the policy's rule that leads to a chain for a trial or a rejection. None:
-/// another chain.
+/// Returns the index in `Tree::rules` of the policy's rule for which a chain was added: a chain that tries the rule, or
+/// a chain for its rejection. None: another chain, such as a copy.
 /// - name: name of the chain.
 fn rule_of(kernel: &Kernel, name: &str) -> Option<usize> {
     let number = |prefix| name.strip_prefix(prefix)?.parse().ok();
@@ -87,7 +87,8 @@ fn rule_of(kernel: &Kernel, name: &str) -> Option<usize> {
     trial.or_else(|| kernel.rule_of_reject(number("stage-reject-")?))
 }
 
-/// Refuses a policy whose text for the kernel has a path with too many chains because of the chains that the stage adds.
+/// Refuses a policy whose text for the kernel has a path with too many chains because of the chains that the stage
+/// adds.
 /// - text: text for the kernel.
 pub fn check(kernel: &Kernel, text: &str) -> Result<(), Refusal> {
     let tokens = token::tokens(text);
@@ -97,7 +98,7 @@ pub fn check(kernel: &Kernel, text: &str) -> Result<(), Refusal> {
         .iter()
         .take_while(|name| !name.starts_with("stage-"))
         .count();
-    // Without a chain of the stage, nft refuses the policy itself.
+    // If the longest path has no chain of the stage, nft finds a path that is too long.
     let (Some(added), true) = (path.get(own), path.len() > CHAINS_MAX) else {
         return Ok(());
     };

@@ -23,7 +23,7 @@ pub enum Decided {
     /// A test of the class, or of DNS that the firewall learns from, precedes `flow add`, since packets of a flowtable
     /// skip the chains.
     BeforeFlowtable,
-    /// `reject` is replaced by a jump to a chain that resets both ends of connections whose names are known.
+    /// `reject` is replaced by a jump to a chain that resets both ends of TCP connections whose names are known.
     WithReset,
 }
 
@@ -32,7 +32,7 @@ pub enum Decided {
 pub struct SplitRule {
     pub place: Place,
     pub text: String,
-    /// FAMILY TABLE CHAIN; CHAIN is `{}` for a chain between braces.
+    /// Chain of the rule, as FAMILY TABLE CHAIN; CHAIN is `{}` for a chain between braces.
     pub chain: String,
     /// Hooks and priorities of the base chains that lead to the rule. Empty: no packet reaches the rule.
     pub hooks: Vec<String>,
@@ -50,15 +50,15 @@ struct Report<'a> {
     kernel: &'a Kernel<'a>,
     /// Edits that keep connections out of flowtables.
     flows: Vec<Edit>,
-    /// Edits of `reject`.
+    /// Edits that replace `reject`, and that insert the matches that it implies.
     rejects: Vec<Edit>,
     /// Names of the sets that learn, with `@`.
     learned: Vec<String>,
-    /// Base chains that lead to each chain, with hook and priority, by the chain's index.
+    /// Hook and priority of the base chains that lead to each chain, by the chain's index.
     hooks: Vec<Vec<String>>,
 }
 
-/// Returns the texts that edits insert, in their order.
+/// Returns the texts that edits insert, in the order of their positions. Leaves out empty texts.
 fn texts(mut edits: Vec<Edit>) -> Vec<String> {
     edits.retain(|(_, text)| !text.is_empty());
     edits.sort_by_key(|(bytes, _)| bytes.start);
@@ -171,7 +171,8 @@ pub fn rules(source: &Source, kernel: &Kernel) -> Vec<SplitRule> {
     let (mut line, mut counted) = (1, 0);
     let rule = |(number, rule): (usize, &Rule)| {
         let start = tokens.start(rule.tokens.start);
-        // Rules of a chain between braces come after the rule that contains the braces; rules are else in order.
+        // Rules are in the order of the text: those of a chain between braces come after the rule that contains the
+        // braces.
         let lines = |part: &str| part.matches('\n').count();
         match start >= counted {
             true => line += lines(&tokens.text[counted..start]),

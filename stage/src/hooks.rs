@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Hooks in which packets are queued for their names, and the matches that select these packets. They are the matches
-//! of the rules with names; for the opposite direction both ends are exchanged.
+//! of the rules with names, and of the jumps to these rules; for the opposite direction both ends are exchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,20 +14,22 @@ use crate::{Options, Queue, Refusal};
 const CONNTRACK: i32 = -200;
 /// Priority of iptables' table mangle.
 pub const MANGLE: i32 = -150;
-/// Number of priorities by which the chain that queues packets comes before the policy.
+/// Number of priorities by which the chain that queues packets for their names comes before the policy, if nft's
+/// statement `queue` queues them.
 pub const NAMES_BEFORE: i32 = 3;
-/// Number of priorities by which the chain that stores classes comes before the policy.
+/// Number of priorities by which the chain that stores classes comes before the policy, if nft's statement `queue`
+/// queues the packets.
 const KEEP_BEFORE: i32 = 2;
 /// Match of packets that may belong to connections with names. If an IPv6 packet has an authentication header (AH), the
 /// kernel's rules see only that header, and the names can't be read.
 pub const TRANSPORT: &str = "meta l4proto { tcp, udp, ah }";
-/// Match of DNS queries. Each query is queued.
+/// Match of packets to DNS servers. For rules with names of DNS all of them are queued: each may be a query.
 pub const DNS: &str = "meta l4proto { tcp, udp } th dport 53";
 /// Match of packets from a DNS server over TCP. Its packets over UDP don't change names.
 const DNS_SERVER: &str = "tcp sport 53";
-/// Match of packets whose ports the kernel's rules can't see.
+/// Match of packets with an authentication header (AH), whose ports the kernel's rules can't see.
 pub const AUTHENTICATED: &str = "meta l4proto ah";
-/// Matches of the packets that rules of DNS read.
+/// Matches of the packets that are queued for rules with names of DNS.
 const OF_DNS: [&str; 3] = [DNS, DNS_SERVER, AUTHENTICATED];
 /// Match of a connection's first packet, and of all packets of a connection that NAT translates. The first packet's
 /// connection is not confirmed, and NAT has not chosen its addresses yet. Packets without a connection have no status,
@@ -53,13 +55,14 @@ impl Hook {
     }
 }
 
-/// Hooks of a table, by name.
+/// Hooks in which a table's packets are queued, by name.
 pub type Hooks = BTreeMap<&'static str, Hook>;
 
-/// Hooks of each table with names, by its index in `Tree::tables`.
+/// Hooks in which packets are queued, for each table with names: by the table's index in `Tree::tables`.
 pub type Tables = BTreeMap<usize, Hooks>;
 
-/// Returns the priorities of the chains of a hook that queue packets, and that store the firewall's answers.
+/// Returns the priorities of two chains of a hook: the chain that queues packets, and the chain that stores the
+/// firewall's answers.
 /// - first: lowest priority of the base chains that lead to rules with names.
 pub fn priorities(first: i32, queue: Queue) -> (i32, i32) {
     match queue {
@@ -79,7 +82,7 @@ struct Share {
     way: Way,
 }
 
-/// Joins matches into a line, each once.
+/// Joins the texts of matches into a line. Equal matches occur once.
 fn joined(mut words: Vec<String>) -> String {
     let mut seen = BTreeSet::new();
     words.retain(|word| seen.insert(word.clone()));
@@ -105,7 +108,8 @@ fn mirrored(hook: &str) -> Option<(&'static str, &'static [&'static str])> {
 }
 
 impl Finder<'_> {
-    /// Returns the lines of matches that select the packets of a share.
+    /// Returns the lines of matches that select the packets of a share (packets of a hook that one rule sends to the
+    /// queue).
     /// - hook: the share's hook in the kernel's text.
     fn lines(&self, share: &Share, rule: &NameRule, hook: &Hook) -> BTreeSet<String> {
         let ports: &[&str] = match (rule.is_of_dns(), Self::is_udp(&share.way)) {
@@ -126,7 +130,8 @@ impl Finder<'_> {
         lines
     }
 
-    /// Returns the lines that select the packets of a share whose addresses or ports NAT may change before the rule.
+    /// Returns the lines that select the packets of a share (packets that one rule sends to the queue) whose addresses
+    /// or ports NAT may change before the rule.
     fn translated(&self, share: &Share, rule: &NameRule, changes: &Changes) -> Vec<String> {
         let has = |layer| share.way.matches.iter().any(|found| found.layer == layer);
         let protocols: &[&str] = match rule.is_of_dns() {
@@ -149,7 +154,7 @@ impl Finder<'_> {
         found.text(self.ways.tokens, self.ways.tree, is_answer)
     }
 
-    /// Returns a line of matches that selects the packets of a share.
+    /// Returns a line of matches that selects the packets of a share (packets that one rule sends to the queue).
     /// - ports: match of ports, for rules of DNS.
     fn line(&self, share: &Share, rule: &NameRule, ports: &str) -> String {
         let (way, is_answer) = (&share.way, share.is_answer);
@@ -179,13 +184,14 @@ impl Finder<'_> {
         joined(words)
     }
 
-    /// Returns true if a way matches a field of UDP, so that all its packets are UDP packets.
+    /// Returns true if a way (path of jumps to a rule) matches a field of UDP, so that all its packets are UDP packets.
     fn is_udp(way: &Way) -> bool {
         let is_udp = |found: &Match| found.field.starts_with("udp");
         way.matches.iter().any(is_udp)
     }
 
-    /// Returns the priority of a way's base chain. Refuses base chains in which names can't be matched.
+    /// Returns the priority of the base chain at which a way (path of jumps to a rule) begins. Refuses base chains in
+    /// which names can't be matched.
     fn check(&self, rule: &NameRule, way: &Way) -> Result<i32, Refusal> {
         let tree = self.ways.tree;
         let (base, tokens) = (self.ways.base(way.base), self.ways.tokens);
@@ -230,7 +236,9 @@ impl Finder<'_> {
         Ok(priority)
     }
 
-    /// Returns the packets that a rule sends to the queue. Refuses hooks in which names can't be matched.
+    /// Returns the packets that a rule sends to the queue. Refuses base chains in which names can't be matched. Skips
+    /// such a base chain if it leads to the rule only by elements that maps may get at run time, and another base chain
+    /// is certain to lead to it or allows names.
     fn shares(&self, rule: &NameRule) -> Result<Vec<Share>, Refusal> {
         let mut shares = Vec::new();
         let ways = self.ways.to(&self.ways.before_test(rule));
@@ -263,7 +271,7 @@ impl Finder<'_> {
         Ok(shares)
     }
 
-    /// Returns the hooks of each table, by the table's index.
+    /// Finds the hooks in which packets are queued, for each table with names.
     fn hooks(&self, names: &Names) -> Result<Tables, Refusal> {
         let (mut tables, mut all) = (Tables::new(), Vec::new());
         for rule in &names.rules {
@@ -306,13 +314,14 @@ impl Finder<'_> {
     }
 }
 
-/// Finds the hooks of all tables with names. Refuses hooks in which names can't be matched.
+/// Finds the hooks in which packets are queued, for all tables with names. Refuses hooks in which names can't be
+/// matched, and two tables that would queue the same packet.
 pub fn find(ways: &Ways, names: &Names, options: &Options) -> Result<Tables, Refusal> {
     Finder { ways, options }.hooks(names)
 }
 
-/// Returns the hooks and the lines of `stage-names-HOOK` that send the packets of a rule to the queue. The rule's policy
-/// has been split, so no hook of it is refused.
+/// Returns the hooks and the lines of `stage-names-HOOK` that send the packets of a rule to the queue. The rule's
+/// policy has been split, so no hook of it is refused.
 pub fn of_rule(
     ways: &Ways,
     tables: &Tables,
@@ -338,7 +347,7 @@ pub fn add_resets(tables: &mut Tables, rejects: impl Fn(usize) -> bool) {
     }
 }
 
-/// Returns the names of the hooks in which packets are queued.
+/// Returns the names of the hooks in which packets of any table are queued, each once.
 pub fn queued(tables: &Tables) -> Vec<&'static str> {
     let all: BTreeSet<&str> = tables.values().flat_map(BTreeMap::keys).copied().collect();
     all.into_iter().collect()

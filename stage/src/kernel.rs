@@ -30,8 +30,8 @@ pub const OF_DNS: [&str; 5] = [
     "tcp . 0-52 . 53",
     "tcp . 54-65535 . 53",
 ];
-/// Elements for all other TCP and UDP packets. They contain no DNS query, whether the names of their connection are
-/// known or not.
+/// Elements for the TCP and UDP packets that no element of OF_DNS contains. These packets contain no DNS query, whether
+/// the names of their connection are known or not.
 pub const NOT_OF_DNS: [&str; 6] = [
     "udp . 0-52 . 0-65535",
     "udp . 54-65535 . 0-65535",
@@ -48,8 +48,8 @@ pub fn of_ports(ports: &[&str]) -> String {
     format!("{PORTS} {{ {} }} ", ports.join(", "))
 }
 
-/// Match of all packets from and to other ports than 53, to be written before other matches. nft accepts these raw fields
-/// beside any match of protocols and ports.
+/// Match of all packets from and to other ports than 53, to be written before other matches. nft accepts these raw
+/// fields beside any match of protocols and ports.
 const NO_DNS: &str = "@th,0,16 != 53 @th,16,16 != 53 ";
 /// Match of all packets except UDP datagrams, to be written before other matches.
 const NO_DATAGRAM: &str = "meta l4proto != udp";
@@ -78,7 +78,8 @@ pub struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// Returns the verdict for packets without a connection.
+    /// Returns the verdict of the chain `stage-lost`, such as for packets without a connection: accept with --fail
+    /// unknown=open, otherwise drop.
     fn lost(&self) -> &'static str {
         match self.options.unknown_open {
             true => "accept",
@@ -160,8 +161,9 @@ impl Kernel<'_> {
         for line in &lines {
             let _ = writeln!(text, "\t\t{line} goto stage-ask");
         }
-        // A later fragment whose header names an extension header has no `meta l4proto`, but may belong to TCP or UDP.
-        // Conntrack leaves malformed fragments only. Like packets that end before their ports, they may be of DNS.
+        // A later fragment whose header names an extension header has no `meta l4proto`, but may belong to TCP or UDP,
+        // and to DNS. Conntrack joins fragments, so only malformed ones arrive. Packets that end before their ports may
+        // be of DNS, too.
         let is_any = |line: &&str| line.contains(TRANSPORT) || line.contains(AUTHENTICATED);
         if self.asks_questions() || lines.iter().any(is_any) {
             text.push_str("\t\tmeta l4proto >= 0 accept\n\t\tgoto stage-lost\n");
@@ -170,8 +172,8 @@ impl Kernel<'_> {
     }
 
     /// Returns the match of most packets of TCP connections whose class is final. `stage-ask` accepts them, too; here
-    /// they pass after a few instructions. The match excludes SYNs, which may begin another connection, and RSTs, which
-    /// may be the kernel's, for a rejected packet.
+    /// they pass after a few instructions. The match excludes SYNs, which may begin another connection, RSTs, which may
+    /// be the kernel's, for a rejected packet, and packets of DNS if a rule matches fields of DNS.
     fn settled_segment(&self) -> String {
         let (is_settled, now) = self.layout.final_in(self.options.generation);
         let no_dns = match self.asks_questions() {
@@ -274,8 +276,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// Returns the tables that have trial chains, but no hook in which packets are queued, because no packet reaches
-    /// their rules with names.
+    /// Returns the tables that have trial chains (see trial.rs), but no hook in which packets are queued, because no
+    /// packet reaches their rules with names.
     fn unasked(&self) -> impl Iterator<Item = usize> + '_ {
         let all = self.trials.tables().into_iter();
         all.filter(|table| !self.tables.contains_key(table))
@@ -325,7 +327,8 @@ impl Kernel<'_> {
         edits
     }
 
-    /// Returns the chains of all tables with names, and the chains that learn addresses.
+    /// Returns the text after the policy: the chains of all tables with names, and the chains that queue DNS packets
+    /// for sets that learn.
     fn chains(&self) -> String {
         let generation = self.layout.generation(self.options.generation);
         let mut text = String::new();
@@ -412,8 +415,8 @@ impl Kernel<'_> {
             .collect()
     }
 
-    /// Returns all edits of the policy, sorted by position: of names, flowtables, rejections, sets that learn, and
-    /// early chains.
+    /// Returns all edits of the policy, sorted by position: those of names and their sets, flowtables, rejections, sets
+    /// that learn, and chains that are declared before the rules.
     fn edits(&self) -> Vec<Edit> {
         let (tokens, tree) = (self.ways.tokens, self.ways.tree);
         let parts = self.names.sets.iter().flat_map(|set| &set.parts);
@@ -429,7 +432,7 @@ impl Kernel<'_> {
         edits
     }
 
-    /// Returns the whole text for the kernel.
+    /// Returns the whole text for the kernel: the policy with tests of classes in place of names, and the added chains.
     pub fn text(&self) -> String {
         let chains = self.chains();
         let (tree, policy) = (self.ways.tree, &self.ways.tokens.text);

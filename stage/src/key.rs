@@ -15,7 +15,7 @@ pub enum Part {
     Other(String),
 }
 
-/// Use of a lookup's result.
+/// Effect of a lookup (a search in a set or map) on its rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The rule continues if an element is found.
@@ -29,7 +29,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// Returns true if elements have a verdict or a value.
+    /// Returns true if the lookup's elements have a verdict or a value: it is a search in a map.
     pub fn is_map(self) -> bool {
         matches!(self, Use::Verdict | Use::Value)
     }
@@ -49,7 +49,7 @@ pub struct Key {
     pub place: usize,
 }
 
-/// Maximum number of words in a field.
+/// Maximum number of words in a field of a key.
 const WORDS_MAX: usize = 4;
 
 /// Parses a field of a key. Returns None if it is no field.
@@ -150,7 +150,7 @@ pub fn read(tokens: &Tokens, range: &Range<usize>, start: usize) -> Option<Key> 
     })
 }
 
-/// Refuses keys that can't be replaced by classes.
+/// Refuses a lookup's key that tests of classes can't replace.
 pub fn check(tokens: &Tokens, key: &Key) -> Result<(), Refusal> {
     let refuse = |reason, cure| Err(Refusal::at(tokens, key.tokens.start, reason, cure));
     let names: Vec<&str> = key

@@ -18,7 +18,7 @@ use crate::token::Tokens;
 use crate::tree::{self, Set, Tree};
 use crate::{LearnedSet, Options, Queue, Refusal};
 
-/// Maximum number of addresses in a set of the kernel: the default of --learned.
+/// Maximum number of addresses in a kernel's set that learns from DNS: the default of --learned.
 pub const SIZE: u32 = 65_536;
 /// Priorities of the chains before and after iptables' table security, whose priority is 50, or 150 with iptables-nft
 /// 1.8.9.
@@ -26,17 +26,16 @@ const BEFORE_SECURITY: i32 = 49;
 const BEHIND_SECURITY: i32 = 151;
 /// Highest priority of a chain after which two more chains can come.
 const PRIORITY_MAX: i32 = i32::MAX - 2;
-/// Matches of DNS messages: conntrack direction and port, for queries and for answers. Only the end that opened a
-/// connection asks. Otherwise, if a client sent a packet from port 53 to a local server, the server's reply would count
-/// as a query.
+/// Matches of DNS messages: conntrack direction and port, for queries and for answers. Without the direction, a local
+/// server's reply to a packet from port 53 would count as a query.
 const DNS: [(&str, &str); 2] = [("original", "dport 53"), ("reply", "sport 53")];
 
-/// Set that learns addresses.
+/// Set that learns addresses from DNS.
 #[derive(Clone, Debug)]
 struct Learning {
     /// Index in `Tree::sets`.
     set: usize,
-    /// Tokens of its statement `learn dns …`.
+    /// Tokens of the set's statement `learn dns …`.
     statement: Range<usize>,
     is_ipv6: bool,
 }
@@ -48,8 +47,8 @@ pub struct Learns {
     /// Tables that get the chains for DNS packets: one table of family inet, or one for each of ip and ip6. Indexes in
     /// `Tree::tables`.
     tables: Vec<usize>,
-    /// Hooks in which DNS packets are queued, with the highest priority of the policy's chains there (without those of
-    /// type nat), at least 0.
+    /// Hooks in which DNS packets are queued. The value is the highest priority of the policy's chains in the hook, at
+    /// least 0. Chains of type nat don't count.
     hooks: BTreeMap<&'static str, i32>,
 }
 
@@ -97,7 +96,8 @@ fn table_text(tokens: &Tokens, tree: &Tree, learning: &Learning, hooks: &[&str])
     text + "}\n"
 }
 
-/// Parses a set that learns. Refuses sets that the firewalls refuse.
+/// Parses a set that learns. Refuses a set with a second declaration or with added elements, and sets that the
+/// firewalls refuse.
 /// - number: index in `Tree::sets`.
 fn read(tokens: &Tokens, tree: &Tree, number: usize) -> Result<Learning, Refusal> {
     let set = &tree.sets[number];
@@ -140,7 +140,7 @@ fn choose_tables(tree: &Tree, sets: &[Learning]) -> Vec<usize> {
 
 /// Finds the last hooks of the packets that the policy decides, in both directions, with the highest priority of the
 /// policy's chains in each hook, at least 0. Refuses chains that may drop a packet after the firewall has learned from
-/// it.
+/// it, chains with an unknown or too high priority, and a policy without chains that decide.
 /// - at: token at which refusals are reported.
 fn find_hooks(
     tokens: &Tokens,
@@ -215,7 +215,7 @@ impl Learns {
         self.sets.is_empty()
     }
 
-    /// Returns the edits that make the sets valid in the kernel: a timeout and a size replace `learn dns`.
+    /// Returns the edits that make the sets valid in the kernel: the flag `timeout` and a size replace `learn dns …`.
     pub fn edits(&self, tokens: &Tokens) -> Vec<Edit> {
         let edit = |learning: &Learning| {
             let range = &learning.statement;
@@ -285,7 +285,7 @@ impl Learns {
         self.hooks.keys().copied()
     }
 
-    /// Returns the sets for the report.
+    /// Returns the sets that learn, for the result of the split (`Split::learned`).
     pub fn list(&self, tokens: &Tokens, tree: &Tree) -> Vec<LearnedSet> {
         let item = |learning: &Learning| {
             let set = &tree.sets[learning.set];

@@ -85,7 +85,7 @@ pub struct Options {
     /// --fail unknown=open: packets without a connection are accepted. Unreadable names are handled as
     /// Undecided::Accept handles names that are not known yet.
     pub unknown_open: bool,
-    /// Mark bits that may be used.
+    /// Mark bits that the splitter may use (--marks).
     pub marks: u32,
     /// Generation of the policy. A policy that replaces another policy has the next number, so that packets of all
     /// connections are queued again.
@@ -109,7 +109,7 @@ impl Default for Options {
 /// Reason why a policy can't be split.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Byte offset in the text.
+    /// Byte offset of the cause in the policy's text.
     at: usize,
     pub place: Place,
     pub reason: String,
@@ -179,7 +179,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Result of splitting a policy.
+/// Result of splitting a policy between the kernel and the firewall.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Split {
     /// Input of `nft -f`: one transaction that replaces the policy's tables.
@@ -188,7 +188,7 @@ pub struct Split {
     pub iptables: Option<String>,
     /// Text of the firewall's policy, for --policy.
     pub daemon: String,
-    /// Value of the firewall's --stage: the mask of the used mark bits.
+    /// Value of the firewall's --stage: the mask of the mark bits for classes.
     pub stage: String,
     pub classes: Vec<Class>,
     /// All rules of the policy, in the order of the text.
@@ -197,7 +197,7 @@ pub struct Split {
     pub warnings: Vec<Warning>,
     /// True if packets are queued in prerouting or forward: packets of a flowtable skip these hooks.
     pub is_forwarding: bool,
-    /// Mask of the used mark bits.
+    /// Mask of the mark bits for classes: class, generation, and one bit for settled.
     pub mask: u32,
     /// Mask and value of the marks of connections whose class is final in this generation. Most of their packets are no
     /// longer queued.
@@ -237,7 +237,8 @@ fn taken(source: &Source, tokens: &Tokens, marks: &[marks::Use], options: &Optio
     all.join(", ")
 }
 
-/// Returns the mark bits for the classes. Refuses the policy if not enough bits are free.
+/// Returns the mark bits for the classes. Refuses the policy if not enough bits are free, or if it uses the whole
+/// connection mark.
 fn find_layout(
     source: &Source,
     tokens: &Tokens,
@@ -346,7 +347,7 @@ pub fn asks_for_names(source: &Source) -> Result<bool, Refusal> {
         .map_err(|refusal| refusal.placed(source))
 }
 
-/// Splits a policy.
+/// Splits a policy between the kernel and the firewall. Fails with the reason if that is impossible.
 pub fn split(source: &Source, options: &Options) -> Result<Split, Refusal> {
     let tokens = token::tokens(&source.text);
     split_tokens(source, &tokens, options).map_err(|refusal| refusal.placed(source))

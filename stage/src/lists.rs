@@ -8,7 +8,8 @@ use crate::source::Source;
 use crate::{token, tree};
 
 impl Source {
-    /// Returns a copy in which the path of each list file is replaced. Fails if `change` fails.
+    /// Returns a copy of the policy in which the path of each file with a list of names is replaced. Fails if `change`
+    /// fails.
     /// - change: is called with a file's absolute path, and returns the path to write into the copy.
     pub fn map_lists(
         &self,

@@ -22,7 +22,7 @@ pub struct Element {
     pub leads: String,
 }
 
-/// Lookup with a name in its key.
+/// Lookup (a search in a set or map) with a name in its key.
 #[derive(Clone, Debug)]
 pub struct Lookup {
     /// Tokens from the key's first word to the end of the lookup.
@@ -31,11 +31,13 @@ pub struct Lookup {
     pub fields: Fields,
     /// Elements in order. The first element that holds for a packet counts.
     pub elements: Vec<Element>,
-    /// Sets of names to which matches of elements refer.
+    /// Sets of names that were made from the elements; the elements' matches refer to them.
     pub groups: Vec<Group>,
-    /// Token index at which the kernel's test of the class is written. Set: after the matches that follow, like
-    /// `Ask::place`. Verdict map: first token of the key. Map of values: first token of the statement that uses the
-    /// value. Set after `!=`: first token of the key, where no test is written.
+    /// Index of the token at which the kernel's test of the class is written. It depends on `of`:
+    /// - Member: token after the lookup and the matches directly after it.
+    /// - Verdict: first token of the lookup.
+    /// - Value: first token of the statement that uses the value.
+    /// - NotMember: unused.
     pub place: usize,
 }
 
@@ -117,7 +119,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Returns the elements as they are written. Refuses a lookup without elements.
+    /// Returns the elements as they are written. Refuses elements that the splitter can't parse, and a lookup without
+    /// elements.
     fn all_written(&self, table: usize) -> Result<Vec<Written>, Refusal> {
         let listed = self.listed(table);
         let is_between = |at: &usize| *at == usize::MAX || self.tokens.get(*at) == ",";
@@ -149,8 +152,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the ranges of the other fields, for each element.
-    /// - fields: in/out: the other fields of the key.
+    /// Returns the ranges of the key's fields that are not names, for each element.
+    /// - fields: in/out: the fields of the key that are not names.
     fn others(&self, fields: &mut Fields, written: &[Written]) -> Result<Vec<Others>, Refusal> {
         let is_other = |part: &Part| matches!(part, Part::Other(_));
         let texts: Vec<Vec<String>> = written

@@ -43,7 +43,7 @@ fn ones(count: u32) -> u32 {
 }
 
 impl Layout {
-    /// Returns the mask of all fields.
+    /// Returns the mask of all fields: class, generation, settled.
     pub fn mask(&self) -> u32 {
         ones(self.class_bits + 1 + self.generation_bits) << self.shift
     }
@@ -140,7 +140,8 @@ fn up_to(highest: u32) -> u32 {
     ones(u32::BITS - highest.leading_zeros())
 }
 
-/// Returns true if a value of a map from which a mark is set is a name (/etc/iproute2/rt_marks) or a field, not a number.
+/// Returns true if a value of a map from which a mark is set is a name (/etc/iproute2/rt_marks) or a field, not a
+/// number.
 /// - text: the use of the mark with the map's elements, or the map's declaration.
 fn has_name(text: &str) -> bool {
     let elements = match (text.split_once("elements"), text.split_once(" map {")) {
@@ -232,7 +233,8 @@ fn said(tokens: &Tokens, start: usize, end: usize) -> Range<usize> {
     start..at.min(end)
 }
 
-/// Returns the bits of all numbers in the sets or maps `@NAME` that a mark is compared with or set from.
+/// Returns the bits of all numbers in the sets or maps `@NAME` that a mark is compared with or set from. Returns all
+/// bits if a rule changes such a set, or if a mark is set from a name in a map.
 /// - said: tokens of the use.
 fn named_bits(tokens: &Tokens, tree: &Tree, said: &Range<usize>) -> u32 {
     let words = tree::flat(tokens, tree, said);
@@ -296,6 +298,7 @@ fn changed(ops: &[&str]) -> Option<u32> {
 }
 
 /// Returns the use of a mark at a token; None if the token is not the word `mark` or was counted with another use.
+/// Refuses a use of the whole connection mark.
 fn read(tokens: &Tokens, tree: &Tree, at: usize, end: usize) -> Result<Option<Use>, Refusal> {
     if tokens.get(at) != "mark" || tokens.kind(at) != Kind::Word {
         return Ok(None);

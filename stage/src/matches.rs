@@ -18,7 +18,8 @@ enum Mirror {
     None,
 }
 
-/// Protocol of a field, to find matches that exclude each other.
+/// Protocol of a field, to find matches that exclude each other, and matches that require TCP or UDP. Other: a field of
+/// another protocol, or a field that selects no packets to be queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layer {
     Ip,
@@ -76,7 +77,7 @@ pub struct Match {
     pub field: &'static str,
     pub layer: Layer,
     mirror: Mirror,
-    /// Tokens after the field's words.
+    /// Tokens of the match after the field's words: operator and values.
     rest: Range<usize>,
 }
 
@@ -180,8 +181,8 @@ const EFFECTS: [&str; 30] = [
 ];
 /// Words inside a statement with an effect or a verdict, which begins with another word.
 const INSIDE_EFFECTS: [&str; 2] = ["set", "vmap"];
-/// Tokens before a value, besides operators. The value may be a word that elsewhere begins a statement: `ct status dnat`,
-/// `icmp type redirect`.
+/// Tokens before a value, besides operators. The value may be a word that elsewhere begins a statement: `ct status
+/// dnat`, `icmp type redirect`.
 const BEFORE_VALUES: [&str; 6] = [".", ",", "&", "|", "status", "type"];
 /// Words before the rest of a field. The rest may elsewhere be a field: `meta iifname`, `ct original ip saddr`.
 const BEFORE_FIELDS: [&str; 6] = ["meta", "ct", "socket", "fib", "original", "reply"];
@@ -268,12 +269,12 @@ impl Match {
         self.field.contains("if")
     }
 
-    /// Returns true if the match lists protocols.
+    /// Returns true if the match compares the transport protocol (`meta l4proto`, `ip protocol`).
     pub fn is_protocol(&self) -> bool {
         ["meta l4proto", "ip protocol"].contains(&self.field)
     }
 
-    /// Returns true if the match lists ports or protocols.
+    /// Returns true if the match compares the transport protocol or a port.
     pub fn is_of_transport(&self) -> bool {
         self.is_protocol() || self.field.ends_with("port")
     }

@@ -21,13 +21,13 @@ const FIELDS: [(&str, &[&str]); 3] = [
 /// Fields whose values are host names.
 const HOSTS: [&str; 3] = ["tls sni", "http host", "dns name"];
 
-/// Match of a name.
+/// Match of a name, in a rule or in an element of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     pub tokens: Range<usize>,
     /// Field, e.g. `tls sni`.
     pub field: String,
-    /// Text in the firewalls' language. Sets have the names of `Names::sets`.
+    /// Text of the match in the firewalls' language. Sets have the names of `Names::sets`.
     pub text: String,
     /// Token index at which the kernel's test of the class is written: after the matches that follow this match, before
     /// any statement with an effect.
@@ -133,7 +133,7 @@ pub struct Names {
     /// Indexes in `Tree::sets` of maps from names, and of sets of names with other fields. The kernel's text has no
     /// such set: each `Lookup` holds a copy of its elements.
     pub keyed: Vec<usize>,
-    /// Indexes in `Tree::sets`: sets of addresses that learn from DNS.
+    /// Indexes in `Tree::sets` of the sets that learn addresses from DNS.
     pub learns: Vec<usize>,
 }
 
@@ -150,7 +150,7 @@ fn is_asked(tokens: &Tokens, at: usize) -> bool {
 /// Element types that only sets of names have.
 const TYPES: [&str; 4] = ["hostname", "tls_version", "http_method", "dns_type"];
 
-/// Element type of a set.
+/// Kind of a set or map, by its elements.
 enum SetKind {
     Names,
     /// A map from names, or a set of names with other fields.

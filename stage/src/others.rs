@@ -58,7 +58,7 @@ impl Fields {
     }
 
     /// Returns a range that stands for the value of an unknown field: the value's index in `words`, to which a new
-    /// value is added. Fails if the value is a range, prefix or mask.
+    /// value is added. Fails if the value is a range, prefix or mask, or contains `*`.
     fn word(&mut self, text: &str) -> Result<Range, &'static str> {
         let ranged: &[char] = match text.starts_with('"') {
             true => &['*'],

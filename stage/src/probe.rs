@@ -17,7 +17,7 @@ use rust_firewall::packet::{Packet, PacketStatus};
 use rust_firewall::policy::hostname;
 use rust_firewall::policy::{parse, Hook, Policy};
 
-/// Results of the matches, by their index: true if the match holds.
+/// Results of matches of names, by the index of the match: true if it holds.
 pub type Vector = Vec<bool>;
 /// Error in a text of the firewalls' language: line and cause.
 pub type Wrong = (usize, String);
@@ -28,7 +28,7 @@ const NFPROTO_IPV4: u8 = 2;
 /// Name of each parsed text in the parser's messages (`names:LINE:COLUMN: CAUSE`).
 pub const NAME: &str = "names";
 
-/// Compiled policy with a rule for each match.
+/// Compiled policy with a rule for each match of names. It shows the matches that hold for given names.
 pub struct Probe {
     policy: Policy,
     compiled: Compiled,
@@ -41,7 +41,7 @@ pub struct Probe {
     methods: Vec<String>,
 }
 
-/// Records the rules that hold.
+/// Recorder of the rules that hold: true at the index of each.
 struct Held(Vector);
 
 impl DecideRecorder for Held {

@@ -157,8 +157,8 @@ impl Ways<'_> {
         rules.filter(|rule| self.calls(rule, chain)).collect()
     }
 
-    /// Returns the rules that may lead to a chain: also by a map of verdicts that has no elements in the policy. If there
-    /// are none, any named map of verdicts may lead to it.
+    /// Returns the rules that may lead to a chain: also by a map of verdicts that has no elements in the policy. If
+    /// there are none, any named map of verdicts may lead to it.
     fn callers(&self, chain: usize) -> Vec<&Rule> {
         let table_of = |chain: usize| self.tree.chains[chain].table;
         let may = |rule: &Rule, is_empty| {
@@ -185,8 +185,8 @@ impl Ways<'_> {
         }
     }
 
-    /// Returns all ways (paths of jumps from a base chain) to a rule, and at least one from each base chain that leads
-    /// to it.
+    /// Returns the ways (paths of jumps) to a rule from each base chain that leads to it. A base chain with more than
+    /// WAYS_MAX ways has one way, without the matches of the jumps.
     pub fn to(&self, rule: &Rule) -> Vec<Way> {
         let own = self.own(rule);
         let search = Search::new(self, rule.chain, Ways::callers);
@@ -320,7 +320,7 @@ fn version(tokens: &Tokens, found: &Match) -> Option<Version> {
     }
 }
 
-/// Returns true if matches exclude each other, or if nft may take them to, so that it would refuse them in one rule.
+/// Returns true if matches exclude each other, or if nft may assume that they do. nft would refuse them in one rule.
 fn excludes(tokens: &Tokens, matches: &[Match]) -> bool {
     let has = |wanted| matches.iter().any(|found| found.layer == wanted);
     let versions: Vec<Version> = matches

@@ -22,7 +22,7 @@ pub fn resets_of(family: &str) -> &'static str {
     }
 }
 
-/// Chain that queues the RSTs of rejections. Its queue statement always has a bypass.
+/// Name of the chain that queues the RSTs of rejections. If no firewall reads the queue, these RSTs always pass.
 pub const REFUSE: &str = "stage-refuse";
 
 /// Match of packets that this host sends: in the hooks of sent packets there is no input interface (0), and packets to
@@ -189,8 +189,9 @@ impl Kernel<'_> {
         edits
     }
 
-    /// Returns the chains of a table's rejections. They accept the RSTs by which this host rejects a connection; RSTs of
-    /// the connection's ends are rejected as written, since no RST answers them.
+    /// Returns the text of the chains of a table's rejections. They reset TCP connections whose names are known, and
+    /// reject other packets as written. They accept the RSTs by which this host rejects a connection; RSTs of the
+    /// connection's ends are rejected as written, since no RST answers them.
     pub fn reject_chains(&self, table: usize) -> String {
         let (tokens, known) = (self.ways.tokens, self.known());
         let reset = resets_of(&self.ways.tree.tables[table].family);

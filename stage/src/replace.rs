@@ -31,7 +31,7 @@ struct Row {
     leads: String,
 }
 
-/// Returns the bytes of tokens in the text.
+/// Returns the byte range of tokens in the policy's text.
 pub fn bytes(tokens: &Tokens, range: &Range<usize>) -> Range<usize> {
     tokens.start(range.start)..tokens.end_before(range.end)
 }
@@ -55,7 +55,7 @@ pub struct Replacer<'a> {
 
 impl Replacer<'_> {
     /// Returns the match that limits a test of the class to packets that may have its names; empty if the rule's other
-    /// matches do.
+    /// matches require TCP or UDP, and its names are not of DNS.
     /// - place: token index of the test.
     fn gate(&self, rule: &NameRule, place: usize) -> String {
         let own = self.ways.before_test(rule);
@@ -104,7 +104,8 @@ impl Replacer<'_> {
         }
     }
 
-    /// Returns the test that replaces `dns name missing`, which holds for all packets of ports other than 53.
+    /// Returns the test that replaces `dns name missing` or `dns type missing`, which holds for all packets of ports
+    /// other than 53.
     /// - uncertain: as `uncertain` returns it.
     /// - known: marks of the classes for which the rule holds.
     fn test_of_no_dns(
@@ -210,7 +211,7 @@ impl Replacer<'_> {
         joined(&self.mark(), &lookup.fields.texts)
     }
 
-    /// Returns the texts of elements.
+    /// Returns the nft text of each element in a lookup's set or map.
     fn elements(lookup: &Lookup, rows: &[Row]) -> Vec<String> {
         let text = |row: &Row| {
             let others = lookup.fields.print(&row.others);

@@ -24,7 +24,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// Check of a file or folder before it is read. Fails with the reason.
+/// Function that checks a file or folder before it is read. It fails with the reason.
 pub type Check<'a> = &'a dyn Fn(&Path) -> io::Result<()>;
 
 /// Text of a policy, with the files that it includes inserted.
@@ -100,7 +100,8 @@ fn read(path: &Path) -> io::Result<String> {
     text.map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", path.display())))
 }
 
-/// Fails if a line includes a file beside other commands: nft would read that file unchecked, and this crate not at all.
+/// Fails if a line includes a file beside other commands: nft would read that file unchecked, and this crate not at
+/// all.
 fn check_line(line: &str, path: &Path, number: usize) -> io::Result<()> {
     let tokens = token::tokens(line);
     let is_include = |at| tokens.kind(at) == Kind::Word && tokens.get(at) == "include";
@@ -161,8 +162,8 @@ fn matching(path: &Path, check: Check) -> io::Result<Vec<PathBuf>> {
     Ok(found.flatten().collect())
 }
 
-/// Reads a text named `name` with its included files, whose paths are relative to the folder of `name`. Fails if a file
-/// can't be read.
+/// Reads a text named `name` with its included files. The path of an included file is relative to the folder of the
+/// file that includes it. Fails if a file can't be read.
 pub fn text(name: &str, text: &str) -> io::Result<Source> {
     let mut source = Source::default();
     source.add_text(Path::new(name), text, 1, &|_| Ok(()))?;
@@ -174,7 +175,8 @@ pub fn file(path: &str) -> io::Result<Source> {
     checked_file(path, &|_| Ok(()))
 }
 
-/// Reads a policy's file. Each file, and each folder in which a pattern finds files, is checked before it is opened.
+/// Reads a policy's file with its included files. Each file, and each folder in which a pattern finds files, is checked
+/// before it is opened.
 pub fn checked_file(path: &str, check: Check) -> io::Result<Source> {
     let path = Path::new(path);
     check(path)?;

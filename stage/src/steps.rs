@@ -298,8 +298,8 @@ impl Reader<'_> {
         Some(())
     }
 
-    /// Adds the match of ports that a lookup of names of DNS implies. Returns false if a statement may have changed another
-    /// field of the lookup's key: the rule then counts as one that does not hold.
+    /// Adds the match of ports that a lookup of names of DNS implies. Returns false if a statement may have changed
+    /// another field of the lookup's key: the rule then counts as one that does not hold.
     fn begin(&mut self, lookup: &Lookup) -> bool {
         let mut asks = lookup.elements.iter().flat_map(|element| &element.asks);
         if asks.any(Ask::is_of_dns) && lookup.of != Use::NotMember {
@@ -428,10 +428,10 @@ impl Reader<'_> {
         self.step
     }
 
-    /// Skips a statement with an effect, e.g. `counter` or `meta mark set 1`. If the value comes from a map whose key has a
-    /// name (`meta mark set tls sni map @m`), marks the step as uncertain, and adds the matches that the map implies
-    /// whatever the name is. Returns the token after the statement; the end of the rule if it counts as one that does not
-    /// hold.
+    /// Skips a statement with an effect, e.g. `counter` or `meta mark set 1`. If the value comes from a map whose key
+    /// has a name (`meta mark set tls sni map @m`), marks the step as uncertain, and adds the matches that the map
+    /// implies whatever the name is. Returns the token after the statement; the end of the rule if it counts as one
+    /// that does not hold.
     fn effect(&mut self, at: usize) -> usize {
         let behind = self.behind(at);
         let lookup = self.named.and_then(|named| named.lookup.as_ref());
@@ -517,8 +517,8 @@ pub fn read(
     step
 }
 
-/// Returns the match of the IP version that stands in a rule before a token; empty if there is none. With it, nft implies no
-/// other version for a field of the rest: `meta nfproto ipv6 icmp type 8 exthdr frag exists`.
+/// Returns the match of the IP version that stands in a rule before a token; empty if there is none. With it, nft
+/// implies no other version for a field of the rest: `meta nfproto ipv6 icmp type 8 exthdr frag exists`.
 fn version_before(ways: &Ways, number: usize, from: usize) -> String {
     let mut places = ways.tree.rules[number].tokens.start..from;
     let found = places.find_map(|at| {
@@ -528,8 +528,8 @@ fn version_before(ways: &Ways, number: usize, from: usize) -> String {
     found.map_or_else(String::new, |text| text + " ")
 }
 
-/// Parses a whole rule. A rule that requires that there is no DNS query has two steps: one for packets of other ports,
-/// for which this is certain, and one for the remaining packets.
+/// Parses a whole rule. A rule whose only condition on names is that there is no DNS query has two steps: one for
+/// packets of other ports, for which this is certain, and one for the remaining packets.
 pub fn read_whole(
     ways: &Ways,
     number: usize,

@@ -10,10 +10,10 @@ use crate::token::{Kind, Tokens};
 /// Hook of a base chain, with its type and priority.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Base {
-    /// `filter`, `nat` or `route`.
+    /// Type of the base chain: `filter`, `nat` or `route`.
     pub kind: String,
     pub hook: String,
-    /// None: the priority is neither a decimal number nor a known name (`filter`).
+    /// Priority; None if it is neither a decimal number nor a known name (`filter`, `filter - 3`).
     pub priority: Option<i32>,
 }
 
@@ -129,11 +129,11 @@ const FAMILIES: [&str; 6] = ["ip", "ip6", "inet", "arp", "bridge", "netdev"];
 
 /// Verbs of commands that declare a part of a policy.
 const DECLARES: [&str; 3] = ["add", "create", "insert"];
-/// Verbs of commands that change what is declared.
+/// Verbs of commands that change or remove declared parts.
 const CHANGES: [&str; 5] = ["delete", "destroy", "flush", "rename", "replace"];
-/// Parts that this parser reads.
+/// Parts of a policy that this parser reads.
 const PARTS: [&str; 6] = ["table", "chain", "rule", "set", "map", "element"];
-/// Beginnings of other commands, which have no rules, marks or names.
+/// First words, after a verb, of other commands, which have no rules, marks or names.
 const OTHERS: [&str; 10] = [
     "flowtable",
     "counter",
@@ -295,7 +295,7 @@ impl Reader<'_> {
     }
 
     /// Records a command that the tree doesn't follow, if rules or sets of its table precede it, or chains that it may
-    /// remove.
+    /// remove or rename.
     fn change(&mut self, table: usize, start: usize) {
         let tree = &mut self.tree;
         let mut tables = tree.rules.iter().map(|rule| tree.chains[rule.chain].table);

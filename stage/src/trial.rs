@@ -32,7 +32,7 @@ enum Trial {
     Leaves(usize, usize),
 }
 
-/// Trial chains of a policy. A chain is created when a rule first leads to it.
+/// Chains by which a policy tries packets with unknown names. A chain is created when a rule first leads to it.
 pub struct Trials<'a> {
     ways: &'a Ways<'a>,
     names: &'a [NameRule],
@@ -136,7 +136,7 @@ impl<'a> Trials<'a> {
         })
     }
 
-    /// Returns the name of a trial's chain. Creates the chain if it does not exist.
+    /// Returns the name of a trial's chain (for packets with unknown names). Creates the chain if it does not exist.
     fn name(&self, trial: Trial) -> String {
         let known = self.numbers.borrow().get(&trial).copied();
         let number = known.unwrap_or_else(|| self.make(trial));
@@ -323,7 +323,7 @@ impl<'a> Trials<'a> {
         chains.iter().map(|(table, _)| *table).collect()
     }
 
-    /// Returns the trial chains of a table, with their rules.
+    /// Returns name and rules of each chain by which a table tries packets with unknown names.
     pub fn of_table(&self, table: usize) -> Vec<(String, Vec<String>)> {
         let chains = self.chains.borrow();
         let own = chains

@@ -31,8 +31,8 @@ fn refuse_changes(tokens: &Tokens, tree: &Tree, names: &Names) -> Result<(), Ref
     Err(Refusal::at(tokens, *at, reason, cure))
 }
 
-/// Refuses a name with two values. In nft a definition holds in its block, and up to the next one; in `Tree` it holds
-/// everywhere.
+/// Refuses a defined name (`$NAME`) with two values. In nft a definition holds in its block, and up to the next one; in
+/// `Tree` it holds everywhere.
 fn refuse_redefined(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
     let refuse = |at: &usize| {
         let reason = format!("a second value of ${}", tokens.get(at + 1));
@@ -42,7 +42,7 @@ fn refuse_redefined(tokens: &Tokens, tree: &Tree) -> Result<(), Refusal> {
 }
 
 /// Refuses a policy that answers a connection in place of its server, that changes earlier rules of a table with names,
-/// or that defines a name twice.
+/// or that gives a defined name two values.
 pub fn refuse(tokens: &Tokens, tree: &Tree, names: &Names) -> Result<(), Refusal> {
     refuse_changes(tokens, tree, names)?;
     refuse_redefined(tokens, tree)?;

@@ -44,7 +44,7 @@ pub struct Settings {
     pub metrics: Option<String>,
     /// File to which the agent writes its metrics, for the node exporter's textfile collector; None: no file.
     pub textfile: Option<PathBuf>,
-    /// Pause between two checks of the store; None: LOOK.
+    /// Average pause between two checks of the store; None: LOOK.
     pub look: Option<Duration>,
 }
 
@@ -177,7 +177,7 @@ impl Agent {
         self.write_metrics();
     }
 
-    /// Pauses, and renews the lease meanwhile.
+    /// Pauses. Meanwhile renews the lease, and writes the metrics.
     fn pause(&mut self, time: Duration) {
         let begun = Instant::now();
         while let Some(left) = time.checked_sub(begun.elapsed()) {
@@ -332,9 +332,9 @@ impl Agent {
         }
     }
 
-    /// Handles the pointer in the store (the signed message that names a policy), if it is new, valid and for this host:
-    /// makes root's service apply its policy, and waits for the confirmation or the revert. An earlier refusal of the
-    /// same pointer is returned again.
+    /// Handles the pointer in the store (the signed message that names a policy), if it is new, valid and for this
+    /// host: makes root's service apply its policy, and waits for the confirmation or the revert. An earlier refusal of
+    /// the same pointer is returned again.
     fn take_pointer(&mut self, value: Vec<u8>) -> Result<()> {
         let signed = Signed::parse(&value)?;
         let pointer = Pointer::parse(&signed.text)?;
@@ -395,7 +395,7 @@ impl Agent {
     }
 
     /// Checks the store once: renews the lease, carries out messages, and writes the report. Fails if the store can't
-    /// be reached or the report can't be written. Other errors of messages are only noted in the report.
+    /// be reached, or the lease or the report can't be written. Other errors of messages are only noted in the report.
     /// - age: minimum age at which the lease is renewed.
     fn turn(&mut self, age: Duration) -> Result<()> {
         self.store.renew(&self.settings.host, age)?;

@@ -10,7 +10,7 @@ use super::protocol::{Answer, Request};
 use crate::failure::{later, refused, system, Result};
 use crate::report::Local;
 
-/// Time limit for the answer of root's service: nft loads the policy meanwhile.
+/// Time limit of each read and write on the socket. Root's service may answer only after nft has loaded the policy.
 const PATIENCE: Duration = Duration::from_secs(120);
 const ANSWER_MAX: u64 = 1 << 20;
 

@@ -31,7 +31,7 @@ pub fn run(program: &Path, arguments: &[&str]) -> Result<(Option<i32>, String, S
     ))
 }
 
-/// Runs nft like [`run`].
+/// Runs nft with a fixed environment. Returns the same as [`run`].
 pub fn nft(arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
     run(Path::new(NFT), arguments)
 }
@@ -54,8 +54,8 @@ pub fn ledger(fwctl: &Path, control: Option<&Path>) -> Result<(Ledger, Option<St
     })
 }
 
-/// Returns the rule of a table that has dropped the most packets since it was loaded: its chain and handle, and its
-/// packets. Rules that drop without a counter are not seen.
+/// Returns the rule of a table that has dropped or rejected the most packets since it was loaded: its chain and handle,
+/// and its packets. Rules that drop without a counter, or by a verdict map, are not seen.
 /// - table: output of `nft -j list table`.
 fn most_dropped(table: &Value) -> Option<(String, u64)> {
     let all = table["nftables"].as_array()?;

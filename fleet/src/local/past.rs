@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Trial on recorded packets: the host decides the packets of its last minute by both policies, names included.
+//! Trial on recorded packets: the host decides the packets that it has recorded (about the last minute) by both
+//! policies, names included.
 //!
 //! The record is kept by the unit twinwall-record: capture files in a folder of another user, which is not trusted. So
 //! root opens regular files only, follows no link, and passes whole blocks to `fwctl diff`, which gives up root's
@@ -24,14 +25,14 @@ pub const RECORD: &str = "/run/twinwall-record";
 /// Maximum number of bytes that are read of the record (the capture files of the unit twinwall-record), newest files
 /// first.
 const RECORD_MAX: u64 = 128 << 20;
-/// Size of a block's type and length in bytes.
+/// Size in bytes of the type and length with which a pcapng block begins.
 const BLOCK_HEAD: usize = 8;
-/// Maximum number of characters of a rule's text in an answer.
+/// Maximum number of characters of a rule's text in a trial's outcome.
 const TEXT_MAX: usize = 200;
 /// Policy without rules, for a host without a policy.
 const NOTHING: &str = "table inet nothing {\n}\n";
 
-/// Opens a file of the record. Returns the file and its length; None if it is no regular file, or no longer exists.
+/// Opens a file of the record. Returns the file and its length; None if it is no regular file, or can't be opened.
 fn open(path: &Path) -> Option<(File, u64)> {
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
@@ -58,7 +59,8 @@ fn files(record: &Path) -> Vec<(File, u64)> {
     files
 }
 
-/// Returns the length of the complete pcapng blocks. The last block may be incomplete, because it is being written.
+/// Returns the length of the complete pcapng blocks at the start of `bytes`. The last block may be incomplete, because
+/// it is being written.
 fn whole(bytes: &[u8]) -> usize {
     let mut end = 0;
     loop {

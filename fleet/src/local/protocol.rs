@@ -11,7 +11,7 @@ use crate::failure::{request, Result};
 use crate::report::Local;
 use crate::signed::{Signed, SIGNED_MAX};
 
-/// Path of the service's socket.
+/// Path of the Unix socket of root's service (twinwall-fleet-local).
 pub const SOCKET: &str = "/run/twinwall-fleet.sock";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -14,7 +14,7 @@ use crate::options::StoreOptions;
 
 /// User and group ids of Debian's `nobody` and `nogroup`.
 const NOBODY: u32 = 65534;
-/// Time limit for the store's answer.
+/// Time limit for etcd's answer, divided among its servers.
 const LIMIT: Duration = Duration::from_secs(5);
 
 /// Checks on a new connection that the store answers. A process without privileges does this: this program again, with

@@ -36,18 +36,18 @@ pub struct Record {
     pub digest: String,
     pub phase: Phase,
     pub why: Option<String>,
-    /// Number of times that `generation` was applied.
+    /// Number of attempts to apply the generation that was applied last.
     pub attempts: u32,
     /// Generation that was confirmed last; 0 = none.
     pub confirmed: u64,
-    /// Time at which `generation` was applied, or its application has begun (ms since 1970).
+    /// Time at which a generation was last applied, or at which this has begun (ms since 1970).
     pub applied_ms: u64,
     /// Seconds for which the policy is observed before it may be confirmed.
     pub observe_seconds: u32,
     /// Maximum number of packets per second that each rule may drop before the confirmation, from the pointer. None: no
     /// limit.
     pub drops_per_second: Option<u64>,
-    /// Number of the latest question that was accepted.
+    /// Number of the latest accepted question (a signed request to try a policy); 0 = none.
     pub question: u64,
     /// End of the running trial (seconds since 1970); None: no trial runs.
     pub trial_ends: Option<u64>,

@@ -22,7 +22,7 @@ use crate::signed::Signed;
 /// Maximum number of times that a generation is applied if its confirmation is interrupted.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Configuration of this host, as root has written it.
+/// Configuration of this host, as root has written it, and the firewall's ledger, once it was read.
 pub struct Host {
     pub id: String,
     pub channel: String,
@@ -35,7 +35,7 @@ pub struct Host {
     pub fwctl: PathBuf,
     /// Control socket of the firewall; None: there is no firewall.
     pub control: Option<PathBuf>,
-    /// Folder of the recorded packets.
+    /// Folder of the packets that the unit twinwall-record has recorded.
     pub packets: PathBuf,
     /// Ledger of the firewall and name of its program, once they were read.
     pub asked: OnceCell<(Ledger, Option<String>)>,
@@ -207,9 +207,9 @@ impl Host {
         }
     }
 
-    /// Tries a policy on the packets that the host has recorded: for a question, or if the policy reads names. Returns
-    /// true if the trial has its outcome. Returns false if the kernel must try the policy: it counts exactly, but only
-    /// packets that are still to come.
+    /// Tries a policy on the packets that the host has recorded: for a question, or if the old or the new policy reads
+    /// names. Returns true if the trial has its outcome. Returns false if the kernel must try the policy: it counts
+    /// exactly, but only packets that are still to come.
     /// - nothing: path at which a policy without rules is written.
     /// - old: present policy; None: no policy is applied.
     /// - one: in/out: the trial, which gets its outcome.

@@ -2,10 +2,11 @@
 //! Trial by the kernel: it decides the host's traffic by another policy, but drops no packet.
 //!
 //! A rule that drops or rejects becomes a rule that counts and accepts, in tables whose names begin with TRIAL. There
-//! are three copies. `new` and `old` are just before the policy's priority, and see all packets. `flip` is a copy of
-//! the new policy just after the policy's priority. It sees only packets that the present policy accepts, so it counts
-//! the packets that would newly be dropped. Statements that change a packet, its marks or its path are left out. nft
-//! itself parses both policies, in a temporary network namespace.
+//! are at most three copies. `new` and `old` are just before the policy's priority, and see all packets. `flip` is a
+//! copy of the new policy just after the policy's priority. It sees only packets that the present policy accepts, so it
+//! counts the packets that would newly be dropped. `old` is a copy of the present policy, and is missing if there is
+//! none, or if it reads names. Statements that change a packet, its marks or its path are left out. nft itself parses
+//! both policies, in a temporary network namespace.
 
 use std::path::Path;
 
@@ -19,7 +20,7 @@ use crate::report::{Flip, Trial};
 const TRIAL: &str = "twinwall_trial_";
 /// Name of the chain that counts and accepts the packets which a verdict map of the policy would drop.
 const DROPPED: &str = "twinwall_dropped";
-/// Maximum size of a comment in bytes; nft accepts 128.
+/// Maximum size of a comment of a trial's rules in bytes; nft accepts 128.
 const COMMENT_MAX: usize = 120;
 /// Maximum number of rules in each list of a trial's outcome; the rules with the most packets remain.
 pub const FLIPS_MAX: usize = 50;
@@ -29,7 +30,8 @@ const KEPT: [&str; 15] = [
     "match", "counter", "limit", "quota", "ct count", "vmap", "jump", "goto", "return", "accept",
     "continue", "drop", "reject", "set", "map",
 ];
-/// Objects of a table that are copied. Helpers and flowtables are not, because they change connections.
+/// Kinds of objects of a table that a trial copies. Helpers and flowtables are not copied, because they change
+/// connections.
 const OBJECTS: [&str; 5] = ["set", "map", "counter", "quota", "limit"];
 
 /// Shell command that lists a file's rules as nft reads them: as JSON objects, and as text with handles.

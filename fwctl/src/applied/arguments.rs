@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::paths::{CONFIG, POLICY};
 
-/// Place of the generations of `apply`, and of the firewall for the applied policy.
+/// Options with the place of the generations of `apply`, and of the firewall for the applied policy.
 #[derive(Args, Clone)]
 pub struct StatePlace {
     /// The folder of the generations; only root may be able to change it

@@ -24,9 +24,9 @@ fn is_of_file(state: &State, policy: &Path) -> bool {
         && applied.is_none_or(|file| fs::canonicalize(policy).is_ok_and(|policy| policy == file))
 }
 
-/// Reads the policy's file and its lists. Returns the policy with the paths of its lists as they are in the file, and
-/// the policy with the paths that the lists will have in the state folder. Fails if another user than root can change
-/// one of these files or an included file; such a file is not opened.
+/// Reads the policy's file, its included files and its lists of names. Returns the policy twice: with the original
+/// paths of the lists, and with their paths in the state folder. Fails if another user than root can change one of
+/// the files, or a folder on its path. Does not open such a file.
 fn read_files(place: &StatePlace, policy: &Path) -> Result<(Source, Source), Failure> {
     let refused = RefCell::new(None);
     let check = |file: &Path| {
@@ -89,7 +89,8 @@ fn load_file(state: &State, place: &StatePlace, policy: &Path) -> Result<bool, F
     Ok(true)
 }
 
-/// Loads the policy's file, otherwise the generation that was confirmed last.
+/// Reverts a generation that still waits for its confirmation. Then loads the policy's file, otherwise the generation
+/// that was confirmed last.
 pub fn run(place: &StatePlace, policy: &Path) -> Result<Exit, Failure> {
     let state = on_host(place, |host| {
         let mut store = Store::open(host)?;

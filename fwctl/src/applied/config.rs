@@ -134,14 +134,14 @@ fn split_options(options: &Options, marks: u32) -> Result<stage::Options, Failur
 }
 
 impl Config {
-    /// Returns the parameters of the firewall for a new policy.
+    /// Returns the parameters for applying a new policy.
     pub fn wanted(&self) -> Result<Wanted, Failure> {
         let twin = self.twin.unwrap_or_else(program::installed);
         self.wanted_by(twin, &self.options)
     }
 
-    /// Returns the parameters of the firewall with which a generation was applied. Flowtables are allowed: without the
-    /// generation the host would be less protected.
+    /// Returns the parameters for applying a generation again: the twin and options of its orders, and the mark bits of
+    /// this file. Flowtables are allowed: without the generation the host would be less protected.
     pub fn wanted_again(&self, orders: &Orders) -> Result<Wanted, Failure> {
         let wanted = self.wanted_by(orders.twin, &orders.options)?;
         Ok(Wanted {

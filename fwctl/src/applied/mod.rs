@@ -55,7 +55,7 @@ fn who() -> String {
     }
 }
 
-/// Fails for users other than root: these commands change the rule set.
+/// Fails for users other than root: the command changes the rule set.
 pub fn need_root(command: &str) -> Result<(), Failure> {
     match geteuid().is_root() {
         true => Ok(()),

@@ -54,7 +54,7 @@ fn connections_line(naming: &Naming) -> String {
     )
 }
 
-/// Fails if no firewall reads names for a generation that needs one.
+/// Fails if no firewall reads names for a generation whose policy has names, or if that can't be checked.
 fn is_named(folder: &Path, generation: &Generation, firewall: &HostFirewall) -> Result<(), String> {
     let Some(naming) = &generation.naming else {
         return Ok(());
@@ -124,8 +124,8 @@ pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// Returns true if the kernel holds the policy in the state, and a firewall reads names for it. None if nothing is
-/// applied, or the state or the kernel's rules can't be read.
+/// Returns true if the kernel holds the applied or waiting policy, and a firewall reads its names if it has some. None
+/// if nothing is applied, or the state or the kernel's rules can't be read.
 pub fn is_held(folder: &Path, firewall: &HostFirewall) -> Option<bool> {
     let state: State = apply::store::read(folder).ok()??;
     let generation = state.waiting().or(state.applied())?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Decides the packets of a capture by both policies.
+//! Decides the packets of a capture by the old and the new policy.
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -62,7 +62,7 @@ impl Opened {
     }
 }
 
-/// Parameters of a comparison with a capture: the packets that count, and whether the capture is complete.
+/// Parameters of a comparison by a capture: the age of packets that count, and the kind of the capture.
 pub struct Capture {
     /// Maximum age of packets that count, in seconds before the present. None: all packets count.
     pub last_seconds: Option<u32>,
@@ -101,7 +101,8 @@ impl Capture {
     }
 
     /// Decides the capture's packets by the old and by the new policy, and adds both decisions to `flips`. Returns the
-    /// counts of skipped, damaged and nameless input, and the time of the first compared packet.
+    /// counts of skipped, damaged and nameless input, and the time of the first compared packet. Gives up root's rights
+    /// before it parses a packet.
     pub fn compare(
         &self,
         options: &Options,

@@ -54,7 +54,7 @@ impl Interfaces {
 /// A packet with its metadata from the kernel.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// Known bytes from the IP header on.
+    /// Bytes of the packet from the IP header on, as far as they are known.
     pub bytes: Vec<u8>,
     /// Length of the complete packet in bytes.
     pub original: u32,
@@ -75,7 +75,7 @@ pub struct Facts {
     pub time_ns: u64,
 }
 
-/// A verdict and its origin.
+/// Verdict on a packet, and the origin of the verdict.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 pub struct Decision {
     pub verdict: String,
@@ -104,7 +104,7 @@ pub struct Engine {
     /// True if the policy has limits or quotas: its rules are then evaluated one by one, to find packets that meet a
     /// limit or a quota.
     has_limits: bool,
-    /// Time of the latest packet.
+    /// Latest time of a packet so far.
     now_ns: u64,
 }
 

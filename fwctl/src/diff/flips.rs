@@ -103,12 +103,13 @@ struct Seen {
 /// Counts of input that is skipped, unreadable or not compared, and the time of the first compared packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Left {
-    /// Frames that are not IP.
+    /// Number of frames that are not IP.
     pub skipped: u64,
-    /// Packets whose comment by `fwctl record` is invalid. Their metadata come from the command line's options.
+    /// Number of packets whose comment by `fwctl record` is invalid. Their metadata come from the command line's
+    /// options.
     pub damaged: u64,
-    /// Packets that are not compared, since the policy reads names, and the capture does not have their connection from
-    /// the first packet on without a gap.
+    /// Number of packets that are not compared, since a policy reads names, and the capture does not have their
+    /// connection from the first packet on without a gap.
     pub nameless: u64,
     /// Time of the first compared packet in the capture's order, nanoseconds since 1970; None without such a packet.
     pub first_ns: Option<u64>,
@@ -175,7 +176,7 @@ impl Flips {
         groups
     }
 
-    /// Returns the number of flows that change. A flow counts once, whatever rules its packets match.
+    /// Returns the number of listed flows that change. A flow counts once, whatever rules its packets match.
     fn flows(&self) -> usize {
         let flows: HashSet<&FlowKey> = self.flips.keys().map(|flip| &flip.flow).collect();
         flows.len()

@@ -23,8 +23,8 @@ fn is_off(name: &str) -> bool {
     unit::property(&shown, "UnitFileState") == Some("disabled")
 }
 
-/// Returns true if a file of nft commands, or a file that it includes, has a queue rule. Fails if one of them can't be
-/// read.
+/// Returns true if a file of nft commands, or a file that it includes, has a queue rule; false if the file is missing.
+/// Fails if one of them can't be read.
 fn feeds(conf: &str) -> io::Result<bool> {
     if !Path::new(conf).exists() {
         return Ok(false);
@@ -45,7 +45,8 @@ fn keep(table: &str) -> String {
     )
 }
 
-/// Returns the table of the first nft rule that is not in one of the applied policy's tables, which `fwctl boot` loads.
+/// Returns the table of the first nft rule that queues packets and is in no table of the applied policy; `fwctl boot`
+/// loads the policy's tables.
 /// - applied: names of the applied policy's tables.
 fn kept_by_conf(queue_rules: &[QueueRule], applied: &[String]) -> Option<String> {
     let of_nft = queue_rules.iter().filter(|rule| rule.tool == "nft");

@@ -62,7 +62,7 @@ pub fn delete(text: &str) -> String {
     }
 }
 
-/// Returns true for "N" and "N-M".
+/// Returns true if a word is a queue number "N", or a range of queue numbers "N-M".
 fn is_numbers(word: &str) -> bool {
     let numbers = word.split_once('-').unwrap_or((word, word));
     [numbers.0, numbers.1]

@@ -28,7 +28,7 @@ pub struct Finding {
     pub cure: Option<String>,
 }
 
-/// All findings, in the order of the checks.
+/// All findings of `doctor`, in the order of the checks.
 #[derive(Debug, Default)]
 pub struct Findings(pub Vec<Finding>);
 
@@ -82,7 +82,8 @@ impl Findings {
         all
     }
 
-    /// Formats the findings for --json: a line each, then a line with the number of each severity.
+    /// Formats the findings for --json: a line each, then a line with the numbers of errors, warnings, notes and unseen
+    /// facts.
     pub fn json(&self) -> Vec<String> {
         let lines = self
             .sorted()

@@ -97,7 +97,7 @@ fn tell_unserved(rule: &QueueRule, queues: Queues, ours: bool, findings: &mut Fi
     let start = format!("rust-firewall --queue {}", queues.option());
     match (rule.bypass, ours) {
         (true, _) => findings.note(format!("{what}: its packets pass"), start),
-        // No firewall runs yet.
+        // No firewall serves these queues yet.
         (false, true) => findings.note(
             format!("{what}: its packets are dropped until a firewall starts"),
             start,
@@ -141,9 +141,9 @@ fn all_queues(patient: &Patient) -> Queues {
     Queues(first, patient.queues.last().copied().unwrap_or(first))
 }
 
-/// Reports queues without a rule. The cure changes the existing queue rules, so that each leads to all queues: another
-/// rule after them would get no packet, and both directions of a connection must reach the same queue.
-/// - add: returns a command that adds rules for hooks; the cure if no queue rule exists.
+/// Reports queues without a rule. The cure changes the rules for the examined queues, so that each leads to all of
+/// them: another rule after them would get no packet, and both directions of a connection must reach the same queue.
+/// - add: returns a command that adds rules for hooks; the cure if no rule leads to one of the examined queues.
 fn tell_uncovered(
     uncovered: &[u16],
     queue_rules: &[QueueRule],

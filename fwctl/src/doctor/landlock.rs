@@ -2,7 +2,8 @@
 //! Checks whether the kernel has Landlock.
 #![allow(unsafe_code)]
 
-/// LANDLOCK_CREATE_RULESET_VERSION (linux/landlock.h)
+/// Flag by which landlock_create_ruleset(2) only returns the ABI version: LANDLOCK_CREATE_RULESET_VERSION
+/// (linux/landlock.h).
 const VERSION: libc::c_uint = 1;
 
 /// Returns Landlock's ABI version; None without Landlock.

@@ -24,7 +24,7 @@ fn read<T: FromStr>(path: &str) -> Option<T> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Checks the receive buffer that the firewall would get, limited by net.core.rmem_max.
+/// Checks whether a firewall can get its receive buffer: beyond net.core.rmem_max, or else within it.
 fn receive_buffer(patient: &Patient, findings: &mut Findings) {
     let asked = patient.receive_buffer();
     if asked == 0 || !rights::has_net_admin() {

@@ -18,7 +18,7 @@ const LOOPBACK: &str = "127.0.0.1";
 /// A socket that listens at all addresses.
 #[derive(Debug, PartialEq, Eq)]
 struct Listener {
-    /// "0.0.0.0:9630" or "[::]:9630"
+    /// Address and port as text: "0.0.0.0:9630" or "[::]:9630".
     shown: String,
     port: u16,
     inode: u64,
@@ -63,7 +63,7 @@ fn exporters() -> Vec<String> {
     names.filter(is_one).collect()
 }
 
-/// Returns the command that makes an exporter listen at a loopback address.
+/// Returns the command that makes an exporter listen at a loopback address; without a unit, the command that ends it.
 fn cure(pid: &str, port: u16) -> String {
     let cgroups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
     let name = unit::service_of(&cgroups).and_then(|unit| {

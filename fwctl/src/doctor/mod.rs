@@ -106,8 +106,8 @@ impl Patient {
     }
 }
 
-/// Returns the names of the tables of the applied policy ("inet filter"), and of a policy that waits for its
-/// confirmation.
+/// Returns the names of the tables of the applied policy ("inet filter"), of a policy that waits for its confirmation,
+/// and of the table that identifies the generation.
 fn applied_tables() -> Vec<String> {
     let state = apply::store::read(Path::new(apply::store::FOLDER));
     let state = state.ok().flatten().unwrap_or_default();
@@ -123,7 +123,8 @@ fn queues_of(given: &str) -> Result<Vec<u16>, Failure> {
     }
 }
 
-/// Requests the status. Also returns the credentials of the process that answered, as the kernel reports them.
+/// Requests the firewall's status. Also returns the credentials of the process that answered, as the kernel reports
+/// them.
 fn ask(arguments: &Arguments) -> Result<(Status, Option<UnixCredentials>), Failure> {
     let mut client = client::connect(&arguments.socket)?;
     let status = client.status()?;

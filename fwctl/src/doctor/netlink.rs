@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Netlink requests to netfilter, each with its acknowledgement.
+//! Netlink requests to netfilter. Each request waits for one answer.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -20,9 +20,9 @@ pub const FLAG_UID_GID: u32 = 1 << 3;
 /// Message type that requests the generation of the rules (linux/netfilter/nf_tables.h).
 const MSG_GETGEN: u16 = (libc::NFNL_SUBSYS_NFTABLES as u16) << 8 | 16;
 
-/// Size of struct nlmsghdr and struct nfgenmsg.
+/// Size of a message's headers in bytes: struct nlmsghdr and struct nfgenmsg.
 const HEAD_BYTES: usize = 16 + 4;
-/// Size of an attribute's header.
+/// Size of the header of a netlink attribute, in bytes.
 const ATTRIBUTE_BYTES: u16 = 4;
 
 /// A netlink socket to netfilter.
@@ -54,7 +54,7 @@ impl Netfilter {
         apply::netlink::open().map(Netfilter)
     }
 
-    /// Sends a request and waits for the kernel's acknowledgement.
+    /// Sends a request, and waits for the kernel's first answer. An acknowledgement or a reply means success.
     fn ask(&self, mut request: Vec<u8>) -> Result<(), Errno> {
         let length = (request.len() as u32).to_ne_bytes();
         request[..length.len()].copy_from_slice(&length);
@@ -107,7 +107,7 @@ impl Netfilter {
         self.ask(request)
     }
 
-    /// Fails if nf_tables does not answer.
+    /// Fails if the kernel has no nf_tables, or nf_tables refuses a request.
     pub fn nf_tables(&self) -> Result<(), Errno> {
         self.ask(message(MSG_GETGEN, 0))
     }

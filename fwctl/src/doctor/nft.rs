@@ -10,7 +10,7 @@ fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value[key].as_str().unwrap_or_default()
 }
 
-/// Returns the table of an object: "inet filter".
+/// Returns family and name of the table that an object belongs to: "inet filter".
 fn table_name(object: &Value) -> String {
     format!("{} {}", text(object, "family"), text(object, "table"))
 }

@@ -32,8 +32,8 @@ fn requirement_of(
     Ok(needed)
 }
 
-/// Returns the packet data that a policy reads and the loaded policy does not. The queues lack them, unless the
-/// firewall's first policy has read them.
+/// Returns the first kind of packet data that a policy reads and the loaded policy does not, in words; None if there is
+/// none. The queues lack such data, unless the firewall's first policy has read it.
 /// - by_mark: true if packets have their ct state in marks, not from the queues (--conntrack mark).
 fn added(
     needed: &Requirement,

@@ -4,7 +4,7 @@
 /// First and last queue of a rule that computes the queue.
 pub const ANY_QUEUE: (u16, u16) = (0, u16::MAX);
 
-/// Target of a rule.
+/// Target of a rule: its effect on the packets that match.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     Accept,
@@ -13,13 +13,13 @@ pub enum Target {
         last: u16,
         bypass: bool,
     },
-    /// Jumps to a chain and returns.
+    /// Jump to the chain of this name, from which packets may return.
     Jump(String),
     Goto(String),
     /// Ends the chain for matching packets, which continue in the calling chain. In a base chain its policy decides
     /// them.
     Return,
-    /// Drops or rejects.
+    /// Drop or rejection of the packet.
     Drop,
     /// Adds the connection to a flowtable.
     Flow,
@@ -37,8 +37,8 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Returns true if the rule queues only the RSTs of the name stage's rejections: they pass without a firewall,
-    /// whatever --fail crash says.
+    /// Returns true if the rule queues only RSTs by which the name stage rejects connections. If no firewall runs,
+    /// these RSTs pass, whatever --fail crash says.
     /// - chain: name of the rule's chain.
     pub fn is_of_resets(&self, chain: &str) -> bool {
         let marked = self.text.split_once(" --mark ").and_then(|(_, rest)| {
@@ -60,7 +60,7 @@ pub struct Chain {
     pub rules: Vec<Rule>,
 }
 
-/// A table of one tool.
+/// Table of packet rules, as one tool prints it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
     /// Tool: "iptables", "ip6tables-legacy", "nft", …
@@ -74,16 +74,16 @@ pub struct Table {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueRule {
     pub tool: &'static str,
-    /// Hook of its packets, such as "input".
+    /// Hook of the packets that the rule queues, such as "input".
     pub hook: String,
-    /// Text: "iptables: -A OUTPUT -j NFQUEUE …".
+    /// Tool and rule: "iptables: -A OUTPUT -j NFQUEUE …", "nft: inet filter input handle 4".
     pub text: String,
     /// Number of the rule in its chain, from 1.
     pub number: usize,
     pub first: u16,
     pub last: u16,
     pub bypass: bool,
-    /// True if the rule queues only the RSTs of the name stage's rejections.
+    /// True if the rule queues only RSTs by which the name stage rejects connections.
     pub is_of_resets: bool,
     /// Number of packets that matched the rule; None without a counter.
     pub packets: Option<u64>,
@@ -127,7 +127,7 @@ impl Walk<'_> {
         let Some(chain) = table.chains.iter().find(|chain| chain.name == name) else {
             return;
         };
-        // A rule that accepts everything earlier in this chain does so only for packets that reach it.
+        // An unconditional rule of this chain decides only the packets that reach it.
         for (number, rule) in (1..).zip(&chain.rules) {
             match &rule.target {
                 Target::Accept => self.accept(rule, conditional),
@@ -163,7 +163,7 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the queue rules of a table.
+/// Returns the queue rules of a table that packets can reach from a base chain, once for each way to the rule.
 pub fn queue_rules(table: &Table) -> Vec<QueueRule> {
     let mut queue_rules = Vec::new();
     // Tables of other programs may have many thousand chains.

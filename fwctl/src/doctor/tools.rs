@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Reads the machine's rules from the output of the tools.
+//! Reads the machine's packet rules from the output of nft and iptables-save.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -77,7 +77,7 @@ pub fn gather() -> (Vec<Table>, Vec<(&'static str, &'static str)>) {
         }
         match run(program, &["--counters"], due) {
             Ok(text) => tables.extend(iptables::parse(tool, &text)),
-            // If nft has listed all rules, and none is of iptables, a missing iptables has no rules either.
+            // nft has listed all rules, and none needs iptables-save: a missing iptables-save would add nothing.
             Err(MISSING) if !has_xt && made.is_none() => {}
             Err(why) => unread.push((program, why)),
         }
@@ -87,7 +87,7 @@ pub fn gather() -> (Vec<Table>, Vec<(&'static str, &'static str)>) {
     (tables, unread)
 }
 
-/// Returns the current queue rules.
+/// Lists the rules with all tools, and returns those that queue packets.
 pub fn queue_rules() -> Vec<QueueRule> {
     gather().0.iter().flat_map(ruleset::queue_rules).collect()
 }

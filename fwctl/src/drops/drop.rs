@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use serde_json::{json, Value};
 
-/// Origin of a drop.
+/// Origin of a packet drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Culprit {
     /// A netfilter rule outside the firewall: nft, iptables.
@@ -51,7 +51,8 @@ const RULE_REASON: &str = "NETFILTER_DROP";
 pub struct Drop {
     /// Kernel function that dropped the packet, without offset.
     pub place: String,
-    /// Reason from the kernel's enum skb_drop_reason, without its prefix; empty on kernels without reasons (before 5.17).
+    /// Reason from the kernel's enum skb_drop_reason, without its prefix; empty if the kernel reports none (Linux 5.16
+    /// or older never does).
     pub reason: String,
     /// Input interface; empty if there is none, or the source doesn't report it.
     pub interface: String,
@@ -79,7 +80,7 @@ pub fn is_ip(protocol: u64) -> bool {
     [0x0800, 0x86dd].contains(&protocol)
 }
 
-/// Returns the function name in "nf_queue+0x1a4/0x2f0 [nf_queue]".
+/// Returns the function's name in a kernel symbol such as "nf_queue+0x1a4/0x2f0 [nf_queue]".
 pub fn function_of(symbol: &str) -> &str {
     let end = symbol.find(['+', ' ']).unwrap_or(symbol.len());
     let name = &symbol[..end];
@@ -139,7 +140,7 @@ impl Drops {
             .collect()
     }
 
-    /// Returns one JSON object per row.
+    /// Returns a JSON object for each row of drops.
     pub fn objects(&self) -> Vec<Value> {
         let object = |((culprit, place, reason, interface), row): (
             &(Culprit, String, String, String),

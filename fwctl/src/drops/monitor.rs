@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The kernel's drop monitor: generic netlink, family NET_DM (net/core/drop_monitor.c). It reports each dropped packet with
-//! its interface and first bytes. It has one user at a time, in the initial network namespace, with CAP_SYS_ADMIN.
+//! The kernel's drop monitor: generic netlink, family NET_DM (net/core/drop_monitor.c). It reports each dropped packet
+//! with its interface and first bytes. It has one user at a time, in the initial network namespace, with CAP_NET_ADMIN
+//! and CAP_SYS_ADMIN.
 //!
-//! Hand-written, like the doctor's netlink: three requests and one kind of message need no library.
+//! Hand-written, like the doctor's netlink: four requests and one kind of message need no library.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -55,24 +56,24 @@ const TAG_BYTES: usize = 4;
 
 const HEAD_BYTES: usize = 16 + 4;
 const ATTRIBUTE_BYTES: usize = 4;
-/// Bytes of a packet that the kernel copies: room for an Ethernet header with up to two VLAN tags, and for the headers
-/// that identify a flow.
+/// Maximum number of a packet's bytes that the kernel copies: room for an Ethernet header with up to two VLAN tags, and
+/// for the headers that identify a flow.
 const COPY_BYTES: u32 = 128;
 /// Maximum number of dropped packets that wait in the kernel on each processor until they are reported.
 const WAITING_PACKETS: u32 = 10_000;
 const BUFFER_BYTES: usize = 1 << 16;
 const RECEIVE_BUFFER_BYTES: usize = 8 << 20;
 
-/// Reason for not starting the monitor.
+/// Reason for not starting the drop monitor.
 pub enum Refusal {
-    /// The kernel has no monitor.
+    /// The kernel has no drop monitor.
     Absent,
-    /// Another process uses it.
+    /// Another process uses the drop monitor.
     Busy,
     Failed(&'static str, Errno),
 }
 
-/// The running monitor; it stops when this value is dropped.
+/// The running drop monitor; it stops when this value is dropped.
 pub struct Monitor {
     fd: OwnedFd,
     family: u16,

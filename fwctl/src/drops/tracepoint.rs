@@ -17,7 +17,7 @@ use super::drop::{function_of, is_ip, Drop};
 
 const EVENT: &str = "events/skb/kfree_skb";
 const TRACEFS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
-/// Ring size per processor, for waiting drops.
+/// Size of the ring in which drops wait until they are read, for each processor.
 const RING_BYTES: usize = 1 << 20;
 /// Reasons that are no drop: the packet was consumed.
 const NO_DROP: [&str; 2] = ["NOT_DROPPED_YET", "CONSUMED"];
@@ -37,7 +37,7 @@ struct Format {
 pub struct Trace {
     samplers: Vec<Sampler>,
     format: Format,
-    /// Kernel functions by address.
+    /// Names of kernel functions by address.
     symbols: BTreeMap<u64, String>,
 }
 
@@ -85,7 +85,7 @@ impl Format {
     }
 }
 
-/// Returns the kernel's functions; only root sees their addresses.
+/// Returns the names of the kernel's functions by address; only root sees the addresses.
 fn symbols() -> io::Result<BTreeMap<u64, String>> {
     let mut symbols = BTreeMap::new();
     for line in fs::read_to_string("/proc/kallsyms")?.lines() {

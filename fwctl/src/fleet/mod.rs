@@ -31,10 +31,10 @@ use arguments::{
     Advance, Careful, Channel, Fleet, Push, Rollback, Rotate, Servers, Signing, Waiting,
 };
 
-/// Minimum pause between two reads of a rollout's state.
+/// Minimum pause between two reads of a rollout's state, and pause between two reads of the hosts' answers.
 const LOOK: Duration = Duration::from_millis(300);
-/// Pause as a multiple of the time of a read, up to LOOK_MAX: reading the reports of a large fleet costs etcd as much as
-/// the hosts' requests. A read that takes long waits for the hosts' requests, so a longer pause would not help them.
+/// Pause as a multiple of the time of a read, up to LOOK_MAX: reading the reports of a large fleet costs etcd as much
+/// as the hosts' requests. A read that takes long waits for the hosts' requests, so a longer pause would not help them.
 const LOOK_SHARE: u32 = 3;
 const LOOK_MAX: Duration = Duration::from_secs(1);
 

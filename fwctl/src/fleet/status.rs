@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! `fleet status`: counts the hosts by their progress. Lists hosts that have not confirmed or have a red ledger, with
-//! the reason.
+//! `fleet status`: counts the hosts by their progress. Lists hosts that have not confirmed the policy (if there is
+//! none: silent hosts), and hosts with a red ledger, with the reason.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -29,7 +29,7 @@ const HEAD: [&str; 8] = [
     "why",
 ];
 
-/// Channel as etcd describes it.
+/// Channel as etcd has it: the pointer to its policy, and the reports of its hosts.
 struct Channel {
     name: String,
     /// Pointer to the policy that the hosts must have; None: nothing was pushed.

@@ -10,7 +10,7 @@ use super::arguments::{Ports, Protocol};
 use crate::doctor::ruleset::Table;
 use crate::doctor::tools;
 
-/// Name of the proxies' program.
+/// Name of the program of Docker's proxies.
 pub const PROXY: &str = "docker-proxy";
 /// Docker's chain in the tables `nat` of iptables.
 const CHAIN: &str = "DOCKER";
@@ -34,7 +34,7 @@ fn published(name: &str, port: &str, address: Option<&str>) -> Option<Ports> {
     (!is_local).then_some(ports)
 }
 
-/// Returns the word after an option.
+/// Returns the word after an option of a command line; None if there is none.
 fn option<'a>(words: &[&'a str], name: &str) -> Option<&'a str> {
     let at = words.iter().position(|word| *word == name)?;
     words.get(at + 1).copied()

@@ -29,7 +29,7 @@ fn refuse_existing(path: &Path) -> Failure {
     Failure::new(Exit::Usage, text)
 }
 
-/// Fails if the file exists.
+/// Fails if the policy's file exists.
 pub fn check_free(path: &Path) -> Result<(), Failure> {
     match is_there(path) {
         true => Err(refuse_existing(path)),

@@ -156,7 +156,7 @@ fn input(text: &mut String, wish: &Wish, host: &Host, ssh: &[String]) {
     *text += NEEDED_IN;
 }
 
-/// Writes the rules of destinations that are addresses.
+/// Writes the rules that accept packets to the allowed addresses.
 fn destination_rules(text: &mut String, prefixes: &[(Prefix, Option<u16>)]) {
     if !prefixes.is_empty() {
         *text += "\n\t\t# Addresses that this host may reach.\n";
@@ -171,7 +171,7 @@ fn destination_rules(text: &mut String, prefixes: &[(Prefix, Option<u16>)]) {
     }
 }
 
-/// Writes the rules of destinations that are names.
+/// Writes the rules that accept packets to the allowed names, and reject other packets to the ports of NAMED.
 /// - resolvers: matches of the DNS servers; empty = all.
 fn name_rules(text: &mut String, resolvers: &[String]) {
     *text += "\n\t\t# Questions about these names, and connections to them. Until a client has shown the name, packets pass: the\n\

@@ -2,8 +2,9 @@
 //! SSH session in which this process runs, and ports of the SSH servers of this host.
 //!
 //! SSH_CONNECTION can't be trusted: sudo removes it, and any user can set it. Only a connection in the kernel's table
-//! of sockets counts: an established connection of root to an SSH server's port. Either an sshd of root among the
-//! ancestors of this process holds it, or SSH_CONNECTION names it (a shell in tmux has no sshd among its ancestors).
+//! of sockets counts: an established connection of root to an SSH server's port. Either an SSH server of root
+//! among the ancestors of this process holds it, or SSH_CONNECTION names it (a shell in tmux has no SSH server among
+//! its ancestors).
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -17,10 +18,10 @@ use super::sockets::{Owner, Socket, State};
 const SSH: u16 = 22;
 /// Prefixes of the names of SSH servers' programs. OpenSSH 9.8 has sshd-session.
 const SERVERS: [&str; 2] = ["sshd", "dropbear"];
-/// Maximum number of ancestors that are examined.
+/// Maximum number of ancestors of this process that are examined.
 const ANCESTORS_MAX: usize = 64;
 
-/// Connection of a session.
+/// Connection of an SSH session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
     pub client: SocketAddr,
@@ -50,7 +51,8 @@ fn is_server(owner: &Owner) -> bool {
     owner.uid == 0 && SERVERS.iter().any(|name| owner.name.starts_with(name))
 }
 
-/// Returns the ports at which SSH servers accept connections of other hosts.
+/// Returns the ports at which SSH servers accept connections of other hosts. Any listener at port 22 counts, except
+/// Docker's proxy.
 pub fn ports(sockets: &[Socket]) -> BTreeSet<u16> {
     let is_usual = |one: &Socket| {
         let is_container = |owner: &Owner| owner.name == docker::PROXY;

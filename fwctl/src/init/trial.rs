@@ -13,7 +13,7 @@ use crate::arguments::Arguments;
 use crate::failure::{tell, Failure};
 use crate::{diff, instance, output};
 
-/// Time before the trial whose recorded packets are used.
+/// Maximum age of the recorded packets on which a policy is tried, in seconds.
 const RECORDED_SECONDS: u32 = 60;
 /// Time for which the policy is tried on the packets of a running firewall.
 const LIVE_SECONDS: u32 = 10;

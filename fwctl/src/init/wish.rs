@@ -22,7 +22,7 @@ pub struct Offer {
     pub program: String,
 }
 
-/// Facts of this host.
+/// Facts about this host, from which its policy is made.
 #[derive(Debug, Default)]
 pub struct Host {
     pub ssh: Found,
@@ -34,7 +34,7 @@ pub struct Host {
     pub resolvers: Vec<IpAddr>,
 }
 
-/// Wishes of the administrator.
+/// Wishes of the administrator, from which the host's policy is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     /// Addresses from which SSH is allowed; empty = all.

@@ -20,7 +20,8 @@ fn value(text: &str) -> String {
     out
 }
 
-/// Formats the comment of a recorded packet; attributes that the packet lacks are omitted.
+/// Formats the comment of a recorded packet. Attributes that the packet lacks are omitted; so is the chain if a rule
+/// decided.
 pub fn of(event: &Event, input: &Input) -> String {
     let own = &event.twinwall;
     let hook = HOOKS.iter().map(|hook| hook.1).nth(input.hook.into());

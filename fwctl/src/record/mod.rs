@@ -34,12 +34,12 @@ const LINKTYPE_RAW: u16 = 101;
 struct Out {
     name: String,
     file: File,
-    /// Blocks that are not written yet.
+    /// pcapng blocks that are not written yet.
     block: Vec<u8>,
     start_ns: u64,
     recorded: u64,
     missed: u64,
-    /// Packets missed since the last recorded packet.
+    /// Number of packets missed since the last recorded packet.
     gap: u64,
 }
 
@@ -96,14 +96,14 @@ impl Out {
         Ok(out)
     }
 
-    /// Writes the blocks made since the last call.
+    /// Writes the pcapng blocks made since the last call to the file.
     fn write(&mut self) -> Result<(), Failure> {
         let written = self.file.write_all(&self.block);
         self.block.clear();
         written.map_err(|error| refused(&self.name, &error))
     }
 
-    /// Writes an event's packet, if it has one.
+    /// Writes an event's packet, if it has one. Counts the packets that the event reports as missed.
     fn take(&mut self, event: &Event) -> Result<(), Failure> {
         let missed = event.missed();
         self.missed += missed;

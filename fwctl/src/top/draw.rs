@@ -17,7 +17,7 @@ const PANEL_LINES: u16 = 2;
 const TALKERS_LINES: u16 = 3;
 /// Share of a large screen's height for talkers, as a divisor.
 const TALKERS_PART: u16 = 5;
-/// Screen height from which talkers are shown.
+/// Minimum height of the screen, in lines, at which talkers are shown.
 const TALKERS_FROM_LINES: u16 = 20;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
@@ -307,7 +307,8 @@ fn keys(mode: &Mode) -> Line<'static> {
     Line::from(spans)
 }
 
-/// Draws everything. Returns the effective scroll position, which is smaller than requested if there are fewer rules.
+/// Draws the screen of `top`. Returns the effective scroll position, which is smaller than requested if there are fewer
+/// rules.
 pub fn draw(frame: &mut Frame, view: &View, mode: &Mode) -> usize {
     let area = frame.area();
     let talkers = match area.height >= TALKERS_FROM_LINES {

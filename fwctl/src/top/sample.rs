@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Samples of the firewall's state, taken on a separate thread: a firewall that does not reply does not block the keyboard.
+//! Samples of the firewall's state, taken on a separate thread: a firewall that does not reply does not block the
+//! keyboard.
 
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -27,8 +28,8 @@ fn ask(client: &mut Client) -> Result<Sample, Failure> {
     })
 }
 
-/// Sends a sample of the firewall's state to `out` per interval, also after a failure: an upgrade or a restart may be
-/// in progress.
+/// Sends a sample of the firewall's state, or the failure, to `out` per interval. Continues after a failure: an upgrade
+/// or a restart may be in progress.
 fn run(socket: PathBuf, interval: Duration, out: &SyncSender<Result<Sample, Failure>>) {
     let mut connection = None;
     loop {

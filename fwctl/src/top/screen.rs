@@ -62,7 +62,7 @@ fn asked(event: &Event) -> Asked {
     }
 }
 
-/// State of the screen.
+/// State of the screen: shown data, order, scrolling, pause and error.
 struct Screen {
     view: Option<View>,
     sort: Sort,

@@ -25,7 +25,7 @@ pub struct Heard {
     pub packets: u64,
     /// Number of packets that were not accepted.
     pub refused: u64,
-    /// Last name on a connection of this address.
+    /// Last name in the events of these packets; None if no event has a name.
     pub name: Option<String>,
 }
 

@@ -84,7 +84,7 @@ pub struct Talker {
     pub address: IpAddr,
     pub rate: f64,
     pub refused_rate: f64,
-    /// Last name that was requested on its connections.
+    /// Last name that was requested on the talker's connections.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
 }
@@ -97,7 +97,7 @@ pub struct View {
     pub status: Status,
     #[serde(serialize_with = "ledger")]
     pub ledger: StatusLedger,
-    /// The verdicts, then `malformed`, `lost` and `unseen`.
+    /// Packets and rates by kind: the verdicts, then `malformed`, `lost` and `unseen`.
     pub kinds: Vec<Kind>,
     pub queues: Vec<Queue>,
     pub rules: Vec<RuleRate>,
@@ -146,7 +146,7 @@ pub struct Watch {
     talks: VecDeque<(f64, Talk)>,
 }
 
-/// Returns the packet counts by kind, in order.
+/// Returns the packet counts by kind, in the order of the display.
 fn kinds_of(total: &StatsTotal) -> Vec<(String, u64)> {
     let order = ["accept", "drop", "reject", "mark", "repeat", "requeue"];
     let verdicts = order.iter().filter_map(|name| {
@@ -200,7 +200,7 @@ fn queue_of(now: &StatusQueue, before: Option<&StatusQueue>, interval_s: f64) ->
     }
 }
 
-/// Returns the talkers of some intervals, those with the most packets first.
+/// Returns the talkers of some intervals, at most TALKERS_MAX, those with the most packets first.
 fn talkers_of<'a>(talks: impl Iterator<Item = &'a (f64, Talk)>) -> Vec<Talker> {
     let mut all: HashMap<IpAddr, Heard> = HashMap::new();
     let mut seconds = 0.0;

@@ -25,7 +25,7 @@ use super::surroundings::Surroundings;
 use super::SELF;
 use crate::failure::{tell, words, Exit, Failure};
 
-/// PATH in which the firewall searches nft and iptables-save.
+/// PATH of the firewall. The fwctl that the firewall starts finds nft and iptables-save by it.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Interval between checks whether the parent has ended.
 const STEP: Duration = Duration::from_millis(1);

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::rights::Rights;
 use super::surroundings::Surroundings;
 
-/// Largest line in bytes, with its end.
+/// Maximum size in bytes of the line of orders, with its end.
 const LINE_MAX: usize = 1 << 20;
 const STEP_BYTES: usize = 1 << 14;
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Identifies the process that replies at a control socket. Only the kernel's information counts: the process itself may be
-//! compromised or a stand-in.
+//! Identifies the process that replies at a control socket. Only the kernel's information counts: the process itself
+//! may be compromised or a stand-in.
 //!
-//! Theory of operation: SO_PEERCRED names the process that listens. Its pidfd is opened, and then it receives a request: the
-//! kernel reports the process and user that wrote the reply (SCM_CREDENTIALS). If that is the same process id, and the
-//! pidfd's process still runs, then it is that very process, for its id can't have been reused meanwhile. So no pidfd of the
-//! socket (SO_PEERPIDFD) is needed, which would name the first listener, with the user at that time.
+//! Theory of operation: SO_PEERCRED names the process that listens. Its pidfd is opened, and then it receives a
+//! request: the kernel reports the process and user that wrote the reply (SCM_CREDENTIALS). If that is the same process
+//! id, and the pidfd's process still runs, then it is that very process, for its id can't have been reused meanwhile.
+//! So no pidfd of the socket (SO_PEERPIDFD) is needed, which would name the first listener, with the user at that time.
 
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -35,7 +35,7 @@ fn refused(text: impl std::fmt::Display) -> Failure {
     Failure::new(Exit::Refused, text)
 }
 
-/// Opens a pidfd.
+/// Opens a pidfd of a process.
 pub fn open_process(pid: i32) -> Result<OwnedFd, Failure> {
     let opened = Pid::from_raw(pid).ok_or(rustix::io::Errno::SRCH);
     opened

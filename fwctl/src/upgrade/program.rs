@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The program to run: a file that only users with full rights here could have made or changed. It is opened once, and
-//! executed through its descriptor.
+//! The program to run: a file that only root and the caller could have made or changed. It is opened once, and executed
+//! through its descriptor.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::os::fd::{AsRawFd, OwnedFd};

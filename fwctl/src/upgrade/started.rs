@@ -29,9 +29,9 @@ const ERROR_BYTES_MAX: u64 = 1 << 20;
 pub enum Output {
     /// A pipe, from which this process reads stderr; stdout is discarded.
     Here,
-    /// This process's output.
+    /// Stdout and stderr of this process.
     Own,
-    /// The old firewall's output.
+    /// Stdout and stderr of the old firewall.
     Old(OldOutput),
 }
 

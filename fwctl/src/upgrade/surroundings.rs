@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Attributes that a process passes on to its children: limits, priority, umask, control group. The new firewall gets those
-//! of the old firewall and none of the shell's that started fwctl. They are read from the kernel.
+//! Attributes that a process passes on to its children: limits, priority, umask, control group. The new firewall gets
+//! those of the old firewall and none of the shell's that started fwctl. They are read from the kernel.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::peer::Peer;
 use crate::failure::{words, Failure};
 
-/// Names of limits in /proc/PID/limits.
+/// Limits of a process: their names in /proc/PID/limits, and their resources.
 const LIMITS: [(&str, Resource); 14] = [
     ("Max cpu time", Resource::Cpu),
     ("Max file size", Resource::Fsize),

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A firewall that is a systemd service. systemd itself starts the new firewall in the unit, with its user, limits, filters,
-//! mounts and command line, as systemd's child.
+//! A firewall that is a systemd service. systemd itself starts the new firewall in the unit, with its user, limits,
+//! filters, mounts and command line, as systemd's child.
 //!
 //! Theory of operation: `upgrade` opens the program, listens in a folder that belongs to root alone, and makes systemd
-//! reload the unit, whose ExecReload is `fwctl ... unit-reload %n -- COMMAND`, COMMAND being that of ExecStart. Started so
-//! in the unit, fwctl connects to the listener, receives the program, and starts it in an orphan, which init (systemd)
-//! adopts before it sends anything. Then the old firewall reports its new main process (MAINPID) to systemd, and ends.
-//! Without a listener, it is a reload of the policy.
+//! reload the unit, whose ExecReload is `fwctl ... unit-reload %n -- COMMAND`, COMMAND being that of ExecStart. Started
+//! so in the unit, fwctl connects to the listener, receives the program, and starts it in an orphan, which init
+//! (systemd) adopts before it sends anything. Then the old firewall reports its new main process (MAINPID) to systemd,
+//! and ends. Without a listener, it is a reload of the policy.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind, Read, Write};
@@ -37,10 +37,10 @@ const STEP: Duration = Duration::from_millis(20);
 /// Message by which fwctl, started by the unit's ExecReload, reports success.
 const DONE: &str = "done";
 
-/// A service's properties in systemd.
+/// Service of systemd whose main process is the firewall.
 pub struct Unit {
     pub name: String,
-    /// The program in ExecStart.
+    /// Path of the program in the unit's ExecStart.
     pub program: PathBuf,
     /// Watchdog time in microseconds; 0 means none.
     watchdog_us: u64,

@@ -48,6 +48,7 @@ struct Workload {
     kind: Kind,
 }
 
+/// Network of a workload, and the state of its targets.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     /// Closed or open ports over loopback.
@@ -229,8 +230,8 @@ fn main() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs all subjects in turn, in a different order each round. Returns the successful runs of each subject. A subject
-/// that fails in the first round is not run again.
+/// Runs all subjects in turn, in an order that rotates with the rounds. Returns the successful runs of each subject. A
+/// subject that fails in the first round is not run again.
 /// - count: number of rounds.
 fn rounds(
     workload: &Workload,
@@ -280,7 +281,7 @@ fn measure(
 fn curves(arguments: &Arguments, recorder: &mut Recorder) -> anyhow::Result<()> {
     let workload = &WORKLOADS[0];
     let subjects = workload.subjects(arguments);
-    // The full range was measured above.
+    // `measure` has measured the full range already.
     for bits in (8..16).step_by(2) {
         let targets = format!("127.0.0.0/{}", 32 - bits);
         let runs = rounds(workload, &subjects, (&targets, 1 << bits), arguments.rounds)?;

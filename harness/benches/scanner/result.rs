@@ -68,7 +68,7 @@ impl Recorder {
         })
     }
 
-    /// Adds the runs of one subject, one per round.
+    /// Adds the successful runs of one subject, numbered from 1 as its rounds.
     pub fn add(&mut self, workload: &Workload, subject: &str, runs: &[Run]) -> anyhow::Result<()> {
         if !self.metadata.subjects.iter().any(|name| name == subject) {
             self.metadata.subjects.push(subject.into());

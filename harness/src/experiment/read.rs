@@ -79,7 +79,8 @@ struct Variant {
     #[serde(default)]
     options: Vec<String>,
     policy: Option<SyntheticPolicy>,
-    /// Number of identical copies, measured as if they were different: they show the machine's own variation.
+    /// Number of identical subjects, the original included, measured as if they were different: they show the machine's
+    /// own variation.
     #[serde(default = "one_copy")]
     copies: u16,
 }
@@ -222,8 +223,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Checks that the times of rounds are present exactly if some load has rounds, and that the section `[slices]` is
-    /// absent if no load has slices.
+    /// Checks that `rounds`, `warmup_seconds` and `seconds` are present exactly if some load may be made without
+    /// slices, and that the section `[slices]` is absent if no load may be made in slices.
     fn check_times(&self, text: &Text) -> Result<(), Refusal> {
         let times = [
             ("rounds", text.rounds),
@@ -252,7 +253,7 @@ impl Experiment {
     }
 
     /// Checks that an experiment of exchanges has only exchanges as loads, an experiment of captures only frames, and
-    /// any other neither. Checks that the subjects fit the loads.
+    /// any other neither. Checks that the routes and the subjects fit the loads.
     fn check_kind(&self, workload: &Spanned<WorkloadPlan>) -> Result<(), Refusal> {
         let exchange = self.kind == ExperimentKind::Exchange;
         let plan = workload.get_ref();
@@ -482,7 +483,7 @@ fn check_workload(workload: &Spanned<WorkloadPlan>, flows: u16) -> Result<(), Re
     Ok(())
 }
 
-/// Returns line and column, counted from 1; the column is in bytes.
+/// Returns line and column of a byte offset in a text, counted from 1; the column is in bytes.
 pub(super) fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;

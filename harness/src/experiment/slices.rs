@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::in_range;
 
-/// Number of rounds that are discarded before the first counted round.
+/// Number of rounds of slices that are discarded before the first counted round.
 pub const WARM_UP_ROUNDS: u32 = 3;
 
 /// Section `[slices]` of an experiment: division of a load into slices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Slices {
-    /// Counted time that the sender sends in a slice, after `settle_milliseconds`.
+    /// Duration of the counted part of a slice, in which the sender sends. It follows `settle_milliseconds`.
     #[serde(deserialize_with = "in_range::<_, 1, 10000>")]
     pub milliseconds: u32,
     /// Time that the sender sends before the counted part of a slice. In this time the CPU's caches and clock frequency
@@ -24,7 +24,7 @@ pub struct Slices {
     pub order: Order,
     #[serde(deserialize_with = "in_range::<_, 1, 100000>")]
     pub rounds: u32,
-    /// Time limit of a load. At this limit the load ends with the rounds completed so far.
+    /// Time limit of a load. The load ends after the first complete counted round that exceeds this limit.
     #[serde(deserialize_with = "in_range::<_, 1, 3600>")]
     pub most_seconds: u32,
 }

@@ -12,8 +12,8 @@ use super::{cpu, STALLED};
 
 /// Interval at which the sender checks whether everything has arrived.
 const LOOK: Duration = Duration::from_micros(50);
-/// Time without an arrival after which missing data may be lost. They count as lost if no packet is waiting anywhere and
-/// another such time passes without an arrival: a server that was off the CPU has then counted its received data.
+/// Time without an arrival after which missing data may be lost. They count as lost if no packet is waiting anywhere
+/// and another such time passes without an arrival: a server that was off the CPU has then counted its received data.
 const QUIET: Duration = Duration::from_millis(5);
 
 /// Counters that servers write and the sender reads.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Binds each end of a load to its own CPU.
 //!
-//! The scheduler's placement of two communicating ends matters more than the measured program: on one CPU a request over
-//! loopback takes 14 us, across two CPUs 50 us, and the placement varies from run to run. The sender gets the first CPU and
-//! the servers the last, as if they were two hosts; the firewall may run on any.
+//! The scheduler's placement of two communicating ends matters more than the measured program: on one CPU a request
+//! over loopback takes 14 us, across two CPUs 50 us, and the placement varies from run to run. The sender gets the
+//! first CPU and the servers the last, as if they were two hosts; the firewall may run on any.
 
 use anyhow::{Context, Result};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Load dns-query: DNS queries over UDP, each for a different name, and their responses, with a fixed number in flight.
+//! Load dns-query: DNS queries over UDP, each for a different name, and their responses. A fixed number of queries is
+//! sent before their responses are received.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
@@ -17,7 +18,7 @@ const WINDOW: u32 = 32;
 const QUERY: &[u8] = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x09n00000000\x04load\x07example\0\0\x01\0\x01";
 /// Byte range of the digits in the query.
 const DIGITS: std::ops::Range<usize> = 14..22;
-/// Response bit (QR) in the third byte.
+/// Response bit (QR) in the third byte of a DNS message.
 const ANSWER: u8 = 0x80;
 const MESSAGE_BYTES: usize = 512;
 
@@ -96,7 +97,7 @@ fn answer(socket: &UdpSocket, arrivals: &Arrivals) {
             continue;
         };
         message[2] |= ANSWER;
-        // The client counts lost responses.
+        // The client notices a lost response and fails.
         let _ = socket.send_to(&message[..count], from);
     }
 }

@@ -120,7 +120,8 @@ fn receive(socket: &UdpSocket, bytes: usize, arrivals: &Arrivals) {
     }
 }
 
-/// Returns true if the error is temporary: no buffer is free, a rule drops this host's packets, or nothing listens.
+/// Returns true if the error is temporary: no buffer is free, a signal came, a rule drops this host's packets, or
+/// nothing listens.
 fn refusal(error: &io::Error) -> bool {
     let refusals = [
         libc::ENOBUFS,

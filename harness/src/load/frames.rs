@@ -131,7 +131,7 @@ pub fn send(asked: &FramesArguments, over: &dyn Fn() -> bool) -> Result<Sent> {
     })
 }
 
-/// Returns true if the interface has no room: the next call may succeed.
+/// Returns true if the interface has no room, or if a signal came: the next call may succeed.
 fn is_full(error: &io::Error) -> bool {
     matches!(
         error.raw_os_error(),

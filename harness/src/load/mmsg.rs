@@ -101,8 +101,8 @@ impl Batch {
 /// Opens a socket that writes frames to an interface past its queueing discipline and receives nothing.
 pub fn packet_socket(interface: &str) -> io::Result<OwnedFd> {
     let name = CString::new(interface)?;
-    // SAFETY: the calls read a text that ends with NUL, an address and a number, each by its length, and all outlive them;
-    // the descriptor is new and owned from here on.
+    // SAFETY: the calls read a text that ends with NUL, an address and a number, each by its length, and all outlive
+    // them; the descriptor is new and owned from here on.
     unsafe {
         let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
         let socket = OwnedFd::from_raw_fd(counted(libc::socket(libc::AF_PACKET, kind, 0))? as i32);

@@ -2,8 +2,8 @@
 //! The embedded traffic generator: the sender on the first CPU, which switches between subjects, and the servers of
 //! each subject on the last CPU.
 //!
-//! A subject's traffic is made in bursts. A burst ends when everything sent has arrived or is lost, so its count is exact
-//! and no packet reaches into another subject's burst.
+//! A subject's traffic is made in bursts. A burst ends when everything sent has arrived or is lost, so its count is
+//! exact and no packet reaches into another subject's burst.
 
 mod arrivals;
 mod connect;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A program that depends on the TLB: it accesses memory at random, next to a packet reader.
+//! A thread whose speed depends on the TLB: it accesses memory at random, next to a packet reader on the same CPU.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Barrier;

@@ -2,8 +2,8 @@
 //! Load tcp-probe: the server end of connections to a whole network. The client is the scanner, which aborts the
 //! connections as soon as they are established.
 //!
-//! The server is a separate process, `harness load serve`. It prints `ready` when it listens, and its report as one line of
-//! JSON when it ends. A line on its standard input announces that the scanner has ended.
+//! The server is a separate process, `harness load serve`. It prints `ready` when it listens, and its report as one
+//! line of JSON when it ends. A line on its standard input announces that the scanner has ended.
 
 use std::io::{self, BufRead, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -120,8 +120,8 @@ fn server(
     let listener = listen_at_length(SocketAddr::new(any, asked.port))?;
     ready()?;
     let (mut accepted, mut over) = (0, false);
-    // A connection is held until the next batch has arrived: by then the client has aborted it. A faster server would abort
-    // it first, and fewer packets would pass the firewall.
+    // A connection is held until the next batch has arrived: by then the client has aborted it. A faster server would
+    // abort it first, and fewer packets would pass the firewall.
     let mut held = Vec::new();
     let mut last = Instant::now();
     loop {

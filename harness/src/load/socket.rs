@@ -63,7 +63,7 @@ pub fn abort_on_close(socket: &impl AsFd) -> io::Result<()> {
     Ok(socket::setsockopt(socket, sockopt::Linger, &linger)?)
 }
 
-/// Connects and bounds connect(2) and every receive by `at_most`, with as few system calls as possible.
+/// Connects and bounds connect(2) and every send and receive by `at_most`, with as few system calls as possible.
 pub fn connect(address: SocketAddr, at_most: Duration) -> io::Result<TcpStream> {
     let family = match address {
         SocketAddr::V4(_) => AddressFamily::Inet,

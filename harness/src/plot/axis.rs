@@ -29,7 +29,8 @@ enum Kind {
     Percentile,
 }
 
-/// Axis of a chart. Values have the unit of the tick labels; only `low` and `high` are transformed.
+/// Axis of a chart. Its ticks, and the values passed to its functions, have the unit of the tick labels. `low` and
+/// `high` are stored transformed, for example as logarithms.
 #[derive(Clone, Debug)]
 pub struct Axis {
     kind: Kind,
@@ -192,7 +193,7 @@ impl Axis {
     pub fn at(&self, value: f64) -> f64 {
         let transformed = match self.kind {
             Kind::Linear => value,
-            // Values outside the axis, such as zero, are at its edge.
+            // Values below the axis, such as zero, are at its lower edge.
             Kind::Log => value.log10().max(self.low),
             Kind::Percentile => nines(value),
         };

@@ -25,7 +25,7 @@ const MAIN_SHARE: f64 = 2.6;
 pub struct Column<'a> {
     pub metric: &'a str,
     pub unit: &'a str,
-    /// True if this is the first column, which has intervals, ratios in numbers, and reference lines.
+    /// True for the first column. Only this column shows intervals as numbers, ratios, and reference lines.
     pub main: bool,
     pub axis: Axis,
     /// Right end of the text of the values, in pixels.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Measures the width of texts in figures with the embedded font Noto Sans (SIL Open Font License 1.1); no installed font is
-//! needed.
+//! Measures the width of texts in figures with the embedded font Noto Sans (SIL Open Font License 1.1); no installed
+//! font is needed.
 
 use std::sync::OnceLock;
 

@@ -79,8 +79,8 @@ pub fn subtitle(metadata: &Metadata, cell: &CellName, sizes: &[usize]) -> String
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Returns the number and duration of a load's runs, or the duration of its slices. None in the virtual machine, where
-/// loads are not timed and have their own rounds: the intervals show their number.
+/// Returns the number and duration of a load's runs, or the duration of its slices (of scans only the number). None in
+/// the virtual machine, where loads are not timed and have their own rounds: the intervals show their number.
 fn rounds(metadata: &Metadata, cell: &CellName) -> Option<String> {
     if cell.path == "vm" {
         return None;

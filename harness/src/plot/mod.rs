@@ -41,8 +41,8 @@ struct Plan {
     cells: Vec<CellName>,
 }
 
-/// Draws the figures that the experiment lists, or all that the data allow if it lists none. Returns the written files; a
-/// figure without data is omitted.
+/// Draws the figures that the experiment lists, or all that the data allow if it lists none. Returns the written files;
+/// a figure without data is omitted.
 pub fn draw_all(folder: &Path) -> Result<Vec<PathBuf>> {
     let data = Data::read(folder)?;
     let store = Store::open(folder);

@@ -147,7 +147,7 @@ pub fn look(subject: &str, subjects: &[String]) -> Look {
         Some((name, colour, marker)) => (*colour, *marker, usize::from(*name == "accept") * 2),
         None => other(base, subjects),
     };
-    // A copy, and each number of queues, has a different dash.
+    // The dash moves on by one for a copy, and by one for each doubling of the number of queues.
     let turn = turn + usize::from(hollow) + queues(subject).ilog2() as usize;
     Look {
         colour,
@@ -158,7 +158,8 @@ pub fn look(subject: &str, subjects: &[String]) -> Look {
 }
 
 /// Returns colour, marker and index into DASHES of a subject that is not in KNOWN, by its index among those subjects:
-/// first the colours that no known subject of the result has, then all colours with a different dash in each pass.
+/// first the colours that no known subject of the result has, then all colours again, in each pass with another dash
+/// than in the pass before.
 fn other(base: &str, subjects: &[String]) -> (Rgb, Marker, usize) {
     let (mut others, mut taken) = (Vec::new(), Vec::new());
     for name in subjects.iter().map(|name| base_name(name)) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A metric over the size of the packets, and over the number of queues for each size.
+//! A metric over the size of a load (of its payload, for example), and over the number of queues for each size.
 
 use super::axis::Axis;
 use super::data::Data;
@@ -38,7 +38,7 @@ struct Figure<'a> {
     unit: &'a str,
 }
 
-/// Draws a metric over the size of packets (if there are several sizes), and over the number of queues for each size
+/// Draws a metric over the size of the loads (if there are several sizes), and over the number of queues for each size
 /// (if a subject has several queues). Returns None without data.
 /// - cells: loads, which differ only in that size.
 pub fn draw(data: &Data, cells: &[CellName], metric: &str, title: &str) -> Option<Scene> {
@@ -138,7 +138,7 @@ impl<'a> Figure<'a> {
         format!("Markers and bars: median and {intervals}.{dashed}{copies}")
     }
 
-    /// Returns the names of programs that were measured with several numbers of queues.
+    /// Returns the names of programs that were measured with more than one queue.
     fn programs(&self) -> Vec<&'a str> {
         let mut programs: Vec<&str> = Vec::new();
         for subject in self.subjects.iter().filter(|subject| queues(subject) > 1) {
@@ -149,7 +149,7 @@ impl<'a> Figure<'a> {
         programs
     }
 
-    /// Returns the subjects without a queue or with a single number of queues.
+    /// Returns the subjects whose program was measured with one queue at most.
     fn without_queues(&self) -> Vec<&'a str> {
         let programs = self.programs();
         let subjects = self.subjects.iter().copied();

@@ -147,7 +147,7 @@ impl Child {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // Both calls fail only if the child has been waited for already.
+        // Both calls do nothing if the child has been waited for already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

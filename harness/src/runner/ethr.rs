@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! ethr (github.com/microsoft/ethr), the tool of the published experiment.
 //!
-//! Only its TCP bandwidth test is usable here. Its connection test keeps each connection open for two seconds at the server,
-//! which exhausts its file descriptors within one second; its UDP test does not count losses.
+//! Only its TCP bandwidth test is usable here. Its connection test keeps each connection open for two seconds at the
+//! server, which exhausts its file descriptors within one second; its UDP test does not count losses.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use crate::load::GRACE;
 const CURE: &str = "run make ethr, or give it with --ethr PATH";
 /// Name of the program that `make ethr` installs in the folder of programs.
 const PROGRAM: &str = "ethr";
-/// Time after the load until the server has written its last row. The server writes a row at the end of each second.
+/// Time limit for the server's last row after the load. The server writes a row at the end of each second.
 const LAST_ROW: Duration = Duration::from_millis(1500);
 const SECONDS_PER_DAY: u64 = 24 * 60 * 60;
 
@@ -27,7 +27,8 @@ pub struct Ethr {
     abilities: Abilities,
 }
 
-/// Differences between versions. They can't be derived from the version text, which may be UNKNOWN for any version.
+/// Abilities of ethr in which its versions differ. They can't be derived from the version text, which may be UNKNOWN
+/// for any version.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Abilities {
     /// True if the option `-dp` exists: two decimal places give a resolution of 0.1 % at 12 Gbit/s instead of 1 %.

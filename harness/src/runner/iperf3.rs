@@ -121,7 +121,8 @@ struct End {
     sum_received: Option<Sum>,
 }
 
-/// Counts over a time. For UDP, `packets` is the highest sequence number that arrived, so it includes lost packets.
+/// iperf3's counts over an interval, or over the whole load. For UDP, `packets` is the highest sequence number that
+/// arrived, so it includes lost packets.
 #[derive(Deserialize)]
 struct Sum {
     end: f64,

@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use testbed::netns::Namespace;
 
-/// Kind of traffic. The names are those of the experiment files and of every CSV.
+/// Kind of traffic, of exchanges or of commands. The names are those of the experiment files and of every CSV.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Workload {
@@ -34,7 +34,7 @@ pub enum Workload {
     TlsStream,
     /// DNS queries and their responses.
     DnsQuery,
-    /// UDP datagrams sent as fast as the sender can (sendmmsg), counted at the receiver.
+    /// UDP datagrams sent as fast as the sender can, counted at the receiver.
     UdpFlood,
     /// Exchanges over generic netlink: a request for a family to nlctrl. FamilyConnect opens a new socket each time.
     Family,
@@ -147,7 +147,8 @@ impl Workload {
         exchanges.contains(&self) || self.is_commands()
     }
 
-    /// Returns true if the workload is a command in a cage, or in an alternative to the cage.
+    /// Returns true if the workload is a command on its way to the network: directly, in a cage, or in an alternative
+    /// to the cage.
     pub fn is_commands(self) -> bool {
         use Workload::{Download, Request, Start, Upload};
         matches!(self, Start | Request | Download | Upload)
@@ -159,7 +160,8 @@ impl Workload {
 pub struct Load {
     pub workload: Workload,
     pub duration: Duration,
-    /// Address of the server, in the namespace `Place::server`. For tcp-probe, the gateway to the scanned network.
+    /// Address of the server, in the namespace `Place::server`. For tcp-probe over veth, also the gateway to the
+    /// scanned network.
     pub address: IpAddr,
     pub port: u16,
     /// Payload bytes of a datagram, of a request and of its response, or of one stream write.
@@ -180,13 +182,13 @@ pub struct Metric {
     pub value: f64,
 }
 
-/// Result of one run of a load, measured at the receiver.
+/// Result of one run of a load.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     pub metrics: Vec<Metric>,
     /// (seconds since the start of the load, value in the unit of the workload's main metric).
     pub series: Vec<(f64, f64)>,
-    /// (percentile 0..100, microseconds), for latency workloads.
+    /// (percentile 0..100, microseconds), for workloads that time each request or exchange.
     pub percentiles: Vec<(f64, f64)>,
     /// Raw output to store with the results: (file name, contents).
     pub raw: Vec<(String, String)>,
@@ -202,6 +204,6 @@ pub trait Runner {
     fn supports(&self, workload: Workload) -> bool;
     /// Returns the full command lines that `run` would start, for metadata.json.
     fn command_lines(&self, load: &Load) -> Vec<String>;
-    /// Runs one load to its end, within the load's duration plus ten seconds.
+    /// Runs one load to its end. Fails if the client still runs ten seconds after the load's duration.
     fn run(&self, place: &Place, load: &Load) -> anyhow::Result<Outcome>;
 }

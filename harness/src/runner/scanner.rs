@@ -95,7 +95,7 @@ fn arguments(load: &Load) -> Vec<String> {
     let port = load.port.to_string();
     // Without retries a lost packet is a lost connection.
     let words = ["--ports", &port, "--retries", "0"];
-    // Targets that the summary counts are not printed individually.
+    // Only targets with an error are printed individually; the summary counts all.
     let output = ["--output", "json", "--show", "error", "--quiet"];
     let all = targets.iter().copied().chain(words).chain(output);
     all.map(str::to_string).collect()
@@ -197,7 +197,7 @@ struct Line {
     summary: Summary,
 }
 
-/// Parsed fields of the summary. Targets in progress at the end are not included.
+/// Parsed fields of the scanner's summary. Targets in progress at the end are not included.
 #[derive(Deserialize)]
 struct Summary {
     done: u64,

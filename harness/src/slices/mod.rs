@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! A load in slices: all subjects run at the same time in separate namespaces, and one sender switches between them. A round
-//! is one slice of each subject.
+//! A load in slices: all subjects run at the same time in separate namespaces, and one sender switches between them. A
+//! round is one slice of each subject.
 //!
 //! A disturbance of the machine lasts longer than a slice, so it affects all subjects of a round and cancels out in the
 //! ratio of two of them.
@@ -83,7 +83,8 @@ pub fn run_one(
     Ok(packets)
 }
 
-/// Runs `work` on a thread that is bound to the sender's CPU. The calling thread, which starts the subjects, has no binding.
+/// Runs `work` on a thread that is bound to the sender's CPU. The calling thread, which starts the subjects, has no
+/// binding.
 fn on_sender<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     let bound = || {
         load::bind_sender()?;

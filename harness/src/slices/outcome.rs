@@ -43,10 +43,10 @@ pub struct Whole {
 
 pub struct SlicedOutcome {
     workload: Workload,
-    /// Number of complete rounds.
+    /// Number of complete counted rounds.
     pub rounds: u32,
     pub slices: Vec<Placed>,
-    /// Results by the subject's index.
+    /// Results over the whole load, by the subject's index.
     pub wholes: Vec<Whole>,
     pub incidents: Vec<String>,
     /// Raw output to store: (index of the subject, name, contents).

@@ -10,14 +10,14 @@ use serde::{Deserialize, Serialize};
 
 use super::{packed, CellName, Store, RAW};
 
-/// A line of [`RAW`].
+/// A line of raw.jsonl.gz ([`RAW`]): output of a tool or a firewall, with its name.
 #[derive(Serialize)]
 struct Raw<'a> {
     name: &'a str,
     text: &'a str,
 }
 
-/// The name in a line of [`RAW`].
+/// The name in a line of raw.jsonl.gz ([`RAW`]).
 #[derive(Deserialize)]
 struct RawName {
     name: String,
@@ -45,7 +45,8 @@ impl Store {
         append().with_context(|| file.display().to_string())
     }
 
-    /// Removes the lines for which `kept` is false, by load and round, and everything from a broken line on.
+    /// Removes the lines of raw.jsonl.gz for which `kept` is false, by load and round, and everything from a broken
+    /// line on.
     /// - loads: all loads of the result.
     pub(super) fn cut_raw(
         &self,
@@ -73,7 +74,8 @@ impl Store {
     }
 }
 
-/// Returns the start of the names of a load's lines in a round. Names sort by round, load and subject.
+/// Returns the start of the names of a load's lines in raw.jsonl.gz, for one round. Names sort by round, load and
+/// subject.
 pub fn raw_start(round: u32, load: &CellName) -> String {
     let (workload, path, bytes) = (&load.workload, &load.path, load.payload_bytes);
     let policy = load
@@ -82,7 +84,7 @@ pub fn raw_start(round: u32, load: &CellName) -> String {
     format!("{round:03}-{workload}-{path}-{bytes}-{policy}")
 }
 
-/// Returns load and round of a line by its name; None if it is of none of the loads.
+/// Returns load and round of a line of raw.jsonl.gz by its name; None if the name belongs to no load in `loads`.
 fn run_of<'a>(name: &str, loads: &'a [CellName]) -> Option<(&'a CellName, u32)> {
     let round: u32 = name.split_once('-')?.0.parse().ok()?;
     let fitting = loads

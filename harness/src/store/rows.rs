@@ -98,7 +98,7 @@ row! {
         path: String,
         payload_bytes: usize,
         policy: Option<SyntheticPolicy>,
-        /// Seconds since the start of the load.
+        /// Seconds since the start of the load; in slices the planned ones, the same for all slices of a round.
         second: f64,
         value: f64,
         unit: String,
@@ -122,7 +122,8 @@ row! {
 }
 
 row! {
-    /// The median of the rounds with its interval, and the median of their ratios to the baseline where that is meaningful.
+    /// The median of the rounds with its interval, and the median of their ratios to the baseline where that is
+    /// meaningful.
     Summary in "summary.csv" {
         subject: String,
         workload: String,

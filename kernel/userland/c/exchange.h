@@ -2,7 +2,7 @@
 /// \file
 /// Common parts of all programs that exchange messages: `PROGRAM OPERATION BYTES COUNT [--each]`
 /// makes COUNT exchanges and prints one JSON object. An error prints a line on stderr and returns
-/// exit code 1; an unknown operation returns 2.
+/// exit code 1; an unknown operation or a wrong number of arguments returns 2.
 #pragma once
 
 #include <stddef.h>

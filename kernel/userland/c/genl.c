@@ -23,9 +23,10 @@
 static uint8_t data[TWINWALL_LAB_DATA_MOST];
 static size_t length;
 static uint16_t family;
-/// The socket that interrupts dumps.
+/// Netlink socket that sends the command TOUCH. The command interrupts running dumps of the lab's
+/// family.
 static int toucher;
-/// The process that leaves its dump unread.
+/// Child process that begins a dump and leaves the rest unread.
 static pid_t reader;
 
 static void open_socket(size_t bytes) {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// Generic netlink exchanges, implemented by one library each: genl_raw.c, genl_mnl.c, genl_nl.c.
-/// All functions end the program if the kernel or the library fails; they check only that a message
-/// is the expected answer.
+/// Generic netlink requests, implemented without a library (genl_raw.c), by libmnl (genl_mnl.c) and
+/// by libnl (genl_nl.c). All functions end the program if the kernel or the library fails; they
+/// check only that a message is the expected answer.
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/// Opens a socket and binds it.
+/// Opens a generic netlink socket and binds it.
 void genl_open(void);
 void genl_close(void);
 /// Queries nlctrl for a family; returns its number.
@@ -25,6 +25,6 @@ void genl_dump_begin(uint16_t family, uint32_t parts);
 /// point where the library reports the interruption. Ends the program if a library that can report
 /// interruptions has not done so.
 void genl_dump_rest(void);
-/// Sends an echo without its attribute and reads the refusal; returns the missing attribute's type
-/// from the extended ACK.
+/// Sends an echo request without its attribute, and reads the refusal. Returns the type of the
+/// missing attribute from the extended ACK.
 uint32_t genl_refused(uint16_t family);

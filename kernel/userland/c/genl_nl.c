@@ -131,7 +131,7 @@ size_t genl_dump(uint16_t family, uint32_t parts) {
     return count;
 }
 
-/// Stops after the first part; libnl discards the rest of the received data.
+/// Counts the first part of a dump, and stops; libnl discards the rest of the received data.
 static int on_first_part(struct nl_msg *message, void *count) {
     on_part(message, count);
     return NL_STOP;

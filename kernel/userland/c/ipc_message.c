@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The lab's module: the server answers and waits in one system call.
+// Exchange by the lab's kernel module twinwall_message: the server answers and waits in one system
+// call.
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>

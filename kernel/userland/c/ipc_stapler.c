@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// stapler (github.com/lukasz-wiecaszek/stapler), whose folder is passed to make as STAPLER: none of
-// it is in this repository.
+// Exchange by the kernel module stapler (github.com/lukasz-wiecaszek/stapler). The module is not in
+// this repository; make gets its folder as STAPLER.
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/types.h>

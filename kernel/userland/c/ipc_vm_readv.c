@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One copy without a module: the caller sends its request's address by a seqpacket socket, and the
-// server reads the request there.
+// One copy of a request without a module: the caller sends its request's address by a seqpacket
+// socket, and the server reads the request there.
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>

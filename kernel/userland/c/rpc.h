@@ -18,13 +18,14 @@ extern "C" {
 #define RPC_PACKET_MOST 65536
 
 struct rpc {
-    /// Called in the parent, before the child is started.
+    /// Prepares the transport. Called in the parent, before the child is started.
     void (*open)(void);
     /// Called in the child: answers until it is killed. Calls rpc_ready() once it accepts requests.
     void (*serve)(void);
-    /// Called in the parent, once the child accepts requests.
+    /// Connects the client to the server. Called in the parent, once the child accepts requests.
     void (*connect)(void);
-    /// Called in the parent, after the child has ended; may be NULL.
+    /// Ends a daemon or removes a file of the transport. Called in the parent, after the child has
+    /// ended; may be NULL.
     void (*close)(void);
     struct service_client client;
     struct service_verdict (*verdict)(const uint8_t *packet, size_t length);

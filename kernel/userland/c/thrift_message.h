@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// Thrift's carrier by the lab's module. See thrift_carried.h.
+/// Carrier of Thrift's requests and answers: it uses the lab's kernel module. See thrift_carried.h.
 #pragma once
 
 #include <fcntl.h>

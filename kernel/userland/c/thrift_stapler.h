@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /// \file
-/// Thrift's carrier by stapler (github.com/lukasz-wiecaszek/stapler), whose folder is passed to
-/// make as STAPLER: none of it is in this repository. See thrift_carried.h.
+/// Carrier of Thrift's requests and answers: it uses the kernel module stapler
+/// (github.com/lukasz-wiecaszek/stapler). The module is not in this repository; make gets its
+/// folder as STAPLER. See thrift_carried.h.
 #pragma once
 
 #include <fcntl.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The engine on epoll, for kernels and sandboxes without io_uring: each operation is a system call.
 //!
-//! Each socket is registered once, edge-triggered; after an event the slot's operation is tried again. A second connect(2)
-//! returns the result of the first, and resets a refused socket in the same call.
+//! Each socket is registered once, edge-triggered; after an event the slot's operation is tried again. A second
+//! connect(2) returns the result of the first, and resets a refused socket in the same call.
 
 use std::collections::VecDeque;
 use std::io;
@@ -19,7 +19,7 @@ pub struct Epoll {
     memory: Memory,
     slots: Vec<Slot>,
     events: Vec<libc::epoll_event>,
-    /// Completions that were not reported yet.
+    /// Completions that `wait` has not returned yet.
     ended: VecDeque<Completion>,
     calls: u64,
 }
@@ -75,7 +75,7 @@ impl Epoll {
             memory,
             slots: vec![none; slots],
             events: vec![libc::epoll_event { events: 0, u64: 0 }; EVENTS],
-            // Two completions per slot: of its operation, and of a failed preparation.
+            // Two completions per slot: the end of its operation, and that its socket is spoilt.
             ended: VecDeque::with_capacity(2 * slots),
             calls: 0,
         })
@@ -177,8 +177,8 @@ impl Epoll {
         self.attempt(slot);
         let waits = matches!(self.slots[slot].pending, Some(Pending::Connect));
         if waits && event.events & libc::EPOLLERR as u32 != 0 {
-            // An ICMP error that arrives during a system call on the socket is stored as a soft error: only SO_ERROR returns
-            // it.
+            // An ICMP error that arrives during a system call on the socket is stored as a soft error: only SO_ERROR
+            // returns it.
             match self.socket_error(slot) {
                 0 => {}
                 error => {

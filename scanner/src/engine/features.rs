@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Detects the features of this kernel's io_uring by trying them. A missing feature has a fallback, and a note.
+//! Detects the features of this kernel's io_uring. A missing optional feature has a fallback, and a note; if a required
+//! feature is missing, io_uring is unusable.
 
 use std::io;
 
@@ -9,7 +10,7 @@ use io_uring::{cqueue, opcode, squeue, Builder, IoUring, Probe};
 use super::entry::{error_entry, open_entry};
 use crate::targets::Family;
 
-/// Optional features that the rings use.
+/// Optional features of this kernel's io_uring, which the rings use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// True if a ring can be limited to the thread that created it, which saves locks (Linux 6.0).

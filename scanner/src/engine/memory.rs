@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Conversation memory of all slots: one mapping, whose pages are allocated only for slots that have had a conversation.
+//! Conversation memory of all slots: one mapping, whose pages are allocated only for slots that have had a
+//! conversation.
 
 use std::io;
 use std::ptr::NonNull;
@@ -59,14 +60,14 @@ impl Memory {
         (unsafe { self.slot(slot).add(filled) }, self.input - filled)
     }
 
-    /// Returns the bytes `from..to` of a slot's output: address and number.
+    /// Returns the bytes `from..to` of a slot's output buffer: their address and number.
     pub fn output(&self, slot: usize, from: usize, to: usize) -> (*const u8, usize) {
         assert!(from <= to && to <= self.output);
         // SAFETY: within the slot's output, by the line above.
         (unsafe { self.slot(slot).add(self.input + from) }, to - from)
     }
 
-    /// Returns a slot's input and output.
+    /// Returns a slot's input and output buffers.
     ///
     /// # Safety
     /// The kernel has no operation on the slot.
@@ -75,8 +76,8 @@ impl Memory {
             return (&mut [], &mut []);
         }
         let at = self.slot(slot);
-        // SAFETY: two parts of the mapping that do not overlap; zeros or written bytes are valid; the mutable borrow of self
-        // excludes other references, and the caller excludes the kernel.
+        // SAFETY: two parts of the mapping that do not overlap; zeros or written bytes are valid; the mutable borrow of
+        // self excludes other references, and the caller excludes the kernel.
         unsafe {
             (
                 std::slice::from_raw_parts_mut(at, self.input),

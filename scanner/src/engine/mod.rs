@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Engines for socket operations: io_uring, or epoll as a fallback. A slot is a socket with its memory; it has at most one
-//! operation at a time, and each operation ends with one completion.
+//! Engines for socket operations: io_uring, or epoll as a fallback. A slot is a socket with its memory; it has at most
+//! one operation at a time, and each operation ends with one completion.
 //!
 //! All `unsafe` for connections is here. The engine owns the memory that the kernel reads and writes, and lends it
 //! only for slots without an operation, so no code sees bytes while they are written.
@@ -56,24 +56,24 @@ pub trait Engine {
     /// Resets (RST) the connection of a slot that has no pending operation. Only a failure has a completion.
     fn abort(&mut self, slot: usize);
 
-    /// Reads into the slot's input, after the `filled` bytes.
+    /// Begins to receive bytes into the slot's input, after its first `filled` bytes.
     fn receive(&mut self, slot: usize, filled: usize);
 
-    /// Sends the bytes `from..to` of the slot's output.
+    /// Begins to send the bytes `from..to` of the slot's output; the completion may report fewer bytes.
     fn send(&mut self, slot: usize, from: usize, to: usize);
 
-    /// Cancels the slot's operation: it completes with -ECANCELED, or with its result if it was faster. After -ECANCELED a
-    /// connecting socket is reset.
+    /// Cancels the slot's operation: it completes with -ECANCELED, or with its result if it was faster; a successful
+    /// connect may also count as cancelled. After -ECANCELED a connecting socket is reset.
     fn cancel(&mut self, slot: usize);
 
-    /// Returns the slot's input and output.
+    /// Returns the slot's input and output buffers.
     ///
     /// # Panics
     /// With io_uring, if the slot has an operation.
     fn memory(&mut self, slot: usize) -> (&mut [u8], &mut [u8]);
 
     /// Submits queued operations and appends completions to `ended`, up to its capacity. Waits at most `longest_ns`:
-    /// io_uring until `least` operations have completed, epoll until the first event.
+    /// io_uring for `least` completions of the kernel, epoll for the first event.
     fn wait(
         &mut self,
         least: usize,
@@ -81,7 +81,7 @@ pub trait Engine {
         ended: &mut Vec<Completion>,
     ) -> io::Result<()>;
 
-    /// Returns the number of system calls so far.
+    /// Returns the number of the engine's system calls so far.
     fn calls(&self) -> u64;
 
     /// Returns how often an overflow of the completion queue was found.

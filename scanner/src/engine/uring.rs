@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! The engine on io_uring: one ring, used by the thread that made it.
 //!
-//! Theory of operation. A slot's socket is a direct descriptor: the slot's number in the ring's own table, so it needs no
-//! entry in the process's table. Operations become entries of the submission queue, and one io_uring_enter a round submits
-//! them all and waits. To drop an old connection, connect(AF_UNSPEC) is linked before the next connect: one more entry, and
-//! no system call. Only informative entries complete: successes of preparing entries are skipped, and a failed entry cancels
-//! the rest of its chain silently.
+//! Theory of operation. A slot's socket is a direct descriptor: the slot's number in the ring's own table, so it needs
+//! no entry in the process's table. Operations become entries of the submission queue, and one io_uring_enter a round
+//! submits them all and waits. To drop an old connection, connect(AF_UNSPEC) is linked before the next connect: one
+//! more entry, and no system call. Only informative entries complete: successes of preparing entries are skipped, and a
+//! failed entry cancels the rest of its chain silently.
 //!
-//! A connect that completes with 0 may not be connected. An ICMP error leaves a packet in the socket's error queue, whose
-//! EPOLLERR ends the poll of IORING_OP_CONNECT. If the error is only a soft one (it arrived while a system call held the
-//! socket, as it does over veth), or belongs to an earlier target, the operation finds no error and succeeds. So each
-//! success is checked by a second connect: a connected socket returns EISCONN or 0, a connecting one EALREADY. In the latter
-//! case SO_ERROR returns the soft error (Linux 6.7), and the socket is spoilt, since only MSG_ERRQUEUE empties the queue.
+//! A connect that completes with 0 may not be connected. An ICMP error leaves a packet in the socket's error queue,
+//! whose EPOLLERR ends the poll of IORING_OP_CONNECT. If the error is only a soft one (it arrived while a system call
+//! held the socket, as it does over veth), or belongs to an earlier target, the operation finds no error and succeeds.
+//! So each success is checked by a second connect: a connected socket returns EISCONN or 0, a connecting one EALREADY.
+//! In the latter case SO_ERROR returns the soft error (Linux 6.7), and the socket is spoilt, since only MSG_ERRQUEUE
+//! empties the queue.
 //!
-//! Lifetime of the memory: the kernel reads an address when the entry is submitted, but writes to a slot's input whenever
-//! bytes arrive. This value therefore owns both. When dropped, it cancels the remaining operations and waits for each
-//! completion; if completions are missing, it leaks the memory instead of reusing it.
+//! Lifetime of the memory: the kernel reads an address when the entry is submitted, but writes to a slot's input
+//! whenever bytes arrive. This value therefore owns both. When dropped, it cancels the remaining operations and waits
+//! for each completion; if completions are missing, it leaks the memory instead of reusing it.
 
 use std::io;
 use std::mem::ManuallyDrop;
@@ -30,7 +31,7 @@ use super::memory::Memory;
 use super::sockaddr::Sockaddr;
 use super::{Before, Completion, Engine, Operation};
 
-/// Maximum number of entries per system call.
+/// Size of the submission queue: maximum number of entries per system call.
 const ENTRIES: u32 = 1024;
 /// Number of entries of the longest chain: its first entry opens a socket or aborts a connection, its second entry
 /// connects the socket.
@@ -46,7 +47,7 @@ pub struct Uring {
     held: ManuallyDrop<Held>,
     /// Completions that were read to make room for a submission.
     early: Vec<Completion>,
-    /// Slots that need a follow-up query, and its kind.
+    /// Slots whose connect needs a follow-up query, each with the kind of the query.
     unclear: Vec<(usize, u64)>,
     pending: usize,
     socket_error: bool,
@@ -60,14 +61,14 @@ pub struct Uring {
 struct Held {
     memory: Memory,
     addresses: Vec<Sockaddr>,
-    /// SO_ERROR values, written by the kernel.
+    /// SO_ERROR of each slot's socket, written by the kernel.
     errors: Vec<i32>,
     /// Kind of the pending operation of each slot, e.g. CONNECT; None without an operation.
     busy: Vec<Option<u64>>,
 }
 
 impl Uring {
-    /// Creates the ring on the thread that uses it. Fails with EMFILE if `slots` exceeds RLIMIT_NOFILE.
+    /// Creates the ring; must be called on the thread that uses it. Fails with EMFILE if `slots` exceeds RLIMIT_NOFILE.
     pub fn new(slots: usize, memory: Memory, features: Features) -> io::Result<Uring> {
         let mut builder = IoUring::builder();
         // Per slot: an operation and perhaps a cancellation; preparing entries complete only on failure.
@@ -133,7 +134,7 @@ impl Uring {
         }
     }
 
-    /// Reads completions while `ended` has room.
+    /// Reads the kernel's completions while `ended` has room, and queues the follow-up queries that they need.
     fn reap(&mut self, ended: &mut Vec<Completion>) {
         if self.ring.submission().cq_overflow() {
             self.overflows += 1;
@@ -227,7 +228,8 @@ fn connect_entry(slot: usize, to: &Sockaddr) -> Entry {
     opcode::Connect::new(Fixed(slot as u32), to.as_ptr(), to.len()).build()
 }
 
-/// Kinds of entries, in the upper half of their user_data; the lower half is the slot.
+/// Kind of an entry that connects a slot's socket. The upper half of an entry's user_data is its kind, the lower half
+/// its slot.
 const CONNECT: u64 = 0;
 const RECEIVE: u64 = 1;
 const SEND: u64 = 2;
@@ -239,7 +241,7 @@ const SOCKET_ERROR: u64 = 6;
 const CANCEL: u64 = 7;
 /// Mark of a slot whose pending connect was dissolved; no entry has this kind.
 const CANCELLED: u64 = 8;
-/// Result of a dissolved connect.
+/// Result of a pending connect whose socket was dissolved (reset).
 const RESET: i32 = -libc::ECONNRESET;
 
 fn tag(slot: usize, what: u64) -> u64 {
@@ -308,7 +310,7 @@ impl Engine for Uring {
             None => {}
             Some(CONNECT | CANCELLED) => {
                 self.held.busy[slot] = Some(CANCELLED);
-                // Dissolving the socket ends the connect, too, and saves the kernel that search.
+                // Needless if dissolving the socket (`abort`) also ends the connect.
                 if !self.wakes {
                     self.push(&[cancel(CONNECT)]);
                 }
@@ -348,7 +350,7 @@ impl Engine for Uring {
         };
         match submitted.map_err(|error| (error.raw_os_error(), error)) {
             Ok(_) => {}
-            // A time-out, a signal, or a temporary lack of memory.
+            // A time-out, a signal, or a temporary lack of memory or of room for completions.
             Err((Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY), _)) => {}
             Err((_, error)) => return Err(error),
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The end of an attempt after a shortage, of a target, and of a flight.
+//! The end of an attempt after a shortage, of a target, and of a ring's work (flight).
 
 use std::io;
 
@@ -13,8 +13,8 @@ use crate::state::{Finding, Reason, State};
 use crate::targets::Family;
 
 impl<E: Engine> Flight<'_, E> {
-    /// Handles a shortage of ports, memory or descriptors: the target is paused, and the number in flight is reduced.
-    /// After MOST_SHORTAGES pauses the target is reported as an error.
+    /// Handles a shortage of ports, memory or descriptors: the target is paused, and the maximum number in flight is
+    /// reduced, unless it was reduced after the attempt began. After MOST_SHORTAGES pauses the target ends as an error.
     pub(super) fn put_off(&mut self, slot: usize, errno: i32) {
         add(&self.counts.shortages, 1);
         // Attempts that began before the slow-down meet the same shortage, which counts once.
@@ -33,7 +33,7 @@ impl<E: Engine> Flight<'_, E> {
         self.deadlines.enter(slot, Kind::Paused, self.now_ns);
     }
 
-    /// Finishes a target: reports and counts it, and frees its slot.
+    /// Finishes a target: counts it, reports it if its state is one of those to report, and frees its slot.
     pub(super) fn done(
         &mut self,
         slot: usize,

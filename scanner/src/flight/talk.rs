@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Conversations of a flight: after a port is found open, the probe decides and the engine transfers.
+//! Conversations on open ports: the probe decides the steps, and the engine transfers the bytes.
 
 use super::{Flight, Phase};
 use crate::deadlines::Kind;
@@ -70,7 +70,7 @@ impl<E: Engine> Flight<'_, E> {
             output,
         };
         match say(scan.as_mut(), &mut talk) {
-            // The time-out ends the conversation even if bytes arrived meanwhile; so does full input.
+            // The time-out ends the conversation even if bytes arrived meanwhile.
             Step::Receive | Step::Send(_) if taken.expired => {
                 self.fell_silent(slot, -libc::ECANCELED)
             }

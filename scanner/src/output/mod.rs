@@ -17,7 +17,7 @@ use crate::counts::Sum;
 use crate::state::{Finding, Reason, State};
 use crate::targets::Address;
 
-/// Data of the scan as a whole.
+/// Data of a scan that are known at its start.
 #[derive(Clone, Debug)]
 pub struct Head {
     /// The command line.

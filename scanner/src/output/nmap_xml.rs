@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! nmap's XML (nmap.dtd, version 1.05), with one host element per result, since results are written as they arrive; parsers
-//! accept several of one address.
+//! nmap's XML (nmap.dtd, version 1.05), with one host element per result, since results are written as they arrive;
+//! parsers accept several of one address.
 
 use std::io::{self, Write};
 use std::time::SystemTime;
@@ -13,7 +13,8 @@ pub struct NmapXml {
     service: Option<&'static str>,
 }
 
-/// Escapes text for an attribute. XML 1.0 excludes control characters and U+FFFE, U+FFFF even when escaped; they become `?`.
+/// Escapes text for an attribute. Characters below U+0020, U+FFFE and U+FFFF become `?`: XML 1.0 excludes most of them
+/// even when escaped.
 fn attribute(text: &str) -> String {
     let allowed = |character: char| !matches!(character, '\0'..='\x1f' | '\u{fffe}' | '\u{ffff}');
     let clean: String = text

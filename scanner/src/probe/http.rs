@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! HTTP probe: sends a request and reads the head of the response, status line and header fields (RFC 9112), not the body.
+//! HTTP probe: sends a request and reads the head of the response, status line and header fields (RFC 9112), not the
+//! body.
 
 use std::io::Write;
 
@@ -15,13 +16,13 @@ const HOST_ROOM: usize = 80;
 
 #[derive(Clone)]
 pub struct Http {
-    /// `GET / HTTP/1.1` and the fields except Host, without the empty line.
+    /// Start of a request: first line, e.g. `GET / HTTP/1.1`, and the fields except Host, without the empty line.
     request: Vec<u8>,
     /// Default port, which the Host field omits.
     usual_port: u16,
 }
 
-/// Result of parsing the bytes received so far.
+/// Result of parsing the bytes of a response received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Head {
     /// Length of the complete head.

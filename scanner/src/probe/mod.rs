@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Conversations on open ports. A probe handles bytes and is independent of rings; a ring transfers bytes and is independent
-//! of protocols. Without a probe a scan only connects.
+//! Conversations on open ports. A probe handles bytes and is independent of rings; a ring transfers bytes and is
+//! independent of protocols. Without a probe a scan only connects.
 
 pub mod banner;
 pub mod http;
@@ -25,7 +25,8 @@ pub struct Talk<'a> {
     pub slot: usize,
     pub to: Address,
     pub port: u16,
-    /// Bytes of this peer only; a probe that has consumed them resets `filled`.
+    /// Buffer for received bytes. The first `filled` bytes are this peer's; a probe that has consumed them resets
+    /// `filled`.
     pub input: &'a mut [u8],
     pub filled: &'a mut usize,
     pub output: &'a mut [u8],
@@ -38,7 +39,7 @@ impl Talk<'_> {
 }
 
 pub trait Scan: Send {
-    /// Returns the bytes of input and of output that a conversation needs.
+    /// Returns the sizes in bytes of the input and output buffers that a conversation needs.
     fn room(&self) -> (usize, usize);
 
     /// Called when the connection is established.

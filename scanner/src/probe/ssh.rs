@@ -6,12 +6,12 @@ use crate::state::Finding;
 
 /// Maximum bytes of a version line, including CR and LF (RFC 4253, 4.2).
 const LONGEST_LINE: usize = 255;
-/// Maximum bytes up to the version line; lines may precede it, but no server sends as much.
+/// Maximum bytes up to the end of the version line; lines may precede it, but no server sends as much.
 const LONGEST_GREETING: usize = 4096;
 
 pub struct Ssh;
 
-/// Result of parsing the bytes received so far.
+/// Result of parsing the bytes of a server received so far.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Line {
     /// Start and end of the version line, without its line end.

@@ -15,7 +15,7 @@ use crate::rate::Rate;
 use crate::record::{Outbox, Record};
 use crate::state::{Reason, State};
 
-/// Interval between checks for answers.
+/// Interval between two checks whether all targets have answered.
 const LOOK: Duration = Duration::from_millis(5);
 
 pub struct Asker<'a> {

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Captures answers by a TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst): the kernel fills blocks of a
-//! shared mapping, and counts packets that find no room.
+//! Captures answers by a TPACKET_V3 ring (packet(7), Documentation/networking/packet_mmap.rst): the kernel fills blocks
+//! of a shared mapping, and counts packets that find no room.
 
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 const BLOCK_BYTES: usize = 1 << 16;
-/// Number of blocks. The kernel passes on a block after BLOCK_TIMEOUT_MS even if the block is nearly empty. So many
-/// small blocks bridge a longer pause of the listener than a few large ones.
+/// Number of the ring's blocks. The kernel passes on a block after BLOCK_TIMEOUT_MS even if the block is nearly empty.
+/// So many small blocks bridge a longer pause of the listener than a few large ones.
 pub const BLOCKS: usize = 512;
 /// Time after which the kernel passes on a block that is not full.
 const BLOCK_TIMEOUT_MS: u32 = 5;
@@ -169,9 +169,9 @@ impl Capture {
                 return Ok(false);
             }
         }
-        // SAFETY: the program owns the block until its status is reset below; the kernel wrote `num_pkts` packets, each at
-        // an offset from the previous one, and each with `tp_snaplen` bytes at `tp_net`. A packet that would exceed the
-        // block ends the loop.
+        // SAFETY: the program owns the block until its status is reset below; the kernel wrote `num_pkts` packets, each
+        // at an offset from the previous one, and each with `tp_snaplen` bytes at `tp_net`. A packet that would exceed
+        // the block ends the loop.
         unsafe {
             let (count, mut at) = ((*header).num_pkts, (*header).offset_to_first_pkt as usize);
             for _ in 0..count {

@@ -112,7 +112,8 @@ fn refusal(protocol: u8, kind: u8, code: u8) -> Option<Reason> {
     }
 }
 
-/// Returns sender, receiver, protocol and payload. None for later fragments and truncated headers.
+/// Returns sender, receiver, protocol and payload of an IP packet. None for IPv4's later fragments and for truncated
+/// headers.
 fn ip(packet: &[u8]) -> Option<(IpAddr, IpAddr, u8, &[u8])> {
     match packet.first()? >> 4 {
         4 => {

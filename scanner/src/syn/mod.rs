@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Scan by bare SYNs: one thread sends, one listens, and no connection is established. The kernel resets peers that answer
-//! SYN-ACK, since the local port has no listener; a socket bound to the port keeps other programs from using it.
+//! Scan by bare SYNs: one thread sends, one listens, and no connection is established. The kernel resets peers that
+//! answer SYN-ACK, since the local port has no listener; a socket bound to the port keeps other programs from using it.
 //!
 //! SYNs are not stored: the sequence number is a keyed hash of the target's address and both ports, so an answer that
-//! acknowledges it belongs to a SYN of this scan. One byte per target records whether it has answered, so that the other
-//! targets can be asked again, also by a later scan.
+//! acknowledges it belongs to a SYN of this scan. One byte per target records whether it has answered, so that the
+//! other targets can be asked again, also by a later scan.
 
 mod ask;
 mod capture;
@@ -64,7 +64,8 @@ struct Shared<'a> {
     port: u16,
     /// State of each target (LEFT, ASKED or ANSWERED), by its index in the plan.
     answered: Vec<AtomicU8>,
-    /// True if the sender is done and the time for the last answers is over, or if the sender has failed.
+    /// True once the sending thread has ended: the time for the last answers is over, or the scan was stopped or
+    /// failed.
     over: AtomicBool,
 }
 
@@ -157,8 +158,9 @@ fn on_two_interfaces(targets: &Set) -> Option<IpAddr> {
     Some(overlap[1].address(overlap[1].first).ip)
 }
 
-/// Runs the scan; `take` and `watch` as in [`crate::run::run`]. Returns the counts and, if it was stopped, the targets
-/// without an answer.
+/// Runs the scan. Returns the counts and, if it was stopped, the targets without an answer.
+/// - take: receives the results, on a separate thread.
+/// - watch: called every 5 ms with the counts.
 pub fn run(
     job: &Job,
     take: impl FnMut(&Batch) -> io::Result<()> + Send,

@@ -51,7 +51,8 @@ fn raw(family: Family) -> io::Result<OwnedFd> {
     }
 }
 
-/// Reserves a port while the socket lives: bound in both families (IPv4 only, if there is no IPv6), not listening.
+/// Reserves a port while the socket lives. The socket does not listen. It is bound to `::`, which includes IPv4 unless
+/// net.ipv6.bindv6only is set, or to 0.0.0.0 if there is no IPv6.
 fn reserve() -> io::Result<(OwnedFd, u16)> {
     for family in [Family::V6, Family::V4] {
         // SAFETY: socket(2) and bind(2) read the address, whose length is its own; the descriptor is owned at once.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Finds the source address that the kernel would choose, which the checksum needs, by a connected UDP socket that sends
-//! nothing. Routes cover networks, so in large sets one address represents its neighbours.
+//! Finds the source address that the kernel would choose, which the checksum needs, by a connected UDP socket that
+//! sends nothing. Routes cover networks, so in large sets one address represents its neighbours.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
@@ -15,9 +15,9 @@ const FEWEST_TOGETHER: u64 = 256;
 
 /// Consecutive members of one range of the target set, which share a route query.
 struct Group {
-    /// Number of the first member.
+    /// Number of the first member in the target set.
     first: u64,
-    /// Source address; None without a route.
+    /// Source address for packets to the members; None without a route.
     source: Option<IpAddr>,
 }
 

@@ -48,8 +48,9 @@ pub fn nobody() -> Vec<Range> {
     ranges(&NOBODY_V4, &NOBODY_V6)
 }
 
-/// Fails with the first address that is IPv4-mapped, or that is not private, unless the user confirms authorisation.
-/// IPv4-mapped addresses are always refused: lists of IPv4 addresses do not apply to them.
+/// Fails if a target is IPv4-mapped: lists of IPv4 addresses do not apply to it. Also fails if a target is not private,
+/// unless the user has confirmed authorisation. The error names the first such address.
+/// - authorised: true if the user has confirmed it (--i-am-authorised).
 pub fn check(targets: &[Range], authorised: bool) -> Result<()> {
     if let Some(failure) = targets.iter().find_map(mapped) {
         return Err(failure);

@@ -110,7 +110,7 @@ fn all_numbers(text: &str) -> bool {
             .all(|byte| byte.is_ascii_digit() || byte == b'.')
 }
 
-/// Parses digits only: `parse` alone would accept "+5".
+/// Parses a decimal number of digits only: `parse` alone would accept "+5".
 fn decimal(text: &str) -> Option<u32> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()

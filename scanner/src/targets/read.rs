@@ -31,7 +31,7 @@ pub struct Wanted<'a> {
 #[derive(Debug, Default)]
 pub struct Targets {
     pub set: Set,
-    /// Host names that were resolved to addresses.
+    /// Host names by the addresses to which they were resolved.
     pub names: HashMap<Address, String>,
     /// Number of addresses that the block list excluded, or that no host has ([`authorise::nobody`]).
     pub blocked: u128,
@@ -114,7 +114,8 @@ impl Reader {
         self.lines(source, shown)
     }
 
-    /// Reads a file, if it exists. Fails if that can't be determined.
+    /// Reads a file of addresses, if it exists. Fails if its existence can't be determined, or if it can't be read or
+    /// parsed.
     fn file_if_any(&mut self, name: &str) -> Result<()> {
         match std::fs::symlink_metadata(name) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -11,7 +11,7 @@ pub struct Set {
     len: u64,
 }
 
-/// Maximum number of members: more could not be asked in a lifetime, and their product with the ports would overflow.
+/// Maximum number of members. Their product with the number of ports then fits into 64 bits.
 pub const MOST_MEMBERS: u128 = 1 << 44;
 
 impl Set {

@@ -42,7 +42,7 @@ impl Expected {
         }
     }
 
-    /// Returns true if the policy drops an answer, so that it is kept from the scanner.
+    /// Returns true if the policy drops or rejects an answer, so that the scanner does not receive it.
     pub fn is_kept(&self) -> bool {
         self.syn_ack_kept.is_some() || self.reset_kept.is_some()
     }

@@ -17,14 +17,15 @@ use crate::failure::{Failure, Result};
 pub enum Verdict {
     Accept,
     Drop,
-    /// Reason of the rejection: `tcp reset`, `icmp port-unreachable` and the like.
+    /// Reply to the rejected packet: `tcp reset`, `icmp port-unreachable` and the like; "" if none is sent.
     Reject(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
     pub verdict: Verdict,
-    /// The rule that decided, `FILE:LINE`, or the base chain whose policy decided, `policy FAMILY TABLE CHAIN`.
+    /// Origin of the verdict: the rule that decided, `FILE:LINE`; the base chain whose policy decided, `policy FAMILY
+    /// TABLE CHAIN`; or another origin in one word, e.g. `default` or `undecided`.
     pub by: String,
 }
 
@@ -71,7 +72,8 @@ fn program(named: Option<&str>) -> PathBuf {
 }
 
 impl Firewall<'_> {
-    /// Queries the decision on the packet of each port, in order.
+    /// Queries the firewall for its decision on the packet of each port. Returns the decisions in the order of the
+    /// ports.
     pub fn decisions(&self, packets: &Packets) -> Result<Vec<Decision>> {
         if packets.ports.is_empty() {
             return Ok(Vec::new());

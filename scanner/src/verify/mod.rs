@@ -47,7 +47,7 @@ struct Report {
     accepted: u64,
     dropped: u64,
     rejected: u64,
-    /// Number of ports for which the policy drops an answer (SYN-ACK, RST or both).
+    /// Number of ports for which the policy drops or rejects an answer (SYN-ACK, RST or both).
     unanswered: u64,
     open: String,
     closed: u64,

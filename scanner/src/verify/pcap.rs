@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Writes the questions of a scan and their answers as a capture (pcap, link type RAW), for the firewall to explain.
+//! Writes the questions of a scan, or their answers, as a capture (pcap, link type RAW), for the firewall to explain.
 
 use std::io::{self, Write};
 use std::net::IpAddr;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::syn::segment::{segment, ACK, LONGEST, RST, SYN};
 
 const MAGIC: u32 = 0xa1b2_c3d4;
-/// IPv4 or IPv6 without a link layer.
+/// Link type of the capture: IPv4 or IPv6 without a link layer.
 const LINKTYPE_RAW: u32 = 101;
 const SNAP_BYTES: u32 = 65535;
 /// The scanner's port in all segments of the capture. It lies in the kernel's ephemeral range, as the local port of a
@@ -19,9 +19,9 @@ const FROM_PORT: u16 = 40000;
 pub enum Kind {
     /// SYN of the scanner, the question.
     Syn,
-    /// Answer of an open port.
+    /// SYN-ACK: the answer of an open port.
     SynAck,
-    /// Answer of a closed port.
+    /// RST: the answer of a closed port, or of `reject with tcp reset`.
     Reset,
 }
 

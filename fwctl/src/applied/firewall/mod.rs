@@ -45,7 +45,7 @@ pub fn twin_name(twin: Twin) -> &'static str {
 
 /// The host's firewall, which reads names for the applied policy.
 pub struct HostFirewall {
-    /// Parent of the runtime folders.
+    /// Parent of the folders with the control socket and with the files of the firewall.
     run: PathBuf,
 }
 
@@ -63,7 +63,7 @@ impl HostFirewall {
         self.file("names.nft")
     }
 
-    /// Returns the path of the control socket.
+    /// Returns the path of the firewall's control socket.
     pub fn control(&self, twin: Twin) -> PathBuf {
         let folder = format!("{}-{INSTANCE}", twin_name(twin));
         self.run.join(folder).join("control")
@@ -74,7 +74,7 @@ impl HostFirewall {
         self.run == Path::new(RUN) && unit::is_there(twin)
     }
 
-    /// Returns the twin and the options of the last start; None if the firewall was not started, or was stopped since.
+    /// Returns the start parameters of the last start; None if the firewall was not started, or was stopped since.
     fn orders(&self) -> Option<Orders> {
         let text = fs::read_to_string(self.file("orders.json")).ok()?;
         serde_json::from_str(&text).ok()
@@ -94,8 +94,8 @@ impl HostFirewall {
         client.ask(&json!({"command": "reload"})).map(drop)
     }
 
-    /// Starts the firewall, and waits until it decides packets.
-    /// - lock: lock of the state folder, held until the unit is ready or the process has written its pid file.
+    /// Starts the firewall, and waits until it is ready.
+    /// - lock: lock of the state folder. Without a unit, the started process holds it until its pid file is written.
     fn start(&self, orders: &Orders, lock: File) -> Result<(), Failure> {
         let options = self.options(orders);
         match self.is_unit(orders.twin) {

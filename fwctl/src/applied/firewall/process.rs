@@ -24,7 +24,7 @@ use crate::failure::{words, Exit, Failure};
 use crate::upgrade::peer::{open_process, Peer};
 use crate::upgrade::program::Program;
 
-/// Search path of the firewall for nft and iptables-save.
+/// PATH of the firewall. The fwctl that the firewall starts finds nft and iptables-save by it.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 /// Time limit for a start: a policy with millions of names may have to be read.
 const STARTED: Duration = Duration::from_secs(120);

@@ -30,7 +30,7 @@ pub fn installed() -> Twin {
     }
 }
 
-/// Returns the program of a twin. Fails if others than root can change it.
+/// Returns the program of a twin. Fails if it is not installed, or if other users can change it.
 pub fn find(twin: Twin) -> Result<Program, Failure> {
     let path = found(twin).ok_or_else(|| {
         let name = twin_name(twin);

@@ -25,7 +25,7 @@ pub fn is_there(twin: Twin) -> bool {
     timer::has_systemd() && systemctl(&["cat", &name(twin)])
 }
 
-/// Starts the unit, and waits until it is ready.
+/// Starts the unit, or starts it again if it runs, and waits until it is ready.
 pub fn start(twin: Twin) -> Result<(), Failure> {
     let name = name(twin);
     systemctl(&["reset-failed", &name]);

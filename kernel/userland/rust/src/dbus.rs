@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! The processes of a D-Bus transport: a private daemon and a server, which end with this process. All three run the same
-//! program, whose first argument selects the role.
+//! The processes of a D-Bus transport: a private daemon and a server, which end with this process. All three processes
+//! start as the same program, whose first argument selects the role; the daemon then becomes dbus-daemon.
 
 use std::env;
 use std::fs;

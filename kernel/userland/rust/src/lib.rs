@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Common parts of the exchanges in Rust: the operations over generic netlink, as in ../c/genl.c; their timing; the services
-//! of ../c/service.c.
+//! Common parts of the exchanges in Rust: the operations over generic netlink, as in ../c/genl.c; their timing; the
+//! services of ../c/service.c.
 #![forbid(unsafe_code)]
 
 pub mod dbus;
@@ -39,9 +39,10 @@ pub mod control {
     pub const MISSING_TYPE: u16 = 5;
 }
 
-/// Generic netlink by one library. An implementation checks only that a message is the expected answer.
+/// Generic netlink requests; each library has an implementation. An implementation checks only that a message is the
+/// expected answer.
 pub trait Genl: Sized {
-    /// Opens a bound socket.
+    /// Opens a generic netlink socket and binds it.
     fn open() -> Result<Self>;
     /// Queries nlctrl for a family; returns its number.
     fn family(&mut self, name: &str) -> Result<u16>;
@@ -54,12 +55,12 @@ pub trait Genl: Sized {
     /// Reads the rest of a dump to its end. An interrupted dump is no error, since no library here reports the
     /// interruption.
     fn dump_rest(&mut self) -> Result<()>;
-    /// Sends an echo without its attribute; returns the missing attribute's type from the extended ACK, or None if the
-    /// library hides it.
+    /// Sends an echo request without its attribute, and reads the refusal. Returns the type of the missing attribute
+    /// from the extended ACK. Returns None if the library does not show it.
     fn refused(&mut self, family: u16) -> Result<Option<u32>>;
 }
 
-/// The echoed bytes.
+/// Data of echo requests; a request contains the first of these bytes.
 static DATA: [u8; lab::DATA_MOST] = [b'x'; lab::DATA_MOST];
 
 /// Data bytes of an echo that is measured while another socket leaves its dump unread.
@@ -77,7 +78,7 @@ fn echo<G: Genl>(genl: &mut G, family: u16, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Interrupts running dumps of the family by a request.
+/// Interrupts running dumps of the lab's family by the command TOUCH.
 /// - socket: separate from the measured library's sockets, so that the request is the same for all libraries.
 fn touch(socket: &Socket, family: u16) -> Result<()> {
     let mut request = [0; TOUCH_BYTES];

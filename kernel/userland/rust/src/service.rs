@@ -104,8 +104,8 @@ fn verdict(client: &mut impl Client, packet: &mut [u8], port: u16) -> Result<()>
     Ok(())
 }
 
-/// Returns the function that makes one exchange of an operation.
-/// - bytes: bytes of a packet for `verdict`, 0 for other operations.
+/// Returns the function that makes one exchange of an operation. Fails if the operation is unknown or `bytes` is wrong.
+/// - bytes: size of a packet for `verdict` (28 to 65536); must be 0 for any other operation.
 pub fn once(operation: &str, bytes: usize, mut client: impl Client + 'static) -> Result<Once> {
     if operation == "verdict" {
         ensure!(

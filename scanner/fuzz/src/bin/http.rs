@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Fuzzes the parser of response heads: a head ends inside the bytes with an empty line, and the bytes after it change
-//! nothing.
+//! Fuzzes the parser of response heads: a head ends inside the bytes with a line end, and the bytes after it change
+//! nothing. Also fuzzes the conversion to printable text, which must leave no control characters.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Fuzzes the parser of SSH version lines: the line lies in the bytes, has no line end, begins with SSH-, and is found as
-//! soon as its end has arrived, however the bytes were split.
+//! Fuzzes the parser of SSH version lines: the line lies in the bytes, has no line end and begins with SSH-. If it is
+//! found in the first bytes, the same line is found after more bytes have arrived.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +16,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(line.starts_with(b"SSH-") && line.len() < 255 && !line.contains(&b'\n'));
         assert!(from == 0 || input[from - 1] == b'\n');
     }
-    // A decision on a part must hold when more bytes arrive.
+    // A version line that was found in a part must be found when more bytes arrive.
     if let Some(Line::Version(from, to)) = first {
         assert_eq!(whole, Line::Version(from, to));
     }

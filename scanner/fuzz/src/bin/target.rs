@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Fuzzes the parsers of targets and ports with arbitrary text: no panic; a range is ordered and within its family, and its
-//! set returns each member.
+//! Fuzzes the parsers of targets and ports with arbitrary text: no panic; the printed form of ports means the same
+//! ports; a range is ordered and within its family; a set of ranges finds its first, middle and last member.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generic netlink by neli's router, which reads in a thread of its own and distributes answers by their sequence numbers.
+//! Generic netlink by neli's router, which reads in a thread of its own and distributes answers by their sequence
+//! numbers.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -102,8 +103,8 @@ impl Genl for Router {
         count_parts(self.dump.take().context("a dump")?).map(drop)
     }
 
-    /// Sends an echo without its attribute. Returns None, since the router's extended ACK lacks the missing attribute's
-    /// type.
+    /// Sends an echo request without its attribute. Returns the missing attribute's type, or None if the router's error
+    /// lacks it.
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {
         if !self.explains {
             let told = self.router.enable_ext_ack(true);

@@ -215,8 +215,8 @@ impl Genl for Packet {
         Ok(())
     }
 
-    /// Sends an echo without its attribute; returns the missing attribute's type. The library leaves the data after the
-    /// error code unparsed, so this function parses them.
+    /// Sends an echo request without its attribute; returns the missing attribute's type. The library leaves the data
+    /// after the error code unparsed, so this function parses them.
     fn refused(&mut self, family: u16) -> Result<Option<u32>> {
         if !self.explains {
             self.socket.set_ext_ack(true)?;

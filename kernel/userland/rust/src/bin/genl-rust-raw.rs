@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Generic netlink with send and recv only. netlink-sys only opens the socket, since no other crate has a safe call for the
-//! extended ACK.
+//! Generic netlink with send and recv only. netlink-sys only opens and binds the socket and enables the extended ACK,
+//! for which no other crate has a safe call.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
