@@ -5,8 +5,9 @@ use anyhow::{ensure, Context};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::unistd::Pid;
 
-/// Binds this thread, and the threads and processes that it starts, to one of its CPUs: the one with this number, modulo
-/// the number of its CPUs. Packets that one CPU sends by veth interfaces arrive in order.
+/// Binds this thread, and the threads and processes that it starts, to one of the CPUs that it may use. Packets that
+/// one CPU sends by veth interfaces arrive in order.
+/// - number: position of the CPU among these CPUs, from 0, modulo their number.
 pub fn bind_thread(number: usize) -> anyhow::Result<()> {
     let allowed = sched_getaffinity(Pid::from_raw(0)).context("sched_getaffinity")?;
     let is_allowed = |cpu: &usize| allowed.is_set(*cpu).unwrap_or(false);

@@ -2,9 +2,10 @@
 //! A running firewall, killed on drop.
 
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, ChildStdout, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -30,7 +31,10 @@ pub struct Firewall {
     /// Process id of the firewall itself, even if it runs under another program.
     pub pid: u32,
     lines: Receiver<String>,
-    stderr: Option<JoinHandle<String>>,
+    /// Text from stderr so far.
+    said: Arc<Mutex<String>>,
+    /// Thread that reads stderr; None after the firewall's end.
+    listener: Option<JoinHandle<()>>,
     /// The first line: `ready: …`, or the start object with --json.
     pub ready: String,
     /// The lines of the failure contract, which follow the `ready` line; empty with --json.
@@ -59,6 +63,15 @@ const UNFED: &str = "warning: no rule leads packets to queue ";
 /// Beginning of the warning about interfaces without a strict rp_filter.
 const LOOSE: &str = "warning: IPv4 packets with false source addresses come in by ";
 
+/// Warning of an old firewall that filters again: the new one had not taken over within two seconds, as can happen on a
+/// busy machine.
+pub const TOO_SLOW: &str =
+    "warning: upgrade: this firewall goes on: the new firewall does not continue the upgrade: see \
+     its log, and try again\n";
+
+/// Part of the error of a new firewall whose old firewall filters again.
+const GOES_ON: &str = "the old firewall ended the upgrade";
+
 /// Removes all lines that begin with `begin` from a text. Returns the first of them.
 fn take_warning(text: &mut String, begin: &str) -> Option<String> {
     let (taken, rest): (Vec<&str>, Vec<&str>) = text
@@ -81,8 +94,8 @@ impl Firewall {
         Firewall::start_under(namespace, &[], twin, &arguments)
     }
 
-    /// Starts a twin under another program. `wrapper` is that program and its arguments, or empty for no other program;
-    /// the firewall's command line is appended.
+    /// Starts a twin under another program, and waits until the twin is ready. `wrapper` is that program and its
+    /// arguments, or empty for no other program; the firewall's command line is appended.
     pub fn start_under(
         namespace: &Namespace,
         wrapper: &[&str],
@@ -95,19 +108,16 @@ impl Firewall {
             .stderr(Stdio::piped())
             .spawn()?;
         let lines = read_lines(child.stdout.take().expect("stdout is piped"));
-        let mut stderr = child.stderr.take().expect("stderr is piped");
-        let stderr = thread::spawn(move || {
-            let mut text = String::new();
-            // Output that is not UTF-8 is discarded; the test then fails for lack of it.
-            let _ = stderr.read_to_string(&mut text);
-            text
-        });
+        let said = Arc::new(Mutex::new(String::new()));
+        let stderr = child.stderr.take().expect("stderr is piped");
+        let listener = read_text(stderr, Arc::clone(&said));
         let pid = child.id();
         let mut firewall = Firewall {
             child,
             pid,
             lines,
-            stderr: Some(stderr),
+            said,
+            listener: Some(listener),
             ready: String::new(),
             contract: Vec::new(),
         };
@@ -247,6 +257,16 @@ impl Firewall {
         self.end()
     }
 
+    /// Returns true if stderr contains a text so far.
+    pub fn has_said(&self, text: &str) -> bool {
+        self.said.lock().expect("no panic").contains(text)
+    }
+
+    /// Returns the number of times that stderr contains a text so far.
+    pub fn times_said(&self, text: &str) -> usize {
+        self.said.lock().expect("no panic").matches(text).count()
+    }
+
     /// Waits until the firewall ends by itself.
     pub fn wait(mut self) -> anyhow::Result<Ended> {
         self.end()
@@ -256,8 +276,11 @@ impl Firewall {
     fn end(&mut self) -> anyhow::Result<Ended> {
         use std::os::unix::process::ExitStatusExt;
         let status = wait_within(&mut self.child, PATIENCE).context("the firewall does not end")?;
-        let stderr = self.stderr.take().expect("a firewall ends once");
-        let mut stderr = stderr.join().expect("the reader of stderr does not panic");
+        let listener = self.listener.take().expect("a firewall ends once");
+        listener
+            .join()
+            .expect("the reader of stderr does not panic");
+        let mut stderr = std::mem::take(&mut *self.said.lock().expect("no panic"));
         Ok(Ended {
             code: status.code(),
             signal: status.signal(),
@@ -278,6 +301,31 @@ impl Drop for Firewall {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+/// Starts a firewall that takes over from another; if it is too slow (see TOO_SLOW), starts it again. Returns the new
+/// firewall, and the number of repetitions.
+/// - start: starts a firewall with --take-over.
+pub fn take_over<T>(
+    old: &Firewall,
+    start: impl Fn() -> anyhow::Result<T>,
+) -> anyhow::Result<(T, usize)> {
+    let (before, end) = (old.times_said(TOO_SLOW), Instant::now() + PATIENCE);
+    let mut late = 0;
+    loop {
+        let error = match start() {
+            Ok(new) => return Ok((new, late)),
+            Err(error) => error,
+        };
+        if Instant::now() > end || !format!("{error:#}").contains(GOES_ON) {
+            return Err(error);
+        }
+        late += 1;
+        until("the old firewall filters again", PATIENCE, || {
+            Ok(old.times_said(TOO_SLOW) == before + late)
+        })
+        .context(error)?;
     }
 }
 
@@ -364,6 +412,19 @@ fn is_start<A: AsRef<OsStr>>(arguments: &[A]) -> bool {
 fn in_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+/// Appends the lines of a firewall's stderr to a text, on a thread. Ends at a line that is not UTF-8; the test then
+/// fails for lack of the rest.
+fn read_text(stderr: ChildStderr, said: Arc<Mutex<String>>) -> JoinHandle<()> {
+    thread::spawn(move || {
+        let mut stderr = BufReader::new(stderr);
+        let mut line = String::new();
+        while let Ok(1..) = stderr.read_line(&mut line) {
+            said.lock().expect("no panic").push_str(&line);
+            line.clear();
+        }
+    })
 }
 
 fn read_lines(stdout: ChildStdout) -> Receiver<String> {

@@ -22,10 +22,11 @@ const ETH_P_ALL: u16 = 0x0003;
 const ETH_P_IP: u16 = 0x0800;
 const ETH_P_IPV6: u16 = 0x86dd;
 
-/// Constants of struct virtio_net_hdr, which precedes a frame: its size in bytes, its flag for a checksum to fill in
-/// (linux/virtio_net.h), and the socket option that enables the struct (linux/if_packet.h).
+/// Size in bytes of struct virtio_net_hdr (linux/virtio_net.h), which precedes a frame.
 const VIRTIO_BYTES: usize = 10;
+/// Flag in struct virtio_net_hdr: the kernel fills in the packet's checksum.
 const VIRTIO_NEEDS_CHECKSUM: u8 = 1;
+/// Socket option that makes each frame begin with a struct virtio_net_hdr (linux/if_packet.h).
 const PACKET_VNET_HDR: i32 = 15;
 /// Types of segmentation in struct virtio_net_hdr: TCP over IPv4 and IPv6.
 const VIRTIO_TCP: [u8; 2] = [1, 4];
@@ -131,7 +132,7 @@ impl Link {
         Ok(())
     }
 
-    /// Enables [`Link::send_unsummed`]: each frame then begins with a virtio_net_hdr.
+    /// Enables [`Link::send_unsummed`] and [`Link::send_segments`]: each frame then begins with a virtio_net_hdr.
     pub fn leave_checksums(&mut self) -> anyhow::Result<()> {
         let on = 1;
         // SAFETY: the kernel reads one int.

@@ -140,7 +140,7 @@ pub struct Ledger {
     /// Numbers of learned addresses that were sent to the kernel's sets, by result: `added`, `failed`.
     pub elements: BTreeMap<String, u64>,
     pub stalled: u64,
-    /// Zeros if the firewall can't read the kernel's figures.
+    /// The kernel's figures of the queue; zeros if the firewall can't read them.
     #[serde(deserialize_with = "known_or_zero")]
     pub kernel: Kernel,
     #[serde(deserialize_with = "known_or_zero")]
@@ -201,8 +201,8 @@ impl Ledger {
             .collect()
     }
 
-    /// Checks the invariants of an idle firewall's ledger: every received packet has a verdict, all packets of the kernel's
-    /// count are accounted for, and the firewall's own check agrees.
+    /// Checks the invariants of an idle firewall's ledger: every received packet has a verdict, all packets of the
+    /// kernel's count are accounted for, and the firewall's own check agrees.
     pub fn check_reconciled(&self) -> anyhow::Result<()> {
         let kernel = &self.kernel;
         ensure!(
@@ -230,8 +230,8 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks the invariants of `check_reconciled`, and that no packet was lost, refused, truncated or malformed, or
-    /// waits for a verdict.
+    /// Checks the invariants of `check_reconciled`, and that no packet was lost, unseen, truncated or malformed, or
+    /// waits for a verdict, that the kernel refused no verdict, and that the firewall counted no gaps or overruns.
     pub fn check_clean(&self) -> anyhow::Result<()> {
         self.check_reconciled()?;
         let odd = self.lost

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Test environment for firewalls: namespaces, the twins as running programs, traffic for them, and the kernel's figures on
-//! both. Independent of both twins; shared by tests, scanner and harness.
+//! Test environment for firewalls: namespaces, the twins as running programs, traffic for them, and the kernel's
+//! figures on both. Independent of both twins; shared by tests, harness, scanner, capture and capture-lab.
 //!
 //! A firewall, namespace or queue created here ends on drop, and with the process that created it.
 

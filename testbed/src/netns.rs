@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Network namespaces without a name: they vanish with their last process and file descriptor.
 //!
-//! Only an open file descriptor holds a namespace. However this process ends, even by SIGKILL, the namespace ends with its
-//! rules, links and queues; nothing under /run/netns needs cleaning up.
+//! Only an open file descriptor holds a namespace. However this process ends, even by SIGKILL, the namespace ends with
+//! its rules, links and queues; nothing under /run/netns needs cleaning up.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::proc;
 use crate::skip::skip;
 use crate::wait::{until, PATIENCE};
 
-/// The addresses of the two ends that [`Namespace::veth_pair`] makes: (first, second).
+/// IPv4 addresses of the two ends that [`Namespace::veth_pair`] makes: (first, second).
 pub const VETH_IPV4: (IpAddr, IpAddr) = (
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 1)),
     IpAddr::V4(Ipv4Addr::new(10, 77, 0, 2)),
@@ -32,18 +32,18 @@ pub const VETH_IPV6: (IpAddr, IpAddr) = (
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 1)),
     IpAddr::V6(Ipv6Addr::new(0xfd77, 0, 0, 0, 0, 0, 0, 2)),
 );
-/// MTU in bytes: that of Ethernet, so that packets over the pair have realistic sizes.
+/// MTU of a veth pair in bytes: that of Ethernet, so that packets over the pair have realistic sizes.
 pub const VETH_MTU: u32 = 1500;
 
 /// A network namespace: a new one, or that in which this process was started.
 pub struct Namespace {
-    /// None: the namespace in which this process was started; nothing needs to be entered.
+    /// Open file of the namespace; None means the namespace in which this process was started, which is not entered.
     file: Option<File>,
 }
 
 impl Namespace {
-    /// Creates an empty namespace whose loopback interface is up. Fails without CAP_SYS_ADMIN; if TWINWALL_WITHOUT_ROOT is
-    /// set (`make check`), the error is a [`Skip`](crate::skip::Skip).
+    /// Creates an empty namespace whose loopback interface is up. Fails without CAP_SYS_ADMIN; if TWINWALL_WITHOUT_ROOT
+    /// is set (`make check`), the error is a [`Skip`](crate::skip::Skip).
     pub fn new() -> anyhow::Result<Namespace> {
         // unshare(2) moves only the calling thread, so a short-lived thread calls it.
         let file = on_thread(|| -> anyhow::Result<File> {
@@ -78,8 +78,8 @@ impl Namespace {
     /// [`Namespace::command`] dies with this thread, so spawn it outside.
     ///
     /// # Panics
-    /// If `work` panics, or if setns(2) fails, which happens only if the process has dropped CAP_SYS_ADMIN since it created
-    /// the namespace.
+    /// If `work` panics, or if setns(2) fails, which happens only if the process has dropped CAP_SYS_ADMIN since it
+    /// created the namespace.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         on_thread(|| {
             if let Some(file) = &self.file {
@@ -116,7 +116,7 @@ impl Namespace {
         command
     }
 
-    /// Returns the processes whose first thread is in the namespace, without zombies.
+    /// Returns the ids of the processes whose first thread is in the namespace, without zombies.
     pub fn processes(&self) -> anyhow::Result<Vec<u32>> {
         let own = fs::metadata(self.path())?.ino();
         let is_inside = |pid: &u32| {
@@ -138,9 +138,9 @@ impl Namespace {
         }
     }
 
-    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`] (prefix lengths 24 and
-    /// 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. On return both interfaces transmit packets. Needs
-    /// `ip` (iproute2).
+    /// Joins two namespaces by a pair of interfaces named `veth` with [`VETH_IPV4`], [`VETH_IPV6`] (prefix lengths 24
+    /// and 64) and [`VETH_MTU`]: `a` gets the first address, `b` the second. On return both interfaces transmit
+    /// packets. Needs `ip` (iproute2).
     pub fn veth_pair(a: &Namespace, b: &Namespace) -> anyhow::Result<()> {
         let target = b.path();
         let mtu = VETH_MTU;

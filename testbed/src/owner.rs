@@ -22,7 +22,7 @@ impl Owner {
     }
 
     /// Binds a queue in a namespace by one message: nlmsghdr, nfgenmsg, NFQA_CFG_CMD with NFQNL_CFG_CMD_BIND
-    /// (linux/netfilter/nfnetlink_queue.h), and waits for its acknowledgement.
+    /// (linux/netfilter/nfnetlink_queue.h). Waits for the kernel's answer, and fails if it contains an error.
     pub fn of(namespace: &Namespace, queue: u16) -> anyhow::Result<Owner> {
         const CONFIG: u16 = ((libc::NFNL_SUBSYS_QUEUE as u16) << 8) | 2;
         const FLAGS: u16 = (libc::NLM_F_REQUEST | libc::NLM_F_ACK) as u16;

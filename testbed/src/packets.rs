@@ -88,7 +88,7 @@ pub fn send_to(socket: &OwnedFd, to: IpAddr, bytes: &[u8]) -> io::Result<()> {
     checked(if sent < 0 { -1 } else { 0 })
 }
 
-/// Returns the destination address of an IP packet; None if the packet has no complete header.
+/// Returns the destination address of an IP packet; None if the packet ends before it, or is neither IPv4 nor IPv6.
 pub fn destination(packet: &[u8]) -> Option<IpAddr> {
     match packet.first()? >> 4 {
         4 => Some(IpAddr::from(*packet.get(16..)?.first_chunk::<4>()?)),
@@ -120,8 +120,8 @@ fn force_buffer(socket: &impl AsRawFd, option: i32, bytes: i32) -> io::Result<()
     })
 }
 
-/// Returns the number of packets dropped because the socket was full: SK_MEMINFO_DROPS, the last of nine words of SO_MEMINFO
-/// (linux/sock_diag.h).
+/// Returns the number of packets dropped because the socket was full: SK_MEMINFO_DROPS, the last of nine words of
+/// SO_MEMINFO (linux/sock_diag.h).
 pub fn socket_drops(fd: RawFd) -> anyhow::Result<u32> {
     const SO_MEMINFO: i32 = 55;
     const SK_MEMINFO_DROPS: usize = 8;

@@ -42,7 +42,7 @@ pub fn veth() -> anyhow::Result<(Namespace, Namespace)> {
     Ok((client, server))
 }
 
-/// Loads rules of rules/queue.
+/// Loads a file of rules in rules/queue into a namespace.
 pub fn load(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
     let output = namespace
         .command(root().join("rules/load"))

@@ -99,14 +99,14 @@ pub fn is_traced(pid: u32) -> bool {
     threads.into_iter().all(is_traced)
 }
 
-/// Returns all visible processes.
+/// Returns the ids of all visible processes.
 pub fn processes() -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     numbers.collect()
 }
 
-/// Returns the processes whose parent is `pid`.
+/// Returns the ids of the processes whose parent is `pid`.
 pub fn children(pid: u32) -> Vec<u32> {
     let is_child = |child: &u32| parent(*child).is_ok_and(|parent| parent == pid);
     processes().into_iter().filter(is_child).collect()

@@ -20,11 +20,11 @@ pub struct QueueRow {
     pub queue_dropped: u32,
     /// Packets dropped because the owner's socket was full.
     pub user_dropped: u32,
-    /// Packets offered so far, modulo 2^32.
+    /// Id of the last packet: number of packets offered to the owner so far, modulo 2^32.
     pub id_sequence: u32,
 }
 
-/// The sum over several queues.
+/// Sums of the kernel's figures over several queues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueTotal {
     /// Packets passed to the owner: offered packets without those dropped at the owner's full socket. The kernel

@@ -59,8 +59,8 @@ impl Drop for Trace {
     }
 }
 
-/// Counts the calls in strace's output. A line is `PID name(arguments) = result`, or `PID name(arguments <unfinished
-/// ...>` and later `PID <... name resumed>`; only the first line of such a pair counts.
+/// Counts the worker's calls between its polls in strace's output. A line is `PID name(arguments) = result`, or `PID
+/// name(arguments <unfinished ...>` and later `PID <... name resumed>`; only the first line of such a pair counts.
 fn calls_between_polls(text: &str) -> Option<Calls> {
     let calls: Vec<(&str, &str)> = text.lines().filter_map(begun_call).collect();
     let thread = busiest_receiver(&calls)?;
@@ -75,11 +75,13 @@ fn calls_between_polls(text: &str) -> Option<Calls> {
     Some(counts)
 }
 
-/// Returns the thread with most receive calls: the worker (the main thread only receives replies to configuration requests).
+/// Returns the thread with most receive calls, without the main thread, which executed the firewall: the worker. The
+/// main thread receives replies to configuration requests, and on a busy machine many for its reports.
 fn busiest_receiver<'a>(calls: &[(&'a str, &str)]) -> Option<&'a str> {
     let mut received = BTreeMap::<&str, u64>::new();
+    let main = calls.iter().find(|call| call.1 == "execve");
     for (thread, name) in calls {
-        if name.starts_with("recv") {
+        if name.starts_with("recv") && main.is_none_or(|main| main.0 != *thread) {
             *received.entry(thread).or_default() += 1;
         }
     }
@@ -106,7 +108,10 @@ mod tests {
     #[test]
     fn only_the_worker_between_its_polls_counts() {
         let text = "\
+10 execve(\"\"..., [], 0x7ffc) = 0
 10 poll([], 3, 0) = 0
+10 recvmmsg(4, [], 64, MSG_WAITFORONE, NULL) = 1
+10 recvmmsg(4, [], 64, MSG_WAITFORONE, NULL) = 1
 10 recvmmsg(4, [], 64, MSG_WAITFORONE, NULL) = 1
 10 rt_sigtimedwait([INT], NULL, NULL, 8 <unfinished ...>
 11 recvmmsg(4, [], 64, MSG_DONTWAIT, NULL) = -1 EAGAIN (Resource temporarily unavailable)

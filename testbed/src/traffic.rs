@@ -138,7 +138,7 @@ pub fn tcp_connect_from(namespace: &Namespace, from: IpAddr, to: IpAddr) -> io::
     })
 }
 
-/// Starts a TCP server that echoes each byte.
+/// Starts a TCP server that echoes each byte. It serves one connection after another.
 pub fn tcp_echo(namespace: &Namespace, address: IpAddr) -> io::Result<()> {
     let listener = namespace.enter(|| TcpListener::bind((address, PORT)))?;
     thread::spawn(move || {
