@@ -146,6 +146,7 @@ impl Place {
                  neigh add {SERVER} lladdr 02:00:00:00:00:02 dev inner\n"
             ),
         )?;
+        router.wait_for("inner")?;
         router.enter(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1"))?;
         restore(&router, "iptables", "-A FORWARD -j NFQUEUE")?;
         let text = std::fs::read_to_string(root().join("rules/policy/web-server.nft"))?;

@@ -20,6 +20,8 @@ use testbed::twin::Twin;
 use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
+use crate::evasion::PATIENT_GUARD;
+
 use super::place::Place;
 
 pub const ROWS: &[Row] = &[
@@ -98,7 +100,7 @@ fn pour(client: &Client, piece: &[u8], bytes: usize) -> usize {
 
 fn garbage(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     let traffic = Traffic::start(&place, &firewall)?;
     let mut state: u64 = 0x7477_696e;
     let mut lines = 0;
@@ -132,7 +134,7 @@ fn garbage(twin: Twin) -> anyhow::Result<()> {
 
 fn endless_line(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     let traffic = Traffic::start(&place, &firewall)?;
     for number in 1..=3 {
         let mut client = place.connect()?;
@@ -156,7 +158,7 @@ fn endless_line(twin: Twin) -> anyhow::Result<()> {
 
 fn endless_lines(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     let traffic = Traffic::start(&place, &firewall)?;
     let client = place.connect()?;
     // This client reads its replies, so it must be served until it ends.
@@ -190,7 +192,7 @@ fn write_large_policy(place: &Place) -> anyhow::Result<()> {
 fn never_read(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     write_large_policy(&place)?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     // After this, memory for a large reply is allocated.
     ensure!(place.ask(r#"{"command":"rules"}"#)?["ok"] == true);
     let traffic = Traffic::start(&place, &firewall)?;
@@ -216,7 +218,7 @@ fn never_read(twin: Twin) -> anyhow::Result<()> {
 
 fn too_many(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     let traffic = Traffic::start(&place, &firewall)?;
     let mut clients = Vec::new();
     for _ in 0..16 {
@@ -247,7 +249,7 @@ fn too_many(twin: Twin) -> anyhow::Result<()> {
 fn dying(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     write_large_policy(&place)?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     ensure!(place.ask(r#"{"command":"rules"}"#)?["ok"] == true);
     let traffic = Traffic::start(&place, &firewall)?;
     for number in 0..200 {

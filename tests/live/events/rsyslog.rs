@@ -15,7 +15,7 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 use twinwall_tests::fleet::Running;
 
-use super::running::{lines_of, parsed, send, wait_for, Place, DROPPED};
+use super::running::{lines_of, parsed, send, wait_for_drops, Place, DROPPED};
 
 pub const ROWS: &[Row] = &[("rsyslog-brings-each-line-to-a-collector", collected)];
 
@@ -42,7 +42,10 @@ fn has_read(process: u32, path: &str) -> anyhow::Result<bool> {
         let target = fs::read_link(entry.path());
         if target.is_ok_and(|target| target.as_os_str() == path) {
             let number = entry.file_name().to_string_lossy().into_owned();
-            let state = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}"))?;
+            // rsyslog may have closed it since.
+            let Ok(state) = fs::read_to_string(format!("/proc/{process}/fdinfo/{number}")) else {
+                continue;
+            };
             if state.lines().any(|line| line == end) {
                 return Ok(true);
             }
@@ -90,7 +93,7 @@ fn collected(twin: Twin) -> anyhow::Result<()> {
     let rsyslog = Running(command.stderr(Stdio::null()).spawn().context("make deps")?);
     let client = place.client()?;
     send(&client, DROPPED, 3);
-    wait_for(&events, "a drop", |line| line["event_type"] == "drop")?;
+    wait_for_drops(&events, 3)?;
     let reader = rsyslog.0.id();
     until("rsyslog to read the file", PATIENCE, || {
         has_read(reader, &events)

@@ -15,6 +15,8 @@ use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 
+use crate::evasion::PATIENT_GUARD;
+
 /// UDP ports. The policy drops packets to DROPPED, rejects packets to REJECTED, logs and accepts packets to LOGGED, and
 /// accepts packets to ACCEPTED without a log.
 pub const DROPPED: u16 = 1001;
@@ -55,7 +57,8 @@ impl Place {
     /// - more: additional options.
     pub fn start(&self, twin: Twin, events: &str, more: &[&str]) -> anyhow::Result<Firewall> {
         let policy = self.path("web.nft");
-        let arguments = [&["--policy", &policy, "--events", events], more].concat();
+        let ours = ["--policy", &policy, "--events", events];
+        let arguments = [&ours[..], &PATIENT_GUARD, more].concat();
         Firewall::start(&self.namespace, twin, &arguments)
     }
 
@@ -120,6 +123,13 @@ pub fn wait_for(path: &str, what: &str, found: impl Fn(&Value) -> bool) -> anyho
         let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
         let lines: Vec<Value> = whole.lines().map(parsed).collect::<anyhow::Result<_>>()?;
         Ok(lines.iter().any(&found))
+    })
+}
+
+/// Waits until a file has this number of lines about drops.
+pub fn wait_for_drops(path: &str, drops: u64) -> anyhow::Result<()> {
+    until("lines of drops", PATIENCE, || {
+        Ok(lines_of(path).is_ok_and(|lines| count_type(&lines, "drop") == drops))
     })
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -25,8 +25,8 @@ use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::running::{
-    check_ledger, count_type, is_own, is_type, lines_of, missed, parsed, send, wait_for, Place,
-    DROPPED,
+    check_ledger, count_type, is_own, is_type, lines_of, missed, parsed, send, wait_for,
+    wait_for_drops, Place, DROPPED,
 };
 
 pub const ROWS: &[Row] = &[
@@ -65,13 +65,6 @@ fn end(firewall: Firewall) -> anyhow::Result<(Ended, Stats)> {
     Ok((ended, stats))
 }
 
-/// Waits until a file has this number of lines about drops.
-fn wait_for_drops(path: &str, drops: u64) -> anyhow::Result<()> {
-    until("lines of drops", PATIENCE, || {
-        Ok(lines_of(path).is_ok_and(|lines| count_type(&lines, "drop") == drops))
-    })
-}
-
 /// Checks that every dropped packet has a line, or is reported as lost.
 fn check_all_told(lines: &[Value], drops: u64) -> anyhow::Result<()> {
     let (written, lost) = (count_type(lines, "drop"), missed(lines, "lost"));
@@ -94,12 +87,12 @@ fn rotation(twin: Twin) -> anyhow::Result<()> {
     client.connect((LOCALHOST, DROPPED))?;
     let flood = UdpFlood::paced(client, Duration::from_millis(2));
     for turn in 0..ROTATIONS {
+        wait_for(&events, "a drop", |line| is_type(line, "drop"))?;
         fs::rename(&events, place.path(&format!("events.{turn}")))?;
         proc::signal(firewall.pid, libc::SIGUSR2);
         until("the file is opened anew", PATIENCE, || {
             Ok(fs::metadata(&events).is_ok())
         })?;
-        pause_for(Duration::from_millis(20));
     }
     flood.stop();
     let stats = firewall.finish()?;
@@ -112,7 +105,7 @@ fn rotation(twin: Twin) -> anyhow::Result<()> {
         lines.extend(part);
     }
     ensure!(
-        files_with_drops > ROTATIONS / 2,
+        files_with_drops == ROTATIONS,
         "{files_with_drops} files with drops"
     );
     check_all_told(&lines, dropped)
@@ -154,8 +147,6 @@ impl Drop for Disk {
     }
 }
 
-/// Time after which a firewall has retried a failed write.
-const RETRY: Duration = Duration::from_millis(1500);
 const DISK_BYTES: usize = 256 << 10;
 
 /// Mounts a file system of DISK_BYTES. The mount is visible only to this thread and its children.
@@ -214,7 +205,6 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
     let kept = place.path("kept");
     fs::remove_file(&filler)?;
     let mut sent = PACKETS;
-    let (mut length, mut since) = (0, Instant::now());
     until(
         "the disk takes lines again, and has them all",
         PATIENCE,
@@ -223,13 +213,14 @@ fn full_disk(twin: Twin) -> anyhow::Result<()> {
             let text = fs::read_to_string(&events)?;
             if text.len() == DISK_BYTES {
                 take_away(&events, &kept)?;
-            }
-            if text.len() != length {
-                (length, since) = (text.len(), Instant::now());
+                return Ok(false);
             }
             let all = fs::read_to_string(&kept).unwrap_or_default() + &text;
-            let told = all.ends_with('\n') && all.contains("\"event\":\"lost\"");
-            Ok(told && length != DISK_BYTES && since.elapsed() > RETRY)
+            if !all.ends_with('\n') || !all.contains("\"event\":\"lost\"") {
+                return Ok(false);
+            }
+            let lines: Vec<Value> = all.lines().map(parsed).collect::<anyhow::Result<_>>()?;
+            Ok(check_all_told(&lines, sent).is_ok())
         },
     )?;
     take_away(&events, &kept)?;
@@ -288,7 +279,9 @@ fn vanished(twin: Twin) -> anyhow::Result<()> {
     fs::remove_dir_all(&folder)?;
     drops(&place, 100)?;
     check_ledger(&firewall.settled_ledger()?, "drop", 120)?;
-    pause_for(Duration::from_millis(300));
+    until("the firewall misses the folder", PATIENCE, || {
+        Ok(firewall.has_said("No such file or directory"))
+    })?;
     make()?;
     wait_for_drops(&events, 100)?;
     let (ended, stats) = end(firewall)?;
@@ -315,6 +308,7 @@ fn read_lines(stream: UnixStream) -> Receiver<Value> {
 fn listener(twin: Twin) -> anyhow::Result<()> {
     // The lines for so many packets exceed a sink's buffer twice.
     const PACKETS: u64 = 16_000;
+    const SLOW: &str = "it takes them too slowly";
     let place = Place::new()?;
     let path = place.path("listener");
     let listen = || -> anyhow::Result<UnixListener> {
@@ -345,6 +339,9 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
         let status = Client::new(&control)?.command("status")?;
         Ok(status["counts"]["events_failed"].as_u64() > Some(0))
     })?;
+    until("the warning is written", PATIENCE, || {
+        Ok(firewall.has_said(SLOW))
+    })?;
     // The listener closes in the middle of a line, and a new one opens.
     let mut half = [0; 100];
     stream.read_exact(&mut half)?;
@@ -353,7 +350,8 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
     let second = listen()?;
     let reader = read_lines(second.accept()?.0);
     let mut lines = Vec::new();
-    while !lines.last().is_some_and(|line| is_own(line, "lost")) {
+    let is_sink_loss = |line: &Value| is_own(line, "lost") && line["twinwall"]["text"] == "sink";
+    while !lines.last().is_some_and(is_sink_loss) {
         lines.push(reader.recv_timeout(PATIENCE)?);
     }
     let (ended, stats) = end(firewall)?;
@@ -363,11 +361,7 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
     ensure!(lines.iter().all(Value::is_object), "{:?}", lines.last());
     ensure!(count_type(&lines, "drop") > 1000 && missed(&lines, "lost") > 0);
     ensure!(lines.iter().any(|line| is_own(line, "stopped")));
-    for text in [
-        "No such file or directory",
-        "takes events again",
-        "it takes them too slowly",
-    ] {
+    for text in ["No such file or directory", "takes events again", SLOW] {
         ensure!(
             ended.stderr.contains(text),
             "no \"{text}\": {}",
@@ -378,29 +372,30 @@ fn listener(twin: Twin) -> anyhow::Result<()> {
 }
 
 fn stdout(twin: Twin) -> anyhow::Result<()> {
-    const REPORTS: u32 = 50;
+    const REPORTS: u64 = 50;
+    const DROPS: u64 = 1 + 19 * REPORTS; // fewer than --events-rate
     let place = Place::new()?;
     let firewall = place.start(twin, "-", ALL)?;
     let client = place.client()?;
     let mut kinds = BTreeMap::<String, u64>::new();
-    let mut until_one_is = |wanted: &str| -> anyhow::Result<()> {
-        loop {
+    let mut read_until = |wanted: &str, count: u64| -> anyhow::Result<()> {
+        while kinds.get(wanted) < Some(&count) {
             let line = parsed(&firewall.line()?)?;
             let kind = line["event_type"].as_str().unwrap_or("report").to_owned();
-            *kinds.entry(kind.clone()).or_default() += 1;
-            if kind == wanted {
-                return Ok(());
-            }
+            *kinds.entry(kind).or_default() += 1;
         }
+        Ok(())
     };
     // This waits for a line first: on a busy machine all reports may arrive before the first packet is decided.
     send(&client, DROPPED, 1);
-    until_one_is("drop")?;
-    for _ in 0..REPORTS {
-        send(&client, DROPPED, 19); // fewer than --events-rate in all
+    read_until("drop", 1)?;
+    for report in 1..=REPORTS {
+        send(&client, DROPPED, 19);
         proc::signal(firewall.pid, libc::SIGUSR1);
-        until_one_is("report")?;
+        read_until("report", report)?;
     }
+    // At its end the firewall writes events for at most a second, so all are read before.
+    read_until("drop", DROPS)?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     ensure!(
         ended.code == Some(0) && ended.stderr.is_empty(),
@@ -414,7 +409,7 @@ fn stdout(twin: Twin) -> anyhow::Result<()> {
     }
     let last = Stats::parse(ended.lines.last().context("no ledger at exit")?)?;
     ensure!(
-        kinds["drop"] == last.total.verdict("drop") && kinds["report"] == u64::from(REPORTS) + 1,
+        kinds["drop"] == last.total.verdict("drop") && kinds["report"] == REPORTS + 1,
         "{kinds:?}: {last:?}"
     );
     Ok(())

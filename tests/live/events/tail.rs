@@ -8,6 +8,8 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
+use crate::evasion::PATIENT_GUARD;
+
 use super::running::{
     check_ledger, is_own, is_type, missed, send, Place, ACCEPTED, DROPPED, LOGGED,
 };
@@ -89,7 +91,8 @@ fn slow(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let control = place.path("control");
     let policy = place.path("web.nft");
-    let arguments = ["--policy", &policy, "--control", &control];
+    let ours = ["--policy", &policy, "--control", &control];
+    let arguments = [&ours[..], &PATIENT_GUARD].concat();
     let firewall = Firewall::start(&place.namespace, twin, &arguments)?;
     let mut client = taken(
         &control,

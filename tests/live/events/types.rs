@@ -10,12 +10,11 @@ use testbed::packets::{ipv4, tcp, udp, RawSender};
 use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::twin::{Twin, TWINS};
-use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::running::{
-    count_type, is_own, is_type, lines_of, missed, send, wait_for, Place, ACCEPTED, DROPPED,
-    DROP_LINE, LOGGED, LOG_LINE, REJECTED,
+    count_type, is_own, is_type, lines_of, missed, send, wait_for, wait_for_drops, Place, ACCEPTED,
+    DROPPED, DROP_LINE, LOGGED, LOG_LINE, REJECTED,
 };
 
 pub const ROWS: &[Row] = &[
@@ -46,9 +45,7 @@ fn send_each(place: &Place, events: &str) -> anyhow::Result<()> {
     wait_for(events, "the last packet's line", |line| {
         is_type(line, "anomaly")
     })?;
-    until("all lines", PATIENCE, || {
-        Ok(lines_of(events).is_ok_and(|lines| count_type(&lines, "drop") == 2))
-    })
+    wait_for_drops(events, 2)
 }
 
 fn each_type(twin: Twin) -> anyhow::Result<()> {
@@ -143,11 +140,11 @@ fn rate(twin: Twin) -> anyhow::Result<()> {
     let firewall = place.start(twin, &events, &["--events-rate", "20"])?;
     let begin = std::time::Instant::now();
     send(&place.client()?, DROPPED, PACKETS);
-    let seconds = begin.elapsed().as_secs() + 2;
     wait_for(&events, "what was left out is told", |line| {
         is_own(line, "left_out")
     })?;
     let dropped = firewall.stop()?.total.verdict("drop");
+    let seconds = begin.elapsed().as_secs() + 2;
     let lines = lines_of(&events)?;
     let written = count_type(&lines, "drop");
     ensure!(

@@ -9,7 +9,7 @@ use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::twin::{root, TWINS};
 
-use super::http::{get, Place};
+use super::http::Place;
 
 /// Name of nft's table with the queue rules. It is no metric, but has the metrics' prefix.
 const QUEUE_RULES: &str = "table inet twinwall_queue";
@@ -66,7 +66,7 @@ pub fn known() -> anyhow::Result<()> {
     for twin in TWINS {
         let place = Place::new()?;
         let served = place.start(twin, &[])?;
-        let text = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
+        let text = place.text("Accept: text/plain\r\n")?;
         served.firewall.stop()?;
         let names = names_of(&text);
         let unknown: Vec<_> = asked.difference(&names).collect();

@@ -12,7 +12,9 @@ use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{self, LOCALHOST};
 use testbed::twin::Twin;
-use testbed::wait::PATIENCE;
+use testbed::wait::{until, PATIENCE};
+
+use crate::evasion::PATIENT_GUARD;
 
 pub const PORT: u16 = 9630;
 pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -49,7 +51,7 @@ impl Place {
     /// - more: additional options of the twin.
     pub fn start(&self, twin: Twin, more: &[&str]) -> anyhow::Result<Served> {
         let control = self.path("control");
-        let arguments = [&["--control", &control], more].concat();
+        let arguments = [&["--control", &control][..], &PATIENT_GUARD, more].concat();
         Ok(Served {
             firewall: self.0.start(twin, &arguments)?,
             exporter: self.export(&format!("127.0.0.1:{PORT}"))?,
@@ -70,11 +72,22 @@ impl Place {
         ask(self.connect()?, request)
     }
 
+    /// Sends a request to the exporter (`ask_until_served`).
+    pub fn ask_until_served(&self, request: &str) -> anyhow::Result<(Answer, u64)> {
+        ask_until_served(|| self.connect(), request)
+    }
+
+    /// Returns the text of the metrics.
+    /// - headers: header lines of the request, each with its line end; may be empty.
+    pub fn text(&self, headers: &str) -> anyhow::Result<String> {
+        let (answer, _) = self.ask_until_served(&get("/metrics", headers))?;
+        answer.check_status(200)?;
+        Ok(answer.body)
+    }
+
     /// Returns the metrics in OpenMetrics format.
     pub fn metrics(&self) -> anyhow::Result<String> {
-        let answer = self.ask(&get("/metrics", ""))?;
-        ensure!(answer.status == 200, "status {}", answer.status);
-        Ok(answer.body)
+        self.text("")
     }
 
     /// Returns the value of a sample.
@@ -116,6 +129,42 @@ impl Answer {
         let found = self.headers.iter().find(|(known, _)| known == name);
         found.map(|(_, value)| value.as_str())
     }
+
+    pub fn check_status(&self, status: u16) -> anyhow::Result<()> {
+        ensure!(
+            self.status == status,
+            "status {}: {}",
+            self.status,
+            self.body
+        );
+        Ok(())
+    }
+
+    /// Returns true if the firewall did not answer the exporter in time, as on a busy machine. A reply to HEAD has no
+    /// reason.
+    pub fn is_late(&self) -> bool {
+        let reason = "no complete answer within";
+        self.status == 503 && (self.body.is_empty() || self.body.contains(reason))
+    }
+}
+
+/// Sends a request, again if the firewall did not answer the exporter in time. Returns the reply, and the number of
+/// requests.
+/// - connect: returns a new connection to the exporter.
+pub fn ask_until_served(
+    connect: impl Fn() -> anyhow::Result<TcpStream>,
+    request: &str,
+) -> anyhow::Result<(Answer, u64)> {
+    let mut requests = 0;
+    let mut last = None;
+    until("the firewall answers in time", PATIENCE, || {
+        let answer = ask(connect()?, request)?;
+        let is_late = answer.is_late();
+        requests += 1;
+        last = Some(answer);
+        Ok(!is_late)
+    })?;
+    Ok((last.context("a reply")?, requests))
 }
 
 /// Sends a request, and reads the reply until the exporter closes the connection.

@@ -28,7 +28,7 @@ fn promtool(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = place.start(twin, &["--queue", "0:1"])?;
     let open = place.metrics()?;
-    let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
+    let plain = place.text("Accept: text/plain\r\n")?;
     check(&plain).context("text/plain")?;
     // promtool must find problems in OpenMetrics, where families have other names. It reads its unknown parts as
     // comments.
@@ -176,12 +176,16 @@ fn scrape(twin: Twin) -> anyhow::Result<()> {
             ledger.malformed.len() as u64,
         ),
     ] {
-        let (value, _) = prometheus
-            .query(&place, query)?
-            .with_context(|| query.to_owned())?;
+        let expected = expected as f64;
+        let mut value = None;
+        // After a late scrape `up` is 0 and the other series have no value, until the next scrape.
+        until(query, PATIENCE, || {
+            value = prometheus.query(&place, query)?.map(|(value, _)| value);
+            Ok(value.is_some() && (query != "up" || value == Some(expected)))
+        })?;
         ensure!(
-            value == expected as f64,
-            "{query} is {value} instead of {expected}"
+            value == Some(expected),
+            "{query} is {value:?} instead of {expected}"
         );
     }
     // Prometheus must know every family, with its type, unit and help.
@@ -205,12 +209,14 @@ fn scrape(twin: Twin) -> anyhow::Result<()> {
         bytes["type"] == "counter" && bytes["unit"] == "bytes",
         "{bytes}"
     );
-    let targets = prometheus.api(&place, "/api/v1/targets")?;
-    let target = &targets["data"]["activeTargets"][0];
-    ensure!(
-        target["lastError"] == "" && target["health"] == "up",
-        "{target}"
-    );
+    let mut target = Value::Null;
+    let is_scraped = until("the last scrape has succeeded", PATIENCE, || {
+        let targets = prometheus.api(&place, "/api/v1/targets")?;
+        target = targets["data"]["activeTargets"][0].clone();
+        Ok(target["lastError"] == "" && target["health"] == "up")
+    });
+    is_scraped.with_context(|| target.to_string())?;
+    // Only at the level debug does Prometheus log a late scrape.
     let log = fs::read_to_string(place.path("prometheus.log"))?;
     ensure!(!log.contains("scrape"), "{log}");
     drop(prometheus);

@@ -2,7 +2,6 @@
 //! The exporter's text, its formats, and the requests that it accepts.
 
 use std::thread;
-use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::firewall::Firewall;
@@ -10,12 +9,14 @@ use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::{built, Twin, TWINS};
-use testbed::wait::{pause_for, until, PATIENCE};
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use crate::chaos::scene::guard_of;
 
-use super::http::{ask, connect, get, value_of, Place, Served, OPENMETRICS, PLAIN};
+use super::http::{
+    ask, ask_until_served, connect, get, value_of, Place, Served, OPENMETRICS, PLAIN, PORT,
+};
 use super::LoneRow;
 
 pub const ROWS: &[Row] = &[
@@ -45,7 +46,8 @@ fn figures(twin: Twin) -> anyhow::Result<()> {
     let Served { firewall, exporter } = place.start(twin, &["--queue", "0:1"])?;
     exchange(&place)?;
     let ledger = firewall.settled_ledger()?.total;
-    let text = place.metrics()?;
+    let (answer, requests) = place.ask_until_served(&get("/metrics", ""))?;
+    let text = answer.body;
     let rule = format!(
         "{{table=\"inet t\",chain=\"c\",position=\"1\",rule=\"{}:4\",statement=\"1\",comment=\"asked\"}}",
         place.path("web.nft")
@@ -69,7 +71,7 @@ fn figures(twin: Twin) -> anyhow::Result<()> {
         (&format!("twinwall_rule_packets_total{rule}"), PACKETS),
         (&format!("twinwall_rule_bytes_total{rule}"), PACKETS * 36),
         ("twinwall_policy_generation", 1),
-        ("twinwall_metrics_requests_total", 1),
+        ("twinwall_metrics_requests_total", requests),
     ] {
         let value = value_of(&text, sample)?;
         ensure!(
@@ -115,18 +117,21 @@ fn requests() -> anyhow::Result<()> {
         ),
     ] {
         for path in ["/metrics", "/metrics?name=value"] {
-            let answer = place.ask(&get(path, accept))?;
-            ensure!(answer.status == 200 && answer.header("content-type") == Some(kind));
+            let (answer, _) = place.ask_until_served(&get(path, accept))?;
+            answer.check_status(200)?;
+            ensure!(answer.header("content-type") == Some(kind));
             ensure!(answer.header("connection") == Some("close"));
             let length = answer.header("content-length").context("a length")?;
             ensure!(length == answer.body.len().to_string(), "{length}");
             ensure!(answer.body.ends_with("# EOF\n") == (kind == OPENMETRICS));
         }
     }
-    let head = place.ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")?;
-    ensure!(head.status == 200 && head.body.is_empty());
-    let old = place.ask("GET /metrics HTTP/1.0\r\n\r\n")?;
-    ensure!(old.status == 200 && old.body.ends_with("# EOF\n"));
+    let (head, _) = place.ask_until_served("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n")?;
+    head.check_status(200)?;
+    ensure!(head.body.is_empty());
+    let (old, _) = place.ask_until_served("GET /metrics HTTP/1.0\r\n\r\n")?;
+    old.check_status(200)?;
+    ensure!(old.body.ends_with("# EOF\n"));
     for path in ["/", "/metrics/", "/metricsx", "/../metrics", "//metrics"] {
         let answer = place.ask(&get(path, ""))?;
         ensure!(answer.status == 404, "{path}: {}", answer.status);
@@ -147,8 +152,11 @@ fn ipv6() -> anyhow::Result<()> {
     let place = Place::new()?;
     let served = place.start(Twin::Rust, &[])?;
     let _second = place.export("[::1]:9631")?;
-    let stream = connect(&place.namespace, "[::1]:9631".parse()?)?;
-    ensure!(ask(stream, &get("/metrics", ""))?.status == 200);
+    let (answer, _) = ask_until_served(
+        || connect(&place.namespace, "[::1]:9631".parse()?),
+        &get("/metrics", ""),
+    )?;
+    answer.check_status(200)?;
     served.firewall.stop().map(drop)
 }
 
@@ -196,7 +204,8 @@ fn refused() -> anyhow::Result<()> {
     drop(served.exporter);
     // Connections that were served must not keep the port in use.
     let _next = place.export("127.0.0.1:9630")?;
-    ensure!(place.value("twinwall_metrics_requests_total")? == 1);
+    let (answer, requests) = place.ask_until_served(&get("/metrics", ""))?;
+    ensure!(value_of(&answer.body, "twinwall_metrics_requests_total")? == requests);
     served.firewall.stop().map(drop)
 }
 
@@ -261,21 +270,37 @@ fn masked(text: &str, twin: Twin) -> String {
     text.join("\n").replace(&twin, "twin=\"TWIN\"")
 }
 
+/// Returns the masked text of a twin after some packets, in both formats; None if the firewall did not answer in time:
+/// the text counts the requests, so they must not be repeated.
+fn texts_of(twin: Twin) -> anyhow::Result<Option<(String, String)>> {
+    let place = Place::new()?;
+    let Served { firewall, exporter } = place.start(twin, &["--queue", "0:2"])?;
+    exchange(&place)?;
+    firewall.settled_ledger()?;
+    let open = place.ask(&get("/metrics", ""))?;
+    // This exporter may share its text with later clients; another one makes a new text.
+    drop(exporter);
+    let _second = place.export(&format!("127.0.0.1:{PORT}"))?;
+    let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?;
+    firewall.stop()?;
+    if open.is_late() || plain.is_late() {
+        return Ok(None);
+    }
+    open.check_status(200)?;
+    plain.check_status(200)?;
+    Ok(Some((masked(&open.body, twin), masked(&plain.body, twin))))
+}
+
 /// Checks that the exporter returns the same text, in both formats, for each twin after the same packets.
 pub fn same_text() -> anyhow::Result<()> {
-    let mut texts = Vec::new();
+    let mut texts: Vec<(String, String)> = Vec::new();
     for twin in TWINS {
-        let place = Place::new()?;
-        let Served { firewall, exporter } = place.start(twin, &["--queue", "0:2"])?;
-        exchange(&place)?;
-        firewall.settled_ledger()?;
-        let open = place.metrics()?;
-        // After a second the exporter makes a new text.
-        pause_for(Duration::from_secs(1));
-        let plain = place.ask(&get("/metrics", "Accept: text/plain\r\n"))?.body;
-        firewall.stop()?;
-        drop(exporter);
-        texts.push((masked(&open, twin), masked(&plain, twin)));
+        until("the firewall answers in time", PATIENCE, || {
+            let made = texts_of(twin)?;
+            let is_made = made.is_some();
+            texts.extend(made);
+            Ok(is_made)
+        })?;
     }
     let [rust, c] = &texts[..] else {
         unreachable!("two twins");

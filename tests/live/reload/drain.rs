@@ -12,6 +12,8 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
+use crate::evasion::PATIENT_GUARD;
+
 use super::folder::PolicyFolder;
 
 pub const ROWS: &[Row] = &[
@@ -26,7 +28,8 @@ fn drained(twin: Twin, seconds: u32, floods: bool) -> anyhow::Result<Duration> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new("")?;
     let control = folder.control();
-    let mut firewall = Firewall::start(&namespace, twin, &["--control", &control])?;
+    let arguments = [&["--control", &control][..], &PATIENT_GUARD].concat();
+    let mut firewall = Firewall::start(&namespace, twin, &arguments)?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     let flood = UdpFlood::start(udp_client(&namespace, LOCALHOST)?);
     until("the flood arrives", PATIENCE, || {

@@ -18,6 +18,8 @@ use testbed::twin::Twin;
 use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
 
+use crate::evasion::PATIENT_GUARD;
+
 use super::folder::PolicyFolder;
 use super::rules::counter_of;
 
@@ -140,6 +142,7 @@ fn a_thousand_reloads(twin: Twin) -> anyhow::Result<()> {
         "--log-level",
         "error",
     ];
+    let arguments = [&arguments[..], &PATIENT_GUARD].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let mut client = Client::new(&control)?;
     let clients: Result<Vec<_>, _> = (0..FLOWS)
