@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! An `apply` that is killed or stopped at any step, and a revert that can write no file: the rules are restored.
 
+use std::collections::HashMap;
+use std::fs;
 use std::os::unix::process::ExitStatusExt;
 
-use anyhow::{ensure, Context};
+use anyhow::{bail, ensure, Context};
 use testbed::wait::{until, wait_within, PATIENCE};
 
 use super::place::{Place, Row, OTHER_POLICY, POLICY};
@@ -26,19 +28,74 @@ const WAIT: &str = "wait4,waitid";
 /// Limit that the number of system calls of a kind in a command never reaches.
 pub const CALLS_MAX: u32 = 100;
 
-/// Runs fwctl, and kills it at its nth system call of a kind. Returns true if fwctl was killed.
-pub fn kill_in(place: &Place, arguments: &[&str], call: &str, nth: u32) -> anyhow::Result<bool> {
+/// End of an fwctl that is to be killed at a system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// fwctl succeeded: it has fewer calls.
+    Itself,
+    /// fwctl was killed at the call.
+    AtCall,
+    /// fwctl ended before the call: on a busy machine the revert comes first, and kills fwctl or its nft.
+    Before,
+}
+
+/// Returns the number of calls of the most frequent system call in strace's output. strace counts the calls of each
+/// system call for itself.
+fn calls_most(trace: &str) -> u32 {
+    let mut calls: HashMap<&str, u32> = HashMap::new();
+    // Lines about signals and ends begin with `-` and `+`.
+    let lines = trace.lines().filter(|line| !line.starts_with(['-', '+']));
+    for (name, _) in lines.filter_map(|line| line.split_once('(')) {
+        *calls.entry(name).or_default() += 1;
+    }
+    calls.into_values().max().unwrap_or(0)
+}
+
+/// Runs fwctl, and kills it at its nth system call of a kind.
+pub fn kill_in(place: &Place, arguments: &[&str], call: &str, nth: u32) -> anyhow::Result<End> {
+    let trace = place.folder.file("trace");
+    let filter = format!("trace={call}");
     let inject = format!("inject={call}:signal=KILL:when={nth}");
-    let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", &inject];
+    let mut wrapper = vec!["strace", "--quiet=all", "--output", &trace];
+    wrapper.extend(["-e", &filter, "-e", &inject]);
     let mut command = place.command_under(&wrapper, arguments);
-    let output = command.output().context("strace")?;
-    Ok(output.status.signal().is_some())
+    let status = command.output().context("strace")?.status;
+    Ok(if status.success() {
+        End::Itself
+    } else if status.signal().is_some() && calls_most(&fs::read_to_string(&trace)?) >= nth {
+        End::AtCall
+    } else {
+        End::Before
+    })
 }
 
 fn killed_at_every_step() -> anyhow::Result<()> {
     let (place, _) = Place::applied()?;
     let other = place.folder.write("other.nft", OTHER_POLICY)?;
     kill_everywhere(&place, &other, &|place| place.rules(), &|_| Ok(()))
+}
+
+/// Waits for the revert of a killed apply, or reverts it. Checks that the previous state is restored.
+/// - before: the previous state, as `look` returns it.
+fn check_restored(
+    place: &Place,
+    before: &str,
+    look: &dyn Fn(&Place) -> anyhow::Result<String>,
+) -> anyhow::Result<()> {
+    // If fwctl is killed before it starts the timer, no process waits for the deadline, and no rules are loaded. The
+    // next command then reverts the generation.
+    let is_armed = look(place)? != before;
+    if is_armed {
+        place.wait_settled()?;
+    } else if place.is_pending()? {
+        until("the revert", PATIENCE, || {
+            Ok(place.run(&["revert"])?.status.success() || !place.is_pending()?)
+        })?;
+    }
+    let now = look(place)?;
+    ensure!(now == before, "{now}\ninstead of\n{before}");
+    ensure!(place.state()?["applied"] == 1, "{}", place.state()?);
+    Ok(())
 }
 
 /// Kills fwctl at every step of an apply. Checks that each time the previous state is restored.
@@ -55,27 +112,20 @@ pub fn kill_everywhere(
     for call in STEPS {
         let mut kills = 0;
         for nth in 1..CALLS_MAX {
-            let is_killed = kill_in(place, &["apply", "--confirm", "1", other], call, nth)?;
-            kills += u32::from(is_killed);
-            // If fwctl is killed before it starts the timer, no process waits for the deadline, and no rules are
-            // loaded. The next command then reverts the generation.
-            let is_armed = look(place)? != before;
-            if is_armed {
-                place.wait_settled()?;
-            } else if place.is_pending()? {
-                until("the revert", PATIENCE, || {
-                    Ok(place.run(&["revert"])?.status.success() || !place.is_pending()?)
-                })?;
+            let step = format!("killed in {call} {nth}");
+            let mut end = End::Before;
+            for seconds in ["1", "10", "100"] {
+                end = kill_in(place, &["apply", "--confirm", seconds, other], call, nth)?;
+                check_restored(place, &before, look).context(step.clone())?;
+                check(place).context(step.clone())?;
+                if end != End::Before {
+                    break;
+                }
             }
-            let now = look(place)?;
-            ensure!(
-                now == before,
-                "killed in {call} {nth}: {now}\ninstead of\n{before}"
-            );
-            check(place).with_context(|| format!("killed in {call} {nth}"))?;
-            ensure!(place.state()?["applied"] == 1, "{}", place.state()?);
-            if !is_killed {
-                break;
+            match end {
+                End::Itself => break,
+                End::AtCall => kills += 1,
+                End::Before => bail!("{step}: it ends before, at each deadline"),
             }
         }
         ensure!(
@@ -93,7 +143,7 @@ fn waits(place: &Place, policy: &str) -> anyhow::Result<usize> {
     let mut apply = place.command_under(&wrapper, &["apply", "--confirm", "600", policy]);
     ensure!(apply.output()?.status.success(), "fwctl apply");
     place.done(&["revert"])?;
-    let calls = std::fs::read_to_string(trace)?;
+    let calls = fs::read_to_string(trace)?;
     Ok(calls
         .lines()
         .filter(|line| line.starts_with("wait"))
@@ -104,28 +154,43 @@ fn waits(place: &Place, policy: &str) -> anyhow::Result<usize> {
 /// no confirmation is given.
 fn stopped_in_the_middle() -> anyhow::Result<()> {
     let (place, _) = Place::applied()?;
-    let before = place.rules()?;
     let other = place.folder.write("other.nft", OTHER_POLICY)?;
     let last = waits(&place, &other)?;
-    let inject = format!("inject={WAIT}:signal=STOP:when={last}");
-    let wrapper = ["strace", "--quiet=all", "--output=/dev/null", "-e", &inject];
-    let mut apply = place
-        .command_under(&wrapper, &["apply", "--confirm", "2", &other])
-        .spawn()?;
-    until("the new rules", PATIENCE, || {
-        Ok(place.rules()?.contains("dport 8888"))
+    for seconds in ["2", "20", "100"] {
+        if stop_at_wait(&place, &other, last, seconds)? {
+            return Ok(());
+        }
+    }
+    bail!("the new rules are never seen while fwctl is stopped")
+}
+
+/// Applies a policy, and stops fwctl at its nth wait for a program. Checks that the rules are restored, and that fwctl
+/// is ended. Returns true if the new rules were seen while fwctl was stopped; on a busy machine the revert may come
+/// before.
+/// - seconds: deadline of the apply.
+fn stop_at_wait(place: &Place, policy: &str, nth: usize, seconds: &str) -> anyhow::Result<bool> {
+    let before = place.rules()?;
+    let trace = place.folder.file("trace");
+    let filter = format!("trace={WAIT}");
+    let inject = format!("inject={WAIT}:signal=STOP:when={nth}");
+    let mut wrapper = vec!["strace", "--quiet=all", "--output", &trace];
+    wrapper.extend(["-e", &filter, "-e", &inject]);
+    let arguments = ["apply", "--confirm", seconds, policy];
+    let mut apply = place.command_under(&wrapper, &arguments).spawn()?;
+    let (mut is_seen, mut has_ended) = (false, false);
+    until("the new rules, or the end of fwctl", PATIENCE, || {
+        is_seen = place.rules()?.contains("dport 8888");
+        has_ended = apply.try_wait()?.is_some();
+        Ok(is_seen || has_ended)
     })?;
-    ensure!(apply.try_wait()?.is_none(), "fwctl was not stopped");
     place.wait_settled()?;
     place.check_rules(&before)?;
-    ensure!(
-        place.outcome()?.1 == "not confirmed in time",
-        "{:?}",
-        place.outcome()?
-    );
+    let outcome = place.outcome()?;
+    ensure!(outcome.1 == "not confirmed in time", "{outcome:?}");
     let status = wait_within(&mut apply, PATIENCE).context("the stopped fwctl was not ended")?;
-    ensure!(!status.success(), "{status}");
-    Ok(())
+    ensure!(!status.success(), "fwctl was not stopped: {status}");
+    let was_stopped = fs::read_to_string(&trace)?.contains("SIGSTOP");
+    Ok(is_seen && !has_ended && was_stopped)
 }
 
 /// Applies a policy with the base chain of the applied one, so that a revert keeps the chain. The policy is the second

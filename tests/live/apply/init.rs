@@ -382,7 +382,7 @@ fn init_tries_the_last_minute() -> anyhow::Result<()> {
 fn init_goes_back() -> anyhow::Result<()> {
     let hosts = Hosts::new()?;
     let before = hosts.host.rules()?;
-    let mut deadlines = ["2", "20", "200"].into_iter();
+    let mut deadlines = ["2", "20", "100"].into_iter();
     loop {
         let seconds = deadlines.next().context("no init ended in time")?;
         let output = hosts.init(&["--yes", "--force", "--confirm", seconds])?;

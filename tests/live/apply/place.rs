@@ -68,7 +68,8 @@ impl Place {
             Twin::Rust => "rust",
             Twin::C => "c",
         };
-        let config = format!("FIREWALL={twin}\nOPTIONS=--user {USER}\n");
+        // On a busy machine the guard must not take a delay for a stall.
+        let config = format!("FIREWALL={twin}\nOPTIONS=--user {USER} --deadline 60000\n");
         place.folder.write("twinwall.conf", config)?;
         Ok(place)
     }
@@ -130,7 +131,7 @@ impl Place {
         holds: impl Fn() -> anyhow::Result<bool>,
     ) -> anyhow::Result<()> {
         let mut said = String::new();
-        for seconds in ["2", "20", "200"] {
+        for seconds in ["2", "20", "100"] {
             let output = self.run(&["apply", "--confirm", seconds, policy])?;
             let is_held = output.status.success() && holds()?;
             self.wait_settled()?;

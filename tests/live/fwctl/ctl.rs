@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -29,6 +29,9 @@ pub const POLICY: &str = "table inet filter {
 	}
 }
 ";
+
+/// Options with which a firewall's guard drops no packet on a busy machine; a later `--deadline` replaces them.
+pub const PATIENT_GUARD: [&str; 2] = ["--deadline", "60000"];
 
 /// Output and exit code of fwctl.
 pub struct Said {
@@ -153,7 +156,7 @@ impl Place {
         let policy = folder.write("web.nft", policy)?;
         let socket = folder.file("control");
         let given = ["--json", "--policy", &policy, "--control", &socket];
-        let given = [&given, arguments].concat();
+        let given = [&given[..], &PATIENT_GUARD, arguments].concat();
         let firewall = Firewall::start_under(&namespace, wrapper, twin, &given)?;
         Ok(Place {
             firewall,
@@ -185,6 +188,25 @@ impl Place {
         Ok(())
     }
 
+    /// Runs `fwctl diff --live --json` with another policy while `send` sends packets. Stops the firewall after it has
+    /// answered them, which ends the comparison. Returns fwctl's output.
+    pub fn diff_live(
+        self,
+        new: &str,
+        send: impl FnOnce(&Place) -> anyhow::Result<()>,
+    ) -> anyhow::Result<Said> {
+        let arguments = ["diff", new, "--live", "--seconds", "600", "--json"];
+        let mut command = self.command()?;
+        let child = command.args(arguments).stdout(Stdio::piped());
+        let child = child.stderr(Stdio::piped()).spawn()?;
+        self.until_followed(1)?;
+        send(&self)?;
+        self.firewall.settled_ledger()?;
+        let ended = self.firewall.end_by(libc::SIGTERM)?;
+        ensure!(ended.code == Some(0), "{}", ended.stderr);
+        until_end(child)
+    }
+
     /// Sends datagrams to a port on loopback where no socket listens, so that only the firewall counts them.
     pub fn send(&self, port: u16, count: usize) -> anyhow::Result<()> {
         let socket = self.namespace.enter(|| UdpSocket::bind((LOCALHOST, 0)))?;
@@ -197,7 +219,7 @@ impl Place {
 }
 
 /// Waits until a child ends, kills it after PATIENCE, and returns its output.
-pub fn until_end(mut child: std::process::Child) -> anyhow::Result<Said> {
+pub fn until_end(mut child: Child) -> anyhow::Result<Said> {
     if wait_within(&mut child, PATIENCE).is_none() {
         child.kill()?;
     }

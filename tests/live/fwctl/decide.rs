@@ -19,6 +19,7 @@ pub const ROWS: &[Row] = &[
     ("diff-of-a-policy-that-reads-nothing", diff_nothing_read),
     ("recorded-packets-are-what-they-were", recorded),
     ("diff-live", diff_live),
+    ("diff-live-for-a-second", diff_live_for_a_second),
     ("diff-live-lacks-what-it-reads", diff_lacks),
     ("diff-notes-limits", diff_limits),
 ];
@@ -249,28 +250,18 @@ fn recorded(twin: Twin) -> anyhow::Result<()> {
     check_has(said.code(1)?, "would flip: 3 of 4 packets")
 }
 
-/// Starts `diff --live`. After it has connected, sends packets to the accepted, the dropped and another port. Returns
-/// its JSON lines.
-fn live(place: &Place, new: &str) -> anyhow::Result<Vec<Value>> {
-    let child = place
-        .command()?
-        .args(["diff", new, "--live", "--seconds", "3", "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()?;
-    place.until_followed(1)?;
-    place.send(ACCEPTED, 1)?;
-    place.send(DROPPED, 3)?;
-    place.send(OTHER, 1)?;
-    let said = until_end(child)?;
-    let lines: Result<Vec<Value>, _> = said.code(1)?.lines().map(serde_json::from_str).collect();
-    Ok(lines?)
-}
-
 fn diff_live(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let new = place.folder.write("turned.nft", TURNED)?;
-    let lines = live(&place, &new)?;
+    let old = place.policy.clone();
+    let said = place.diff_live(&new, |place| {
+        place.send(ACCEPTED, 1)?;
+        place.send(DROPPED, 3)?;
+        place.send(OTHER, 1)
+    })?;
+    check_has(&said.stderr, "the firewall has ended")?;
+    let lines: Result<Vec<Value>, _> = said.code(1)?.lines().map(serde_json::from_str).collect();
+    let lines = lines?;
     let sums = lines.last().context("no sums")?;
     // Each call of `send` is a flow. ICMP errors answer the packets that arrived; their verdicts don't flip.
     ensure!(sums["flipped"] == 4 && sums["missed"] == 0, "{lines:?}");
@@ -281,11 +272,19 @@ fn diff_live(twin: Twin) -> anyhow::Result<()> {
     let dropped = dropped.context("no flow to the port that was dropped")?;
     ensure!(dropped["packets"] == 3, "{dropped}");
     ensure!(dropped["was"]["verdict"] == "drop", "{dropped}");
-    ensure!(
-        dropped["was"]["by"] == format!("{}:5", place.policy),
-        "{dropped}"
-    );
+    ensure!(dropped["was"]["by"] == format!("{old}:5"), "{dropped}");
     ensure!(dropped["will"]["by"] == format!("{new}:5"), "{dropped}");
+    Ok(())
+}
+
+/// Checks that a comparison without packets ends after its time.
+fn diff_live_for_a_second(twin: Twin) -> anyhow::Result<()> {
+    let place = Place::new(twin)?;
+    let new = place.folder.write("turned.nft", TURNED)?;
+    let said = place.fwctl(&["diff", &new, "--live", "--seconds", "1"])?;
+    let expected = "no verdict would flip: 0 packets compared\n";
+    ensure!(said.code(0)? == expected, "{}", said.stdout);
+    ensure!(said.stderr.is_empty(), "{}", said.stderr);
     Ok(())
 }
 

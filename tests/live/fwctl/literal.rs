@@ -20,7 +20,7 @@ use testbed::twin::{Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Case;
 
-use super::ctl::{binary, Said, ACCEPTED, DROPPED, OTHER, POLICY};
+use super::ctl::{binary, Said, ACCEPTED, DROPPED, OTHER, PATIENT_GUARD, POLICY};
 use super::doctor::Found;
 
 /// Time after which a datagram counts as lost.
@@ -232,8 +232,10 @@ impl Scene {
         }
         let (policy, control) = (folder.write("p.nft", POLICY)?, folder.file("control"));
         let given = ["--json", "--policy", &policy, "--control", &control];
-        let start =
-            |options: &[&str]| Firewall::start_under(&host, &[], twin, &[&given, options].concat());
+        let start = |options: &[&str]| {
+            let arguments = [&given[..], &PATIENT_GUARD, options].concat();
+            Firewall::start_under(&host, &[], twin, &arguments)
+        };
         Ok(Scene {
             firewall: row.options.map(start).transpose()?,
             others: Vec::new(),

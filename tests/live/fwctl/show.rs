@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Reports of fwctl on a firewall, and small commands.
 
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::process::Stdio;
 
 use anyhow::{ensure, Context};
@@ -190,33 +190,52 @@ fn tail(twin: Twin) -> anyhow::Result<()> {
     )
 }
 
-/// Checks `tail`'s output for a TCP handshake. Both ends are on this host, so each packet is seen once, as it leaves.
 fn handshake(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let listener = place
         .namespace
         .enter(|| TcpListener::bind((LOCALHOST, 0)))?;
-    let address = listener.local_addr()?;
+    let server = listener.local_addr()?;
+    let mut tails = 0;
+    until("a handshake of three packets", PATIENCE, || {
+        tails += 1;
+        has_handshake(&place, server, tails)
+    })
+}
+
+/// Checks `tail`'s output for a TCP handshake. Both ends are on this host, so each packet is seen once, as it leaves. On
+/// a busy machine a packet may be sent again, or an earlier connection may still send: then returns false.
+/// - tails: number of clients of `tail` so far, with that of this call.
+fn has_handshake(place: &Place, server: SocketAddr, tails: u64) -> anyhow::Result<bool> {
     let child = place
         .command()?
         .args(["tail", "--count", "3"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()?;
-    place.until_followed(1)?;
-    let client = place.namespace.enter(|| TcpStream::connect(address))?;
+    place.until_followed(tails)?;
+    let stream = place.namespace.enter(|| TcpStream::connect(server))?;
+    let client = stream.local_addr()?;
     let said = until_end(child)?;
     let text = said.code(0)?;
-    let (client, server) = (client.local_addr()?, address);
-    for (from, to, flags) in [
+    let packets = [
         (client, server, " syn, "),
         (server, client, " syn ack, "),
         (client, server, ", "),
-    ] {
-        check_has(text, &format!(" accept {from} > {to} TCP{flags}"))?;
+    ];
+    let packets = packets.map(|(from, to, flags)| format!(" accept {from} > {to} TCP{flags}"));
+    let is_again = packets
+        .iter()
+        .any(|packet| text.matches(packet).count() > 1);
+    let own = format!(" {client} ");
+    if is_again || !text.lines().all(|line| line.contains(&own)) {
+        return Ok(false);
+    }
+    for packet in &packets {
+        check_has(text, packet)?;
     }
     ensure!(text.matches(", out lo, ").count() == 3, "{text}");
-    Ok(())
+    Ok(true)
 }
 
 /// Runs `fwctl status`. Returns the row of its contract (the effects of --fail) about a crash of the firewall.
