@@ -24,18 +24,12 @@ pub const ROWS: &[Row] = &[
 fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
-    for (port, confirm, waits) in [(8888, "60", false), (9999, "12", true)] {
-        let observe = if waits { "6" } else { "5" };
-        let options = ["--no-wait", "--observe", observe, "--confirm", confirm];
-        let (code, said) = place.push(&policy(port), &options)?;
-        ensure!(code == Some(0), "{said}");
-        until("the policy to be loaded", PATIENCE, || {
-            Ok(place.state(0)["phase"] == "pending")
-        })?;
-        place.stop_agent(0);
+    for (port, former, confirm, waits) in [(8888, 7777, "300", false), (9999, 8888, "15", true)] {
+        place.kill_while_pending(&policy(port), &policy(former), confirm)?;
         if waits {
+            let before = format!("udp dport {former}");
             until("the host to go back by itself", PATIENCE, || {
-                Ok(place.rules(&place.hosts[0])?.contains("udp dport 8888"))
+                Ok(place.rules(&place.hosts[0])?.contains(&before))
             })?;
         }
         place.start_agent(0)?;

@@ -87,12 +87,7 @@ fn a_cut_bundle_is_refused() -> anyhow::Result<()> {
     until("the agent to wait", PATIENCE, || {
         Ok(fs::read_to_string(&log)?.contains("its time has not come"))
     })?;
-    let pointer: Value = serde_json::from_str(&place.pointer()?)?;
-    let pointer: Value = serde_json::from_str(pointer["text"].as_str().unwrap_or_default())?;
-    let bundle = format!(
-        "twinwall/policy/{}",
-        pointer["digest"].as_str().unwrap_or_default()
-    );
+    let bundle = format!("twinwall/policy/{}", place.wanted_digest()?);
     let (done, said) =
         place.etcdctl(OPERATOR, &["put", &bundle, "{\"kind\":\"twinwall-bundle\""])?;
     ensure!(done, "{said}");

@@ -13,7 +13,7 @@ use serde_json::Value;
 use testbed::proc;
 use testbed::twin::built;
 use testbed::wait::{pause_for, until, PATIENCE};
-use twinwall_tests::fleet::{policy, Place, Plan, Row};
+use twinwall_tests::fleet::{policy, Place, Plan, Row, CHANNEL};
 
 pub const ROWS: &[Row] = &[
     (
@@ -121,17 +121,15 @@ fn three_members() -> anyhow::Result<()> {
     place.stop_member(0);
     place.push_well(&policy(8888))?;
     place.stop_member(1);
-    let (code, said) = place.push(&policy(9999), &["--no-wait"])?;
+    let path = place.folder.write("policy.nft", policy(9999))?;
+    let key = place.folder.file("out/fleet.key");
+    let push = ["push", CHANNEL, &path, "--sign", &key, "--no-wait"];
+    let (code, said) = place.fleet_once(&push)?;
     ensure!(code == Some(3), "{code:?}: {said}");
     place.wait_for_log(0, "does it run")?;
     place.all_have("udp dport 8888")?;
     place.start_etcd()?;
-    let mut said = (None, String::new());
-    until("etcd to have a leader", PATIENCE, || {
-        said = place.push(&policy(9999), &["--observe", "1", "--confirm", "30"])?;
-        Ok(said.0 == Some(0))
-    })
-    .with_context(|| said.1.clone())?;
+    place.push_well(&policy(9999))?;
     place.all_have("udp dport 9999")
 }
 
@@ -258,20 +256,17 @@ fn a_full_disk() -> anyhow::Result<()> {
 }
 
 /// Kills an agent at each step, and starts it again: the policy is fetched, the service that runs as root has started,
-/// the policy is loaded, it is confirmed. The host must confirm the policy each time.
+/// the policy is confirmed, another policy is loaded. The host must confirm the policy each time.
 fn an_agent_killed() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
     type Reached = fn(&Place, &str) -> bool;
-    let steps: [(&str, Reached); 4] = [
+    let steps: [(&str, Reached); 3] = [
         ("fetched", |place, digest| {
             fs::exists(place.path("h1", "staging") + "/" + digest).unwrap_or(false)
         }),
         ("started", |place, digest| {
             place.state(0)["digest"] == digest
-        }),
-        ("pending", |place, digest| {
-            place.state(0)["digest"] == digest && place.state(0)["phase"] == "pending"
         }),
         ("confirmed", |place, digest| {
             place.state(0)["digest"] == digest && place.state(0)["phase"] == "confirmed"
@@ -279,19 +274,20 @@ fn an_agent_killed() -> anyhow::Result<()> {
     ];
     for (number, (step, reached)) in steps.into_iter().enumerate() {
         let port = 8000 + number as u16;
-        let options = ["--no-wait", "--observe", "1", "--confirm", "15"];
+        let options = ["--no-wait", "--observe", "1", "--confirm", "300"];
         let (code, said) = place.push(&policy(port), &options)?;
         ensure!(code == Some(0), "{said}");
-        let pointer: Value = serde_json::from_str(&place.pointer()?)?;
-        let text: Value = serde_json::from_str(pointer["text"].as_str().unwrap_or_default())?;
-        let digest = text["digest"].as_str().unwrap_or_default();
-        until(step, PATIENCE, || Ok(reached(&place, digest)))?;
+        let digest = place.wanted_digest()?;
+        until(step, PATIENCE, || Ok(reached(&place, &digest)))?;
         place.stop_agent(0);
         place.start_agent(0)?;
         place.wait_for("confirmed", 1)?;
         place.all_have(&format!("udp dport {port}"))?;
     }
-    Ok(())
+    place.kill_while_pending(&policy(9999), &policy(8002), "300")?;
+    place.start_agent(0)?;
+    place.wait_for("confirmed", 1)?;
+    place.all_have("udp dport 9999")
 }
 
 /// Kills all processes of the first host, and deletes its rules.

@@ -44,7 +44,7 @@ fn a_dead_host_is_silent() -> anyhow::Result<()> {
         "{said}"
     );
     ensure!(said.lines().any(|line| line.starts_with("h1 ")), "{said}");
-    let options = ["--observe", "1", "--confirm", "30"];
+    let options = ["--observe", "1", "--confirm", "300"];
     let (code, said) = place.push(&policy(8888), &options)?;
     ensure!(code == Some(0), "{said}");
     ensure!(

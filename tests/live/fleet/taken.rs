@@ -2,7 +2,7 @@
 //! An agent that an attacker has taken over, and firewalls whose ledgers do not reconcile (are red): root's service
 //! must protect the host by itself.
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 
 use anyhow::ensure;
@@ -22,13 +22,35 @@ pub const ROWS: &[Row] = &[
 /// agent. Returns the reply.
 /// - bundle: empty for a request without a bundle.
 fn ask(place: &Place, request: &Value, bundle: &str) -> anyhow::Result<String> {
-    let mut stream = UnixStream::connect(place.path("h1", "socket"))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    writeln!(stream, "{request}")?;
-    stream.write_all(bundle.as_bytes())?;
+    let exchange = || {
+        let mut stream = UnixStream::connect(place.path("h1", "socket"))?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        writeln!(stream, "{request}")?;
+        stream.write_all(bundle.as_bytes())?;
+        std::io::read_to_string(stream)
+    };
     let mut said = String::new();
-    stream.read_to_string(&mut said)?;
+    // The service's listener ends now and then, and is started again (see `Place::start_local`).
+    until("root's service to reply", PATIENCE, || {
+        said = exchange().unwrap_or_default();
+        Ok(!said.is_empty())
+    })?;
     Ok(said)
+}
+
+/// Pushes a policy that cuts the host off from the store, while the host's agent does not run. Returns the pointer (the
+/// signed message that names the policy), and the bundle.
+fn push_cut_off(place: &Place, observe: &str, confirm: &str) -> anyhow::Result<(Value, String)> {
+    let options = ["--no-wait", "--waves", "100%", "--observe", observe];
+    let options = [&options[..], &["--confirm", confirm]].concat();
+    let (code, said) = place.push(CUT_OFF, &options)?;
+    ensure!(code == Some(0), "{said}");
+    let name = format!("twinwall/policy/{}", place.wanted_digest()?);
+    let get = ["get", "--print-value-only", &name];
+    let (done, bundle) = place.etcdctl("out/operator.login", &get)?;
+    ensure!(done, "{bundle}");
+    let pointer = serde_json::from_str(&place.pointer()?)?;
+    Ok((pointer, bundle.trim().to_owned()))
 }
 
 fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
@@ -36,45 +58,35 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
     place.push_well(&policy(7777))?;
     place.stop_agent(0);
     let confirm = |generation: u64| json!({"confirm": {"generation": generation}});
+    let revert = |generation: u64| json!({"revert": {"generation": generation, "why": "x"}});
     // A confirmed generation can't be reverted by an agent.
-    let revert = json!({"revert": {"generation": 1, "why": "x"}});
-    let said = ask(&place, &revert, "")?;
+    let said = ask(&place, &revert(1), "")?;
     ensure!(
         said.contains("does not wait for its confirmation"),
         "{said}"
     );
 
-    // This policy is signed with keys that root trusts, and cuts the host off from the store.
-    let options = ["--no-wait", "--observe", "3", "--confirm", "20"];
-    let (code, said) = place.push(CUT_OFF, &options)?;
-    ensure!(code == Some(0), "{said}");
-    let pointer: Value = serde_json::from_str(&place.pointer()?)?;
-    let text: Value = serde_json::from_str(pointer["text"].as_str().unwrap_or_default())?;
-    let name = format!(
-        "twinwall/policy/{}",
-        text["digest"].as_str().unwrap_or_default()
-    );
-    let get = ["get", "--print-value-only", &name];
-    let (done, bundle) = place.etcdctl("out/operator.login", &get)?;
-    ensure!(done, "{bundle}");
-    let bundle = bundle.trim();
+    // The policies that follow are signed with keys that root trusts.
+    let (pointer, bundle) = push_cut_off(&place, "60", "100")?;
     let apply =
         |pointer: &Value| json!({"apply": {"pointer": pointer, "bundle_bytes": bundle.len()}});
     let mut other = pointer.clone();
-    other["text"] = json!(text
-        .to_string()
-        .replace("\"observe_seconds\":3", "\"observe_seconds\":0"));
-    let said = ask(&place, &apply(&other), bundle)?;
+    let text = pointer["text"].as_str().unwrap_or_default();
+    other["text"] = json!(text.replace("\"observe_seconds\":60", "\"observe_seconds\":0"));
+    ensure!(other != pointer, "{pointer}");
+    let said = ask(&place, &apply(&other), &bundle)?;
     ensure!(said.contains("0 of the keys have signed"), "{said}");
-    let said = ask(&place, &apply(&pointer), bundle)?;
+    let said = ask(&place, &apply(&pointer), &bundle)?;
     ensure!(said.contains("pending"), "{said}");
     let said = ask(&place, &confirm(2), "")?;
-    ensure!(said.contains("is watched for 3 s"), "{said}");
-    let mut said = String::new();
-    until("the time of watching to be over", PATIENCE, || {
-        said = ask(&place, &confirm(2), "")?;
-        Ok(!said.contains("is watched for"))
-    })?;
+    ensure!(said.contains("is watched for 60 s"), "{said}");
+    let said = ask(&place, &revert(2), "")?;
+    ensure!(said.contains("reverted"), "{said}");
+
+    let (pointer, bundle) = push_cut_off(&place, "0", "20")?;
+    let said = ask(&place, &apply(&pointer), &bundle)?;
+    ensure!(said.contains("pending"), "{said}");
+    let said = ask(&place, &confirm(3), "")?;
     ensure!(
         said.contains("the store does not answer root's check"),
         "{said}"
@@ -83,7 +95,7 @@ fn an_agent_that_was_taken_over() -> anyhow::Result<()> {
         Ok(place.rules(&place.hosts[0])?.contains("udp dport 7777"))
     })?;
     // The rules are restored a moment before fwctl apply stores that.
-    let said = ask(&place, &confirm(2), "")?;
+    let said = ask(&place, &confirm(3), "")?;
     let words = [
         "does not wait for its confirmation",
         "nothing waits for a confirmation",

@@ -128,7 +128,7 @@ fn folders() -> anyhow::Result<()> {
         for port in [7777, 8888] {
             let path = place.folder.write("policy.nft", policy(port))?;
             let push = ["push", CHANNEL, &path, "--into", &into, "--sign", &key];
-            let push = [&push[..], &["--observe", "1", "--confirm", "30"]].concat();
+            let push = [&push[..], &["--observe", "1", "--confirm", "300"]].concat();
             let (code, said) = place.fleet(&push)?;
             ensure!(code == Some(0) && said.contains("is in"), "{said}");
             until("the host to confirm it", PATIENCE, || {

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Waves of a push: the push is killed in its first wave, and the hosts of the next wave wait.
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
 use anyhow::{ensure, Context};
+use nix::fcntl::{Flock, FlockArg};
 use serde_json::Value;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::fleet::{policy, Place, Plan, Row, Running, CHANNEL};
@@ -24,6 +27,14 @@ fn reports(place: &Place) -> anyhow::Result<Vec<u64>> {
         .collect())
 }
 
+/// Locks the state of a host's service that runs as root: its requests wait until the lock is dropped.
+fn lock(place: &Place, number: usize) -> anyhow::Result<Flock<File>> {
+    let path = place.path(&place.hosts[number].id, "state/lock");
+    let file = File::options().write(true).open(&path).context(path)?;
+    let locked = Flock::lock(file, FlockArg::LockExclusive);
+    Ok(locked.map_err(|(_, error)| error)?)
+}
+
 /// Kills a push in its first wave, and continues it by another command. Agents read the store only after events of
 /// their watch. An agent outside the wave must do nothing.
 fn a_killed_push_is_continued() -> anyhow::Result<()> {
@@ -38,19 +49,21 @@ fn a_killed_push_is_continued() -> anyhow::Result<()> {
     let [key, login] = ["out/fleet.key", "out/operator.login"].map(|name| place.folder.file(name));
     let push = ["push", CHANNEL, &path, "--sign", &key, "--login", &login];
     let mut command = place.command(&push);
-    command.args(["--waves", "1%,100%", "--observe", "3", "--confirm", "60"]);
-    let mut pushing = Running(
-        command
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?,
-    );
-    until("the canary to apply the policy", PATIENCE, || {
-        ensure!(pushing.0.try_wait()?.is_none(), "the push has ended");
-        let phases = (0..HOSTS).map(|number| place.state(number)["phase"].clone());
-        Ok(phases.into_iter().any(|phase| phase == "pending"))
+    command.args(["--waves", "1%,100%", "--observe", "1", "--confirm", "300"]);
+    command.stdout(Stdio::piped()).stderr(Stdio::null());
+    // Until the push is killed, no host can apply the policy.
+    let locks = (0..HOSTS).map(|number| lock(&place, number));
+    let locks: Vec<Flock<File>> = locks.collect::<anyhow::Result<_>>()?;
+    let mut line = String::new();
+    until("the push to begin", PATIENCE, || {
+        // A push that can't reach the store ends without a line.
+        let mut pushing = Running(command.spawn()?);
+        let stdout = pushing.0.stdout.take().context("stdout is piped")?;
+        BufReader::new(stdout).read_line(&mut line)?;
+        Ok(!line.is_empty())
     })?;
-    drop(pushing);
+    ensure!(line.starts_with("generation 2 of channel"), "{line}");
+    drop(locks);
     place.wait_for("confirmed", 1)?;
     ensure!(
         place.count("waiting")? == HOSTS - 1,

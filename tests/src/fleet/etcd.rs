@@ -2,16 +2,27 @@
 //! etcd with one or more members, in the operator's namespace.
 
 use std::fs::File;
+use std::io::Write;
+use std::net::TcpStream;
 use std::process::Stdio;
 
 use anyhow::{ensure, Context};
+use serde_json::Value;
 use testbed::wait::{until, PATIENCE};
 
 use super::{Place, Running, CHANNEL, ETCD};
 
-/// Returns the client port of an etcd member. Its peer port is the next higher port.
+/// Time limit of each step of etcdctl.
+const ETCDCTL_LIMIT: &str = "100s";
+
+/// Returns the client port of an etcd member. Its peer port and its health port are the next higher ports.
 fn port(member: usize) -> usize {
     2379 + 100 * member
+}
+
+/// Returns the address of an etcd member's reports of its health, on the loopback of the operator's namespace.
+fn health_address(member: usize) -> String {
+    format!("127.0.0.1:{}", port(member) + 2)
 }
 
 impl Place {
@@ -25,7 +36,8 @@ impl Place {
         urls.join(",")
     }
 
-    /// Starts all members of etcd that are not running, and waits until all members accept connections.
+    /// Starts all members of etcd that are not running, and waits until all members report that they are healthy: they
+    /// have a leader.
     pub fn start_etcd(&mut self) -> anyhow::Result<()> {
         for member in 0..self.members.len() {
             if self.members[member].is_none() {
@@ -33,12 +45,21 @@ impl Place {
             }
         }
         for member in 0..self.members.len() {
-            until("etcd to answer", PATIENCE, || {
-                let connect = || std::net::TcpStream::connect(format!("{ETCD}:{}", port(member)));
-                Ok(self.operator.enter(connect).is_ok())
+            until("etcd to be healthy", PATIENCE, || {
+                Ok(self.is_healthy(member))
             })?;
         }
         Ok(())
+    }
+
+    fn is_healthy(&self, member: usize) -> bool {
+        let ask = || {
+            let mut stream = TcpStream::connect(health_address(member))?;
+            stream.write_all(b"GET /health HTTP/1.0\r\n\r\n")?;
+            std::io::read_to_string(stream)
+        };
+        let said = self.operator.enter(ask);
+        said.is_ok_and(|said| said.contains("\"health\":\"true\""))
     }
 
     pub fn start_member(&mut self, member: usize) -> anyhow::Result<()> {
@@ -55,6 +76,10 @@ impl Place {
             .args(["--name", &format!("m{member}"), "--bcrypt-cost", "4"])
             .args(["--data-dir", &self.folder.file(&format!("etcd{member}"))])
             .args(["--listen-client-urls", url, "--advertise-client-urls", url])
+            .arg(format!(
+                "--listen-metrics-urls=http://{}",
+                health_address(member)
+            ))
             .args(["--listen-peer-urls", &peer(member)])
             .args(["--initial-advertise-peer-urls", &peer(member)])
             .args(["--initial-cluster", &cluster.join(",")]);
@@ -91,7 +116,16 @@ impl Place {
         Ok(said.trim().to_owned())
     }
 
-    /// Runs etcdctl as the user of a login file. Returns true if it succeeded, and its stdout and stderr.
+    /// Returns the digest of the bundle that the channel's pointer in etcd names.
+    pub fn wanted_digest(&self) -> anyhow::Result<String> {
+        let pointer: Value = serde_json::from_str(&self.pointer()?)?;
+        let text: Value = serde_json::from_str(pointer["text"].as_str().unwrap_or_default())?;
+        let digest = text["digest"].as_str();
+        Ok(digest.context("the pointer has no digest")?.to_owned())
+    }
+
+    /// Runs etcdctl as the user of a login file. Returns true and its stdout if it succeeded, else false and its stdout
+    /// followed by stderr.
     /// - login: path of the login file in the fleet's folder.
     pub fn etcdctl(&self, login: &str, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
         let login = std::fs::read_to_string(self.folder.file(login))?;
@@ -107,9 +141,15 @@ impl Place {
             )
             .args(["--endpoints", &self.etcd_urls()])
             .args(["--user", login.trim()])
+            .args(["--dial-timeout", ETCDCTL_LIMIT])
+            .args(["--command-timeout", ETCDCTL_LIMIT])
             .args(arguments)
             .output()?;
-        let text = [output.stdout, output.stderr].concat();
+        let mut text = output.stdout;
+        // After a repeated attempt that has succeeded, stderr has a warning.
+        if !output.status.success() {
+            text.extend(output.stderr);
+        }
         let text = String::from_utf8_lossy(&text).into_owned();
         Ok((output.status.success(), text))
     }

@@ -12,6 +12,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Mutex;
 
 use anyhow::{ensure, Context};
+use fleet::clock::unix_ms;
 use serde_json::Value;
 use testbed::firewall::Firewall;
 use testbed::folder::Folder;
@@ -31,6 +32,9 @@ pub const CHANNEL: &str = "web";
 pub const NUMBERS: u16 = 9100;
 /// UDP port whose packets go to the queue of the host's firewall, if hosts have one (`Plan::twins`).
 pub const QUEUED: u16 = 5000;
+
+/// Exit code of fwctl if the store can't be reached.
+const UNREACHABLE: i32 = 3;
 
 /// Returns a policy that drops UDP to a port.
 pub fn policy(port: u16) -> String {
@@ -221,6 +225,8 @@ impl Place {
         std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o777))?;
         let control = self.control(&host.id);
         let options = ["--control", &control, "--receive-buffer", "1048576"];
+        // On a busy machine the guard must not answer in place of a firewall that is late.
+        let options = [&options[..], &["--deadline", "60000"]].concat();
         let twin = TWINS[number % TWINS.len()];
         let firewall = Firewall::start(&host.namespace, twin, &options)?;
         self.hosts[number].firewall = Mutex::new(Some(firewall));
@@ -412,9 +418,20 @@ impl Place {
         command
     }
 
-    /// Runs `fwctl fleet` with the operator's login. Returns the exit code, None after a signal, and stdout followed by
-    /// stderr.
+    /// Runs `fwctl fleet` with the operator's login. Repeats this while fwctl can't reach the store, since etcd may be
+    /// late on a busy machine. Returns the exit code, None after a signal, and stdout followed by stderr.
     pub fn fleet(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
+        let mut done = (None, String::new());
+        let reached = until("fwctl to reach the store", PATIENCE, || {
+            done = self.fleet_once(arguments)?;
+            Ok(done.0 != Some(UNREACHABLE))
+        });
+        reached.with_context(|| done.1.clone())?;
+        Ok(done)
+    }
+
+    /// Runs `fwctl fleet` once, also if it can't reach the store. Returns the same as [`Place::fleet`].
+    pub fn fleet_once(&self, arguments: &[&str]) -> anyhow::Result<(Option<i32>, String)> {
         let login = self.folder.file("out/operator.login");
         let output = self.bare(&[arguments, &["--login", &login]].concat())?;
         let text = [output.stdout, output.stderr].concat();
@@ -434,12 +451,49 @@ impl Place {
 
     /// Pushes a policy to all hosts, which must confirm it.
     pub fn push_well(&self, text: &str) -> anyhow::Result<String> {
-        let (code, said) = self.push(text, &["--observe", "1", "--confirm", "30"])?;
+        let (code, said) = self.push(text, &["--observe", "1", "--confirm", "300"])?;
         ensure!(
             code == Some(0) && said.contains("is everywhere\n"),
             "{said}"
         );
         Ok(said)
+    }
+
+    /// Pushes a policy, and kills the first host's agent while the policy waits for its confirmation. If the agent was
+    /// killed too late, pushes the former policy, and tries again.
+    /// - confirm: seconds after which the host reverts to the former policy.
+    pub fn kill_while_pending(
+        &mut self,
+        policy: &str,
+        former: &str,
+        confirm: &str,
+    ) -> anyhow::Result<()> {
+        let seconds: u64 = 5;
+        let observe = seconds.to_string();
+        let options = ["--no-wait", "--observe", &observe, "--confirm", confirm];
+        until("the agent to be killed in time", PATIENCE, || {
+            let (code, said) = self.push(policy, &options)?;
+            ensure!(code == Some(0), "{said}");
+            let digest = self.wanted_digest()?;
+            until("the policy to be loaded", PATIENCE, || {
+                let state = self.state(0);
+                Ok(state["digest"] == digest && state["phase"] != "started")
+            })?;
+            self.stop_agent(0);
+            let state = self.state(0);
+            let applied_ms = state["applied_ms"].as_u64().context("applied_ms")?;
+            // An agent requests no confirmation before the end of the observation.
+            if unix_ms() < applied_ms + 1000 * seconds {
+                ensure!(state["phase"] == "pending", "{state}");
+                return Ok(true);
+            }
+            self.start_agent(0)?;
+            until("the policy not to wait any more", PATIENCE, || {
+                Ok(self.state(0)["phase"] != "pending")
+            })?;
+            self.push_well(former)?;
+            Ok(false)
+        })
     }
 
     /// Returns the hosts' objects in `status --json`.
