@@ -29,7 +29,7 @@ WAYS = {"1": "1", "2": "2", "1-2": "21"}
 # The first is the protocol of the tests' clients, the other that of browsers.
 PROTOCOLS = ["spoken", "h3"]
 # Time limit of a connection whose client is gone.
-IDLE_SECONDS = 5.0
+IDLE_SECONDS = 60.0
 
 
 def say(*words):

@@ -12,7 +12,7 @@ use nix::sys::time::TimeVal;
 use testbed::netns::Namespace;
 use testbed::packets;
 use testbed::place::restore;
-use testbed::wait::pause_for;
+use testbed::wait::{patience, pause_for};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use super::net::{Net, SERVER, SERVER_6};
@@ -24,7 +24,7 @@ const PORT: u16 = 8443;
 /// Address of the client's kernel; net.rs's CLIENT is for packets that the test builds.
 const CLIENT: [u8; 4] = [10, 9, 1, 1];
 const CLIENT_6: [u16; 8] = [0xfd09, 0, 0, 1, 0, 0, 0, 1];
-/// Time limit for both ends to open a connection, and for data to arrive.
+/// Time limit for both ends to open a connection, and for data to arrive, if they must not.
 const OPENED: Duration = Duration::from_secs(1);
 /// Pause between two attempts of the server to connect.
 const LOOK: Duration = Duration::from_millis(20);
@@ -62,22 +62,24 @@ fn connect(
 
 /// Returns true if the server receives the client's data.
 /// - is_server_first: true if the server also sends a SYN before the client does; the client's kernel refuses that SYN.
+/// - limit: time limit for both ends to open the connection, and for the data to arrive.
 fn hears(
     net: &Net,
     [client, server]: Ends,
     is_server_first: bool,
     said: &[u8],
+    limit: Duration,
 ) -> anyhow::Result<bool> {
     if is_server_first {
         connect(&net.server, [server, client], OPENED)?;
     }
     let (client, server) = thread::scope(|scope| {
-        let first = scope.spawn(|| connect(&net.client, [client, server], OPENED));
-        let deadline = Instant::now() + OPENED;
+        let first = scope.spawn(|| connect(&net.client, [client, server], limit));
+        let deadline = Instant::now() + limit;
         let mut second = Ok(None);
         while matches!(second, Ok(None)) && Instant::now() < deadline {
             pause_for(LOOK);
-            second = connect(&net.server, [server, client], OPENED);
+            second = connect(&net.server, [server, client], limit);
         }
         (first.join().expect("no panic"), second)
     });
@@ -85,7 +87,7 @@ fn hears(
         return Ok(false);
     };
     client.write_all(said)?;
-    server.set_read_timeout(Some(OPENED))?;
+    server.set_read_timeout(Some(limit))?;
     let mut heard = vec![0; said.len()];
     Ok(server.read_exact(&mut heard).is_ok() && heard == said)
 }
@@ -94,6 +96,7 @@ fn hears(
 /// - answered: true if the server is expected to receive the name: each combination is then tried up to TRIES times.
 fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
     let said = hello::tls(DENIED, 0).bytes;
+    let limit = patience(answered, OPENED);
     let ends: [(&str, IpAddr, IpAddr); 2] = [
         ("IPv4", CLIENT.into(), SERVER.into()),
         ("IPv6", CLIENT_6.into(), SERVER_6.into()),
@@ -112,7 +115,7 @@ fn try_all(net: &Net, answered: bool) -> anyhow::Result<Vec<Tried>> {
                     SocketAddr::from((*client, port)),
                     SocketAddr::from((*server, PORT)),
                 ];
-                hears(net, ends, *is_server_first, &said).map(Some)
+                hears(net, ends, *is_server_first, &said, limit).map(Some)
             })
         },
     )

@@ -312,7 +312,7 @@ impl Client<'_> {
     }
 
     /// Executes a script. Returns the server's first bytes after those that a step has heard; empty without an answer.
-    /// None if there was no TCP handshake.
+    /// None if there was no TCP handshake, or if these bytes may be an answer that a step has missed.
     pub fn run(&self, script: &Script) -> anyhow::Result<Option<Vec<u8>>> {
         let mut first = match script.first {
             0 => 0x1000_0000 + u32::from(self.ports.0) * 0x1001,
@@ -323,6 +323,8 @@ impl Client<'_> {
         };
         let (mut ack, mut end) = (opened.begun, 0);
         let mut other = (first, ack);
+        // Acknowledgement number of a step that has heard nothing.
+        let mut missed = None;
         for step in &script.steps {
             match step {
                 Step::Segment(segment) => {
@@ -333,6 +335,7 @@ impl Client<'_> {
                 Step::Hear => {
                     // An answer that came later would count as that to the whole opening.
                     let heard = self.answer(ack, mem::take(&mut opened.packets), ANSWERED)?;
+                    missed = heard.is_empty().then_some(ack);
                     ack = ack.wrapping_add(heard.len() as u32);
                     self.send(first, ack, &acknowledgement(end))?;
                 }
@@ -374,7 +377,8 @@ impl Client<'_> {
                 Step::AnswerAgain => self.wait_for_answer(first)?,
             }
         }
-        self.answer(ack, opened.packets, self.patience).map(Some)
+        let answer = self.answer(ack, opened.packets, self.patience)?;
+        Ok((missed != Some(ack) || answer.is_empty()).then_some(answer))
     }
 }
 

@@ -217,7 +217,7 @@ pub fn honest(by: By) -> anyhow::Result<()> {
     let mut ways = ways(ALLOWED, DENIED);
     ways.retain(|way| way.honest);
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let running = by.start(&scene.net, text)?;
+        let running = by.start_for_honest(&scene.net, text)?;
         all_completed(&try_all(&scene, ALLOWED, true, &ways)?)?;
         running.finish()?;
     }

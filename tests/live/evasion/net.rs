@@ -166,6 +166,7 @@ fn start_nginx(server: &Namespace, folder: &Folder) -> anyhow::Result<Child> {
             "daemon off; master_process off; pid {root}/pid; error_log {root}/error.log;\n\
              events {{ worker_connections 4096; }}\n\
              http {{\n\
+             client_header_timeout 1h; keepalive_timeout 1h;\n\
              access_log off; log_format name $ssl_server_name; client_body_temp_path {root}; proxy_temp_path {root};\n\
              fastcgi_temp_path {root}; uwsgi_temp_path {root}; scgi_temp_path {root};\n\
              server {{ listen 80 default_server fastopen=64; listen [::]:80 default_server fastopen=64;\n\

@@ -5,6 +5,7 @@
 use std::io::{Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::process::{Child, Stdio};
+use std::time::Duration;
 
 use anyhow::Context;
 use testbed::wait::{until, PATIENCE};
@@ -13,7 +14,7 @@ use twinwall_tests::case::{for_each_twin, Case, Row};
 use super::client::QUIET;
 use super::net::{Net, Sees, SERVER, SERVER_6};
 use super::requests::{self, ALLOW_LIST};
-use super::tried::{self, all_completed, none_completed, Tried};
+use super::tried::{self, all_completed, none_completed, Tried, ANSWERED};
 use super::{By, ALLOWED, BLOCK_LIST, DENIED};
 
 const SERVER_OF_PYTHON: &str = "
@@ -95,7 +96,14 @@ fn start(net: &Net) -> anyhow::Result<Python> {
 
 /// Sends a request for a host. Returns true if the server answers for that host.
 /// - line: first line of the request.
-fn is_answered(net: &Net, server: IpAddr, line: &[u8], host: &str) -> anyhow::Result<bool> {
+/// - patience: time limit for the answer.
+fn is_answered(
+    net: &Net,
+    server: IpAddr,
+    line: &[u8],
+    host: &str,
+    patience: Duration,
+) -> anyhow::Result<bool> {
     let at = SocketAddr::from((server, requests::PORT));
     let mut stream = net
         .client
@@ -103,7 +111,7 @@ fn is_answered(net: &Net, server: IpAddr, line: &[u8], host: &str) -> anyhow::Re
     let field = format!("\r\nHost: {host}\r\n\r\n");
     stream.write_all(&[line, field.as_bytes()].concat())?;
     let _ = stream.shutdown(Shutdown::Write);
-    stream.set_read_timeout(Some(PATIENCE.min(4 * QUIET)))?;
+    stream.set_read_timeout(Some(patience))?;
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8_lossy(&answer).into_owned();
@@ -118,9 +126,10 @@ fn try_all(net: &Net, host: &str, ways: &[Way], answered: bool) -> anyhow::Resul
         .into_iter()
         .flat_map(|server| ways.iter().map(move |way| (server, way)))
         .collect();
+    let patience = if answered { ANSWERED } else { 4 * QUIET };
     tried::try_all(net, &jobs, |_, ((over, server), (name, line))| {
         Tried::new(name, over, answered, |_| {
-            is_answered(net, *server, line, host).map(Some)
+            is_answered(net, *server, line, host, patience).map(Some)
         })
     })
 }

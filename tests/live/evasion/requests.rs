@@ -311,7 +311,7 @@ const OTHER: &str = "xyz.amused.example";
 pub fn honest(by: By) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let running = by.start(&scene.net, text)?;
+        let running = by.start_for_honest(&scene.net, text)?;
         let hosts = (OTHER, DENIED);
         all_completed(&try_all(&scene, Version::V4, hosts, true, |way| {
             way.honest

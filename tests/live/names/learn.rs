@@ -3,6 +3,7 @@
 //! answers are not learned.
 
 use std::net::UdpSocket;
+use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use testbed::exporter::Exporter;
@@ -15,7 +16,7 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::{dig, is_answered, start_resolver, words, Resolver};
+use super::{dig, is_answered, start, start_resolver, words, Resolver, LIMITS};
 use crate::evasion::net::{Net, Sees, SERVER};
 
 pub const ROWS: &[Row] = &[
@@ -46,6 +47,8 @@ const STRANGER: &str = "10.9.3.53";
 const FLOWS: u16 = 40_000;
 /// Number of flows that are opened without a pause: fewer packets than a queue holds.
 const FLOWS_AT_ONCE: u16 = 500;
+/// Maximum time between a query and an answer from which addresses are learned.
+pub const PENDING: Duration = Duration::from_secs(10);
 /// Last address byte of hosts in the server's network that have names, and at which nginx answers.
 pub const HOSTS: std::ops::Range<u8> = 10..18;
 /// Last address byte of a host like HOSTS, but without a name.
@@ -83,27 +86,58 @@ pub fn network(seconds: &str) -> anyhow::Result<(Net, Resolver)> {
 /// - host: last byte of the address, one of HOSTS.
 /// - more: additional options of dig.
 pub fn ask(net: &Net, host: u8, more: &[&str]) -> anyhow::Result<()> {
-    let answered = is_answered(&net.client, &dig(&name(host), more), &address(host))?;
+    let limit = format!("+time={}", LIMITS.0);
+    let command = dig(&name(host), &[&[&limit[..]], more].concat());
+    let answered = is_answered(&net.client, &command, &address(host))?;
     ensure!(answered, "dig gets no answer of {}", name(host));
     Ok(())
 }
 
-/// Returns true if curl gets nginx's page from a host's address within a second, without a query for its name.
+/// Returns true if curl gets nginx's page from a host's address in time, without a query for its name.
 /// - host: last byte of the address.
-pub fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
+/// - limit: time limit in seconds.
+fn is_reached_within(net: &Net, host: u8, limit: &str) -> anyhow::Result<bool> {
     let url = format!("http://{}/", address(host));
-    let command = words(&["curl", "-s", "--max-time", "1", &url]);
+    let command = words(&["curl", "-s", "--max-time", limit, &url]);
     is_answered(&net.client, &command, "here")
+}
+
+/// Returns true if curl gets nginx's page within a second: for a host that must not be reached.
+/// - host: last byte of the host's address.
+pub fn is_reached(net: &Net, host: u8) -> anyhow::Result<bool> {
+    is_reached_within(net, host, "1")
+}
+
+/// Fails unless curl gets nginx's page.
+/// - host: last byte of the host's address.
+pub fn check_reached(net: &Net, host: u8) -> anyhow::Result<()> {
+    let is_reached = is_reached_within(net, host, LIMITS.0)?;
+    ensure!(is_reached, "{} is not reached", address(host));
+    Ok(())
+}
+
+/// Fails unless curl gets nginx's page, and the firewall drops none of curl's packets.
+/// - host: last byte of the host's address.
+fn check_reached_at_once(net: &Net, firewall: &Firewall, host: u8) -> anyhow::Result<()> {
+    let before = firewall.settled_ledger()?.total.verdict("drop");
+    check_reached(net, host)?;
+    let after = firewall.ledger()?.total.verdict("drop");
+    let dropped = after - before;
+    ensure!(dropped == 0, "{}: {dropped} dropped", address(host));
+    Ok(())
 }
 
 /// Returns the sum of the metrics whose lines begin with a text.
 pub fn figure(net: &Net, start: &str) -> anyhow::Result<u64> {
-    let said = run(
-        &net.firewall,
-        "curl",
-        &["-s", &format!("http://{METRICS}/metrics")],
-    )?;
-    let text = String::from_utf8(said.stdout)?;
+    let url = format!("http://{METRICS}/metrics");
+    let mut text = String::new();
+    // The exporter fails while the firewall answers too slowly.
+    until("the exporter answers", PATIENCE, || {
+        let mut curl = net.firewall.command("curl");
+        let output = curl.args(["-sf", &url]).output()?;
+        text = String::from_utf8(output.stdout)?;
+        Ok(output.status.success())
+    })?;
     let lines = text.lines().filter(|line| line.starts_with(start));
     let mut sum = 0;
     for line in lines {
@@ -132,7 +166,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
     let policy = folder.write("policy.nft", POLICY)?;
     let control = folder.file("control");
     let arguments = ["--policy", &policy, "--queue", "0:1", "--control", &control];
-    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    let firewall = start(&net.firewall, twin, &arguments)?;
     let _exporter = Exporter::start(&net.firewall, &control, METRICS)?;
     ensure!(
         !is_reached(&net, HOSTS.start)?,
@@ -143,7 +177,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
         ask(&net, host, more)?;
     }
     for host in HOSTS {
-        ensure!(is_reached(&net, host)?, "{} is not reached", name(host));
+        check_reached_at_once(&net, &firewall, host)?;
     }
     ensure!(!is_reached(&net, NAMELESS)?, "reached without a name");
     let known = figure(&net, "twinwall_policy_learned_addresses ")?;
@@ -157,7 +191,7 @@ fn two_queues(twin: Twin) -> anyhow::Result<()> {
         POLICY.replace("tcp sport 80", "tcp sport 80 counter"),
     )?;
     reload(&net, &firewall, 2)?;
-    ensure!(is_reached(&net, HOSTS.start)?, "forgotten by a reload");
+    check_reached_at_once(&net, &firewall, HOSTS.start).context("after a reload")?;
     folder.replace(
         "policy.nft",
         POLICY.replace("cdn ", "other ").replace("@cdn", "@other"),
@@ -203,32 +237,37 @@ fn forgeries(twin: Twin) -> anyhow::Result<()> {
     }
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
-    let control = folder.file("control");
-    let arguments = ["--policy", &policy, "--control", &control];
-    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
-    let _exporter = Exporter::start(&net.firewall, &control, METRICS)?;
+    let firewall = start(&net.firewall, twin, &["--policy", &policy])?;
     let client = net.client.enter(|| UdpSocket::bind(CLIENT))?;
     let bind = |address| net.server.enter(|| UdpSocket::bind((address, 53)));
     let (asked, other) = (bind(SERVERS[0])?, bind(SERVERS[1])?);
     let ((query, answer), (_, wrong)) = (messages(1), messages(2));
-    client.send_to(&query, (SERVERS[0], 53))?;
     asked.set_read_timeout(Some(PATIENCE))?;
-    asked.recv(&mut [0; 512]).context("the query")?;
-    asked.send_to(&wrong, CLIENT)?;
-    asked.send_to(&answer, "10.9.1.1:4001")?;
-    other.send_to(&answer, CLIENT)?;
-    until("the forgeries have come", PATIENCE, || {
-        Ok(answers(&net, "unasked")? == 3)
+    let counts = || -> anyhow::Result<(u64, u64)> {
+        let answers = firewall.ledger()?.total.answers;
+        Ok((answers["unasked"], answers["learned"]))
+    };
+    until("the true answer comes in time", PATIENCE, || {
+        let (unasked, _) = counts()?;
+        let begun = Instant::now();
+        client.send_to(&query, (SERVERS[0], 53))?;
+        asked.recv(&mut [0; 512]).context("the query")?;
+        asked.send_to(&wrong, CLIENT)?;
+        asked.send_to(&answer, "10.9.1.1:4001")?;
+        other.send_to(&answer, CLIENT)?;
+        until("the forgeries have come", PATIENCE, || {
+            Ok(counts()? == (unasked + 3, 0))
+        })?;
+        ensure!(!is_reached(&net, NAMELESS)?, "learnt of a forgery");
+        asked.send_to(&answer, CLIENT)?;
+        until("the true answer has come", PATIENCE, || {
+            Ok(counts()? != (unasked + 3, 0))
+        })?;
+        let is_learned = counts()?.1 == 1;
+        ensure!(is_learned || begun.elapsed() > PENDING, "not learned");
+        Ok(is_learned)
     })?;
-    ensure!(!is_reached(&net, NAMELESS)?, "learnt of a forgery");
-    asked.send_to(&answer, CLIENT)?;
-    until("the true answer has come", PATIENCE, || {
-        Ok(answers(&net, "learned")? == 1)
-    })?;
-    ensure!(
-        is_reached(&net, NAMELESS)?,
-        "nothing learnt of the true answer"
-    );
+    check_reached_at_once(&net, &firewall, NAMELESS)?;
     firewall.finish()?;
     Ok(())
 }
@@ -287,7 +326,7 @@ fn learn_nothing(
     let policy = folder.write("policy.nft", POLICY)?;
     let control = folder.file("control");
     let arguments = ["--policy", &policy, "--control", &control];
-    let firewall = Firewall::start(&net.firewall, twin, &arguments)?;
+    let firewall = start(&net.firewall, twin, &arguments)?;
     let _exporter = Exporter::start(&net.firewall, &control, METRICS)?;
     attack(&bind_stranger(net)?)?;
     until("the answer is counted", PATIENCE, || {

@@ -33,8 +33,8 @@ const AIOQUIC_PORT: u16 = 4434;
 const SEGMENT_BYTES: usize = 1_448;
 /// Time limit for a browser's start and all its requests, on a busy machine.
 const BROWSED: Duration = Duration::from_secs(60);
-/// Number of browsers, one after another: on a busy machine a browser may request a name over TLS instead of QUIC.
-const BROWSERS: u32 = 3;
+/// Maximum number of browsers, one after another: on a busy machine a browser may request a name over TLS instead of QUIC.
+const BROWSERS: u32 = 8;
 /// Pause between two checks of the browser's progress.
 const LOOK: Duration = Duration::from_millis(50);
 

@@ -7,13 +7,13 @@ use std::net::IpAddr;
 use std::time::Instant;
 
 use anyhow::ensure;
-use testbed::firewall::Firewall;
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use testbed::place::{load, namespace, restore};
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
 use super::shipped::{shipped, Kind, Scene, KINDS, OWN_PORTS};
+use super::start;
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 use crate::evasion::{By, ALLOWED, DENIED};
 
@@ -87,7 +87,7 @@ fn web_server(twin: Twin) -> anyhow::Result<()> {
     let pair = Pair::new()?;
     queue(&pair.host, "-A INPUT -j NFQUEUE")?;
     let (_folder, file) = shipped("web-server", &[])?;
-    let firewall = Firewall::start(&pair.host, twin, &["--policy", &file])?;
+    let firewall = start(&pair.host, twin, &["--policy", &file])?;
     let allowed = (Kind::Http, "www.example", 80);
     pair.scene()
         .try_all("www.example", allowed, &|kind, port| {
@@ -106,7 +106,7 @@ fn workstation(twin: Twin) -> anyhow::Result<()> {
     )];
     let (_folder, file) = shipped("workstation", &service)?;
     let arguments = ["--policy", &file, "--conntrack", "mark"];
-    let firewall = Firewall::start(&pair.host, twin, &arguments)?;
+    let firewall = start(&pair.host, twin, &arguments)?;
     let allowed = (Kind::Other, "any.example", 22);
     pair.scene()
         .try_all("any.example", allowed, &|kind, port| {
@@ -124,7 +124,7 @@ fn ssh_guard(twin: Twin) -> anyhow::Result<()> {
     queue(&pair.host, "-A INPUT -j NFQUEUE")?;
     let (_folder, file) = shipped("ssh-guard", &[])?;
     let started = Instant::now();
-    let firewall = Firewall::start(&pair.host, twin, &["--policy", &file])?;
+    let firewall = start(&pair.host, twin, &["--policy", &file])?;
     let (mut to_ssh, mut others) = (0, 0);
     for kind in KINDS.into_iter().filter(|kind| !kind.is_udp()) {
         let allowed = (Kind::Http, "any.example", 80);
@@ -158,7 +158,7 @@ fn isolate_uid(twin: Twin) -> anyhow::Result<()> {
         ("fd00::/8", "2001:db8:7::/48"),
     ];
     let (_folder, file) = shipped("isolate-uid", &changed)?;
-    let firewall = Firewall::start(&pair.client, twin, &["--policy", &file])?;
+    let firewall = start(&pair.client, twin, &["--policy", &file])?;
     let allowed = (Kind::DnsTcp, "any.example", 53);
     pair.scene()
         .try_all("any.example", allowed, &|_, port| port != 53)?;

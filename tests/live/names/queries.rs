@@ -13,8 +13,8 @@ use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::{
-    behind_each_backend, curl, is_answered, server, start_resolver, words, ALLOWED, DENIED,
-    EVERY_NAME, POLICY,
+    behind_each_backend, curl, is_answered, server, start_resolver, unreadable, words, ALLOWED,
+    DENIED, EVERY_NAME, LIMITS, POLICY,
 };
 use crate::evasion::net::{Net, Sees, SERVER};
 use crate::evasion::queries::question;
@@ -25,8 +25,8 @@ pub const ROWS: &[Row] = &[("several-questions", several), ("other-protocols", o
 const ADDRESS: &str = "192.0.2.77";
 /// Time to wait for an answer that should not arrive.
 const QUIET: Duration = Duration::from_millis(500);
-/// Options of curl for a request that should get no answer: a time limit of 2 s.
-const SOON: &[&str] = &["--max-time", "2"];
+/// Time limit in seconds for a request that should get no answer.
+const SOON: &str = "2";
 /// Pause between two parts of a message, so that each part is in its own segment.
 const APART: Duration = Duration::from_millis(20);
 
@@ -84,9 +84,10 @@ fn count(mut bytes: &[u8]) -> usize {
 }
 
 /// Returns the number of names for which dig gets an address, on one connection.
-fn dig(net: &Net, names: &[&str]) -> anyhow::Result<usize> {
-    let at = format!("@{}", server());
-    let options = ["+tcp", "+keepopen", "+time=2", "+tries=1", "+short"];
+/// - limit: time limit for each address, in seconds.
+fn dig(net: &Net, names: &[&str], limit: &str) -> anyhow::Result<usize> {
+    let (at, limit) = (format!("@{}", server()), format!("+time={limit}"));
+    let options = ["+tcp", "+keepopen", &limit, "+tries=1", "+short"];
     let arguments = words(&[&[at.as_str()], &options[..], names].concat());
     let output = net.client.command("dig").args(arguments).output();
     let output = output.context("dig could not be started: run make deps")?;
@@ -132,10 +133,13 @@ fn several(twin: Twin) -> anyhow::Result<()> {
     let _resolver = start_resolver(&net, &[EVERY_NAME.to_owned()])?;
     behind_each_backend(&net, twin, POLICY, |firewall| {
         ask_all(&net)?;
-        let heard = dig(&net, &ALLOWED)?;
+        let heard = dig(&net, &ALLOWED, LIMITS.0)?;
         ensure!(heard == ALLOWED.len(), "dig gets {heard}");
-        let heard = dig(&net, &[ALLOWED[0], DENIED[0]])?;
-        ensure!(heard == 1, "dig gets {heard}, with a denied one");
+        until("dig gets the allowed address", PATIENCE, || {
+            let heard = dig(&net, &[ALLOWED[0], DENIED[0]], SOON)?;
+            ensure!(heard <= 1, "dig gets {heard}, with a denied one");
+            Ok(heard == 1)
+        })?;
         firewall.finish()?;
         Ok(())
     })
@@ -153,15 +157,19 @@ fn others(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     for (scheme, port) in [("https", 443), ("http", 80)] {
         serve_on_53(&net, port)?;
-        let answers = |name| is_answered(&net.client, &curl(name, scheme, 53, SOON), "here");
+        let soon = ["--max-time", SOON];
+        let answers = |name| is_answered(&net.client, &curl(name, scheme, 53, &soon), "here");
         until("nginx answers", PATIENCE, || answers(DENIED[0]))?;
         behind_each_backend(&net, twin, POLICY, |firewall| {
             for name in [DENIED[0], ALLOWED[0]] {
-                ensure!(!answers(name)?, "{scheme}: {name} is answered");
+                let before = unreadable(&firewall)?;
+                // On a busy machine curl may give up before it shows the name.
+                until("a connection is unreadable", PATIENCE, || {
+                    ensure!(!answers(name)?, "{scheme}: {name} is answered");
+                    Ok(unreadable(&firewall)? > before)
+                })?;
             }
-            let total = firewall.finish()?.total;
-            ensure!(total.connections["unreadable"] > 0, "{total:?}");
-            Ok(())
+            firewall.finish().map(drop)
         })?;
     }
     Ok(())

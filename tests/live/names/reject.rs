@@ -5,15 +5,15 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::ledger::Stats;
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
-use testbed::place::{restore, veth};
+use testbed::place::{restore, run, veth};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
+use super::start;
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 use crate::evasion::wire::Version;
 
@@ -145,7 +145,7 @@ fn forwards(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
-    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let firewall = start(&net.firewall, twin, &["--policy", &policy])?;
     ask(&|| Ends::of(&net))?;
     ensure_reset(&firewall.finish()?)
 }
@@ -160,7 +160,7 @@ fn at_the_server(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let policy = folder.write("policy.nft", POLICY)?;
     for address in [VETH_IPV4.1, VETH_IPV6.1] {
-        let firewall = Firewall::start(&server, twin, &["--policy", &policy])?;
+        let firewall = start(&server, twin, &["--policy", &policy])?;
         ask(&|| Ends::new(&client, &server, address)).with_context(|| address.to_string())?;
         ensure_reset(&firewall.finish()?)?;
     }
@@ -187,7 +187,7 @@ fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
     let folder = Folder::shared()?;
     let open = POLICY.replace("denied.example", "other.example");
     let policy = folder.write("policy.nft", &open)?;
-    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let firewall = start(&net.firewall, twin, &["--policy", &policy])?;
     let mut all = [Ends::of(&net)?, Ends::of(&net)?];
     for Ends { client, server } in &mut all {
         Ends::pass(client, server, &request(DENIED[0]))?;
@@ -213,13 +213,18 @@ fn by_another_policy(twin: Twin) -> anyhow::Result<()> {
 /// server receives nothing.
 fn without_names(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
+    // Otherwise the client sends the packet again if the machine is busy.
+    let route = "route change default via 10.9.1.2 rto_min 100s\n";
+    net.client.ip(route)?;
+    let no_probe = ["-qw", "net.ipv4.tcp_early_retrans=0"];
+    run(&net.client, "sysctl", &no_probe)?;
     let folder = Folder::shared()?;
     let text = POLICY.replace(
         "http host \"denied.example\" counter reject",
         "tcp dport 8080 tcp flags psh / psh counter reject with tcp reset",
     );
     let policy = folder.write("policy.nft", text)?;
-    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &policy])?;
+    let firewall = start(&net.firewall, twin, &["--policy", &policy])?;
     let mut ends = Ends::of(&net)?;
     ends.client.write_all(b"hello")?;
     let ended = ends.client.read(&mut [0; 1]);

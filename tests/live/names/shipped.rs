@@ -14,7 +14,6 @@ use nix::sys::socket::{
     bind, connect, setsockopt, socket, sockopt, AddressFamily, SockFlag, SockType, SockaddrStorage,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
-use testbed::firewall::Firewall;
 use testbed::folder::Folder;
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use testbed::place::{namespace, restore};
@@ -23,6 +22,7 @@ use testbed::twin::{root, Twin};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
+use super::start;
 use crate::evasion::hello;
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
 use crate::evasion::queries::question;
@@ -322,13 +322,13 @@ fn egress_names(twin: Twin) -> anyhow::Result<()> {
         restore(&client, tool, "-A OUTPUT -j NFQUEUE\n-A INPUT -j NFQUEUE")?;
     }
     let (_folder, file) = shipped("egress-names", &[])?;
-    let firewall = Firewall::start(&client, twin, &["--policy", &file])?;
+    let firewall = start(&client, twin, &["--policy", &file])?;
     scene.try_all(DENIED, allowed, &|_, _| true)?;
     firewall.finish()?;
     let (v4, v6) = (VETH_IPV4.1.to_string(), VETH_IPV6.1.to_string());
     let resolvers = [("192.0.2.53", v4.as_str()), ("2001:db8::53", v6.as_str())];
     let (_folder, file) = shipped("egress-names", &resolvers)?;
-    let firewall = Firewall::start(&client, twin, &["--policy", &file])?;
+    let firewall = start(&client, twin, &["--policy", &file])?;
     scene.try_all(DENIED, allowed, &|_, _| true)?;
     firewall.finish().map(drop)
 }
@@ -360,11 +360,8 @@ fn family_filter(twin: Twin) -> anyhow::Result<()> {
         );
     }
     let (_folder, file) = shipped("family-filter", &[])?;
-    let firewall = Firewall::start(
-        &net.firewall,
-        twin,
-        &["--policy", &file, "--log-level", "warning"],
-    )?;
+    let arguments = ["--policy", &file, "--log-level", "warning"];
+    let firewall = start(&net.firewall, twin, &arguments)?;
     scene.try_all(DENIED, FORWARDED, &|kind, port| match kind {
         Kind::Tls | Kind::Http | Kind::Quic => true,
         // On port 53 only DNS queries for other names pass; on port 853 nothing passes.
@@ -379,7 +376,7 @@ fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let scene = forwarded(&net);
     let (_folder, file) = shipped("dns-guard", &[])?;
-    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &file])?;
+    let firewall = start(&net.firewall, twin, &["--policy", &file])?;
     scene.try_all("allowed.example", FORWARDED, &|_, port| port == 53)?;
     firewall.finish()?;
     let (v4, v6) = (
@@ -388,7 +385,7 @@ fn dns_guard(twin: Twin) -> anyhow::Result<()> {
     );
     let resolvers = [("192.0.2.53", v4.as_str()), ("2001:db8::53", v6.as_str())];
     let (_folder, file) = shipped("dns-guard", &resolvers)?;
-    let firewall = Firewall::start(&net.firewall, twin, &["--policy", &file])?;
+    let firewall = start(&net.firewall, twin, &["--policy", &file])?;
     scene.try_all("printer.local", FORWARDED, &|_, port| port == 53)?;
     firewall.finish().map(drop)
 }

@@ -4,6 +4,8 @@
 use testbed::twin::{Twin, BACKENDS, TWINS};
 use twinwall_tests::case::Case;
 
+use crate::evasion::PATIENT_GUARD;
+
 mod beyond;
 mod failure;
 mod losses;
@@ -20,12 +22,18 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Returns the arguments of a firewall: the backend, and more arguments.
+    /// Returns the arguments of a firewall: the backend, a guard that drops no packet on a busy machine, and more
+    /// arguments, which may be others for the guard.
     pub fn with<'a>(&self, more: &[&'a str]) -> Vec<&'a str>
     where
         'static: 'a,
     {
-        [&["--backend", self.backend], more].concat()
+        // The profile paper has no guard.
+        let guard = match more.contains(&"paper") {
+            true => &[][..],
+            false => &PATIENT_GUARD[..],
+        };
+        [&["--backend", self.backend][..], guard, more].concat()
     }
 }
 

@@ -369,6 +369,9 @@ fn interface_names(subject: &Subject) -> anyhow::Result<()> {
     ] {
         run(&server, "ip", words)?;
     }
+    for (namespace, name) in [(&client, "veth"), (&server, "other")] {
+        namespace.wait_for(name)?;
+    }
     // The firewall caches a name for a second.
     pause_for(Duration::from_millis(1100));
     socket.send_to(b"two", (VETH_IPV4.1, PORT))?;
@@ -508,6 +511,8 @@ fn limit_of_all_queues(subject: &Subject) -> anyhow::Result<()> {
         let _ = client.send_to(b"x", (LOCALHOST, 1001));
         let _ = client.send_to(b"x", (LOCALHOST, 1002));
     }
+    // Every datagram that passes has then arrived.
+    firewall.settled_ledger()?;
     let mut sum = 0;
     for receiver in receivers {
         sum += arrived(&receiver?, 0)?.len();

@@ -3,10 +3,9 @@
 //! addresses and ports. By then the connection's class is final for the server's packets.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use anyhow::Context;
-use testbed::wait::pause_for;
+use testbed::wait::{pause_for, PATIENCE};
 use twinwall_tests::case::Case;
 
 use super::packet::{self, Ids};
@@ -17,9 +16,6 @@ use crate::evasion::datagrams;
 use crate::evasion::net::{Net, Sees};
 use crate::evasion::{By, ALLOWED, DENIED};
 use crate::names::ends::{Hello, QuicClient};
-
-/// Time limit for the handshake of the allowed connection.
-const COMPLETED: Duration = Duration::from_secs(5);
 
 /// Way to send the denied name.
 struct Way {
@@ -78,10 +74,10 @@ fn ways() -> Vec<Way> {
 fn run(scene: &Scene, way: &Way, opening: &Opening, port: u16) -> anyhow::Result<()> {
     let config = scene.identity.client(Hello::Plain, None)?;
     let server = scene.setting.server();
-    let client = QuicClient::new(&scene.net, port, server, config, ALLOWED, COMPLETED)?;
+    let client = QuicClient::new(&scene.net, port, server, config, ALLOWED, PATIENCE)?;
     let client = client.context("the allowed name is not answered")?;
     anyhow::ensure!(
-        client.fetches(1, COMPLETED),
+        client.fetches(1, PATIENCE),
         "the allowed name is not served"
     );
     drop(client);

@@ -324,7 +324,7 @@ pub fn hold(by: By, setting: Setting, text: &str) -> anyhow::Result<()> {
 pub fn honest(by: By, setting: Setting) -> anyhow::Result<()> {
     let scene = Scene::new(by.net()?, setting)?;
     for text in [BLOCK_LIST, ALLOW_LIST] {
-        let running = by.start(&scene.net, text)?;
+        let running = by.start_for_honest(&scene.net, text)?;
         all_completed(&try_all(&scene, (ALLOWED, DENIED), true, |way| way.honest)?)?;
         running.finish()?;
     }
