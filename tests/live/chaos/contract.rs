@@ -13,6 +13,7 @@ use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, run};
 use testbed::skip::{not_installed, skip};
 use testbed::twin::Twin;
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::scene::{check_contract, rule};
@@ -171,7 +172,16 @@ fn with_bad_tools(twin: Twin) -> anyhow::Result<()> {
         for tool in ["nft", "iptables-nft-save", "ip6tables-nft-save"] {
             write_script(&tools, tool, script, 0o755)?;
         }
-        let firewall = start_with(&tools, &namespace()?, twin)?;
+        let start = || start_with(&tools, &namespace()?, twin);
+        let mut firewall = start()?;
+        // fwctl waits for a tool nearly as long as the firewall waits for fwctl.
+        until("fwctl ends in time", PATIENCE, || {
+            let is_late = firewall.ready.contains("fwctl did not end in time");
+            if is_late {
+                firewall = start()?;
+            }
+            Ok(!is_late)
+        })?;
         check_unknown(&firewall, &format!("nft {why}"))?;
         let warning = format!(
             "warning: it is not known whether a rule leads packets to queue 0: nft {why}: `fwctl doctor` looks again\n"

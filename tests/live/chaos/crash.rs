@@ -2,6 +2,7 @@
 //! A firewall that is killed: its guard does what the contract says, and has ended when the next firewall starts.
 
 use std::fs;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{ensure, Context};
@@ -13,7 +14,7 @@ use testbed::twin::Twin;
 use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::scene::{guard_of, rule, until_gone, Scene, WAITING};
+use super::scene::{guard_of, rule, until_gone, Scene, NO_STALL, WAITING};
 
 pub const ROWS: &[Row] = &[
     ("crash-closed-with-plain-rules", closed_plain),
@@ -47,7 +48,7 @@ fn kill(scene: &Scene) -> anyhow::Result<u32> {
 }
 
 fn closed_plain(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin, &rule(""), &[])?;
+    let scene = Scene::new(twin, &rule(""), &NO_STALL)?;
     let really = "waiting packets are dropped, then the rules drop packets: they have no bypass";
     scene.check_contract("crash", ["closed", really])?;
     until_gone(kill(&scene)?)?;
@@ -57,7 +58,7 @@ fn closed_plain(twin: Twin) -> anyhow::Result<()> {
 }
 
 fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin, &rule("--queue-bypass"), &[])?;
+    let scene = Scene::new(twin, &rule("--queue-bypass"), &NO_STALL)?;
     let really = "waiting packets are dropped, then packets pass: the rules have a bypass";
     scene.check_contract("crash", ["closed", really])?;
     until_gone(kill(&scene)?)?;
@@ -68,10 +69,10 @@ fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
 
 /// Checks a stopped guard, which can't detect that its firewall has ended: the next firewall ends the guard.
 fn closed_guard_stopped(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin, &rule(""), &[])?;
+    let scene = Scene::new(twin, &rule(""), &NO_STALL)?;
     proc::stop(scene.guard.context("there is no guard")?)?;
     let guard = kill(&scene)?;
-    let next = Firewall::start(&scene.namespace, twin, &[])?;
+    let next = Firewall::start(&scene.namespace, twin, &NO_STALL)?;
     until_gone(guard)?;
     scene.exchange(OTHERS)?;
     next.finish()?.total.check_clean()
@@ -102,7 +103,7 @@ fn crash_open(twin: Twin) -> anyhow::Result<(Scene, u32)> {
 
 fn open_next_start(twin: Twin) -> anyhow::Result<()> {
     let (scene, guard) = crash_open(twin)?;
-    let arguments = ["--default", "drop"];
+    let arguments = [&["--default", "drop"][..], &NO_STALL].concat();
     let next = Firewall::start(&scene.namespace, twin, &arguments)?;
     until_gone(guard)?;
     scene.send(OTHERS)?;
@@ -134,33 +135,54 @@ fn again_and_again(twin: Twin) -> anyhow::Result<()> {
         .try_for_each(|firewall| firewall.wait().map(drop))
 }
 
-/// Returns true if a process other than the firewall pauses (clock_nanosleep) in the firewall's network namespace.
-fn another_pauses(firewall: &Firewall) -> anyhow::Result<bool> {
-    let place = |pid: &str| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
-    let own = firewall.pid.to_string();
+/// Returns a process other than the firewall that pauses (clock_nanosleep) in the firewall's network namespace, if any.
+fn find_pausing(firewall: &Firewall) -> Option<u32> {
+    let place = |pid: u32| fs::read_link(format!("/proc/{pid}/ns/net")).ok();
     let pause = libc::SYS_clock_nanosleep.to_string();
-    let pauses = |pid: &str| {
+    let pauses = |pid: &u32| {
         let call = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
-        pid != own && place(pid) == place(&own) && call.split(' ').next() == Some(&pause)
+        *pid != firewall.pid
+            && place(*pid) == place(firewall.pid)
+            && call.split(' ').next() == Some(&pause)
     };
-    let mut processes = fs::read_dir("/proc")?.flatten();
-    Ok(processes.any(|entry| entry.file_name().to_str().is_some_and(pauses)))
+    proc::processes().into_iter().find(pauses)
 }
 
 /// Checks that a firewall that can't see the process that owns the queue waits until that process has ended.
 fn not_seen(twin: Twin) -> anyhow::Result<()> {
+    until("the next one waits for the first one", PATIENCE, || {
+        wait_unseen(twin)
+    })
+}
+
+/// Does the same as `not_seen`. Returns false if the next firewall gave up before it was stopped (SIGSTOP) until the
+/// first one had ended: it tries for two seconds only.
+fn wait_unseen(twin: Twin) -> anyhow::Result<bool> {
     let namespace = namespace()?;
     let arguments = ["--deadline", "0", "--json"];
     let first = Firewall::start_under(&namespace, &[], twin, &arguments)?;
     let wrapper = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"];
+    let has_ended = AtomicBool::new(false);
     thread::scope(|scope| {
         let first = scope.spawn(|| {
-            let is_waiting = until("the next one waits", PATIENCE, || another_pauses(&first));
-            is_waiting.and(first.stop())
+            let mut pausing = None;
+            until("the next one pauses", PATIENCE, || {
+                pausing = find_pausing(&first).filter(|pid| proc::stop(*pid).is_ok());
+                Ok(pausing.is_some() || has_ended.load(Ordering::Relaxed))
+            })?;
+            let ended = first.stop();
+            if let Some(pid) = pausing {
+                proc::signal(pid, libc::SIGCONT);
+            }
+            ended
         });
         let next = Firewall::start_under(&namespace, &wrapper, twin, &arguments);
+        has_ended.store(true, Ordering::Relaxed);
         first.join().expect("no panic")?;
-        next?.stop().map(drop)
+        match next {
+            Err(error) if format!("{error:#}").contains("is owned by another process") => Ok(false),
+            next => next?.stop().map(|_| true),
+        }
     })
 }
 

@@ -14,7 +14,7 @@ use testbed::traffic::VAIN;
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
-use super::scene::check_contract;
+use super::scene::{check_contract, NO_STALL};
 
 pub const ROWS: &[Row] = &[
     ("malformed-closed", |twin| malformed(twin, "closed")),
@@ -44,7 +44,8 @@ fn malformed(twin: Twin, mode: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     restore(&namespace, "iptables", "-A OUTPUT -p udp -j NFQUEUE")?;
     let modes = modes("malformed", mode, "truncated");
-    let firewall = Firewall::start(&namespace, twin, &["--fail", &modes])?;
+    let arguments = [&["--fail", &modes][..], &NO_STALL].concat();
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let (happens, verdict) = verb(mode);
     let really = format!("{happens}, counted by reason, as far as the first 128 bytes show");
     check_contract(&firewall, "malformed", [mode, &really])?;
@@ -95,7 +96,7 @@ fn truncated(twin: Twin, mode: &str) -> anyhow::Result<()> {
         "-A OUTPUT -s ::1 -d ::1 -m length --length 300:400 -j NFQUEUE",
     )?;
     let modes = modes("truncated", mode, "malformed");
-    let arguments = ["--policy", &policy, "--fail", &modes];
+    let arguments = [&["--policy", &policy, "--fail", &modes][..], &NO_STALL].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let (happens, verdict) = verb(mode);
     let really = format!("{happens}, counted as truncated or undecidable");

@@ -17,6 +17,8 @@ use testbed::wait::{until, PATIENCE};
 const GUARD: &str = "firewall-guard";
 /// Option with the guard's deadline in milliseconds, long enough for a firewall on a busy machine.
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
+/// With this deadline a guard takes no delay of a busy machine for a stall. (0 would leave no guard.)
+pub const NO_STALL: [&str; 2] = ["--deadline", "60000"];
 /// Number of datagrams that are sent while the firewall is stopped.
 pub const WAITING: u64 = 20;
 /// Start of the warning of a stall; the guard's action on the waiting packets follows.
@@ -102,6 +104,15 @@ impl Scene {
     pub fn until_waiting(&self, expected: Option<u64>) -> anyhow::Result<()> {
         until(&format!("{expected:?} packets wait"), PATIENCE, || {
             Ok(self.waiting()? == expected)
+        })
+    }
+
+    /// Waits until the guard has answered all waiting packets and told the firewall, so that it sleeps again.
+    pub fn until_answered(&self) -> anyhow::Result<()> {
+        self.until_waiting(Some(0))?;
+        let guard = self.guard.context("there is no guard")?;
+        until("the guard has told the firewall", PATIENCE, || {
+            Ok(proc::state(guard)? == 'S')
         })
     }
 }

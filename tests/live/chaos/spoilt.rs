@@ -7,7 +7,7 @@ use std::net::UdpSocket;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
+use testbed::firewall::{take_over, Firewall};
 use testbed::folder::Folder;
 use testbed::ledger::{Ledger, Stats};
 use testbed::netns::Namespace;
@@ -299,7 +299,7 @@ fn after_a_take_over(twin: Twin) -> anyhow::Result<()> {
             open,
             &["--control", &control, "--take-over", &control],
         );
-        let second = start(&namespace, twin, &folder, "id", &second)?;
+        let (second, _) = take_over(&first, || start(&namespace, twin, &folder, "id", &second))?;
         ensure!(first.wait()?.code == Some(0), "the first one failed");
         let (ledger, spoilt) = send_all(&namespace, second, open, "id")?;
         check_ledger(&ledger, "id", spoilt)?;

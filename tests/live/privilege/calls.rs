@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::control::Client;
-use testbed::firewall::{run_to_end, Firewall};
+use testbed::firewall::{run_to_end, take_over, Firewall};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, LOCALHOST};
@@ -237,8 +237,9 @@ fn run(
     let (old, old_guard) = start(stage, &first, twin, arguments)?;
     ask_for_all(stage, &old)?;
     fail_upgrade(stage, twin)?;
-    let take_over = [arguments, &["--take-over", &stage.control]].concat();
-    let (new, new_guard) = match start(stage, &second, twin, &take_over) {
+    let more = [arguments, &["--take-over", &stage.control]].concat();
+    let started = take_over(&old, || start(stage, &second, twin, &more));
+    let ((new, new_guard), _) = match started {
         Ok(started) => started,
         Err(error) => {
             let words = old.end_by(libc::SIGTERM)?.stderr;

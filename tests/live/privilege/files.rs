@@ -112,8 +112,8 @@ fn events_anew(twin: Twin) -> anyhow::Result<()> {
     let firewall = Firewall::start(&namespace()?, twin, &arguments)?;
     fs::rename(&events, folder.file("events.1"))?;
     proc::signal(firewall.pid, libc::SIGUSR2);
-    Client::new(&control)?.command("reload")?; // which is an event
     until("there is a new file with events", PATIENCE, || {
+        Client::new(&control)?.command("reload")?; // which is an event
         Ok(fs::read_to_string(&events).is_ok_and(|text| !text.is_empty()))
     })
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{ensure, Context};
 use nix::fcntl::SealFlag;
-use testbed::firewall::Firewall;
+use testbed::firewall::{take_over, Firewall, TOO_SLOW};
 use testbed::twin::Twin;
 
 use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
@@ -83,8 +83,8 @@ impl<'a> Misled<'a> {
         })
     }
 
-    /// Makes the next firewall take over with corrupted data. Checks the exit code and stderr of the previous firewall.
-    pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
+    /// Starts the next firewall, which takes over with corrupted data.
+    fn start_next(&self, twin: Twin, change: Change) -> anyhow::Result<Firewall> {
         let (part, ..) = change;
         let (old, prepared) = prepare(self.setting)?;
         let between = self.setting.path("between");
@@ -95,10 +95,18 @@ impl<'a> Misled<'a> {
         let arguments = [self.arguments, &["--take-over", &between]].concat();
         let next = self.setting.start(twin, &arguments);
         let spoilt = spoiler.join().expect("the one between does not panic")??;
-        spoilt.with_context(|| format!("{part}, between"))?;
         fs::remove_file(&between)?;
-        let old = mem::replace(&mut self.firewall, next.context(part)?).wait()?;
-        check_said(&old, &self.expected)?;
+        let next = next.with_context(|| format!("{part}, between: {spoilt:?}"))?;
+        spoilt.with_context(|| format!("{part}, between"))?;
+        Ok(next)
+    }
+
+    /// Makes the next firewall take over with corrupted data. Checks the exit code and stderr of the previous firewall.
+    pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
+        let (part, ..) = change;
+        let (next, late) = take_over(&self.firewall, || self.start_next(twin, change))?;
+        let old = mem::replace(&mut self.firewall, next).wait()?;
+        check_said(&old, &(self.expected.clone() + &TOO_SLOW.repeat(late)))?;
         self.expected = (self.knowledge.warning)(part);
         Ok(())
     }

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::ensure;
-use testbed::firewall::Firewall;
+use testbed::firewall::{take_over, Firewall};
 use testbed::folder::Folder;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo};
@@ -16,7 +16,7 @@ use testbed::wait::PATIENCE;
 use twinwall_tests::case::Row;
 
 use super::between::{Change, Knowledge, Misled};
-use super::setting::{check_calm, Setting};
+use super::setting::{check_calm, until_in_time, Setting};
 use crate::evasion::net::{Net, Sees, SERVER};
 
 pub const ROWS: &[Row] = &[
@@ -115,21 +115,25 @@ impl Chain {
         })
     }
 
-    /// Makes a new firewall take over from the running one.
-    fn upgrade(&mut self, twin: Twin) -> anyhow::Result<()> {
+    /// Makes a new firewall take over from the running one. Returns false if it was too slow at first.
+    fn upgrade(&mut self, twin: Twin) -> anyhow::Result<bool> {
         let control = self.folder.file("control");
         let arguments = Chain::arguments(&self.folder, self.unknown);
         let mut arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         arguments.extend(["--take-over", &control]);
-        let new = Firewall::start(&self.net.firewall, twin, &arguments)?;
+        let start = || Firewall::start(&self.net.firewall, twin, &arguments);
+        let (new, late) = take_over(&self.firewall, start)?;
         let old = std::mem::replace(&mut self.firewall, new).wait()?;
-        check_calm(&old)
+        if late == 0 {
+            check_calm(&old)?;
+        }
+        Ok(late == 0)
     }
 }
 
 /// Checks that allowed connections continue. Without the old firewall's state, a firewall with unknown=closed would let
-/// none of them continue.
-fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
+/// none of them continue. Returns false if an upgrade was too slow.
+fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<bool> {
     let mut firewalls = Chain::start(twin, "unknown=closed")?;
     let mut known = Talker::start(&firewalls.net)?;
     known.say(&ALLOWED.concat())?;
@@ -138,7 +142,9 @@ fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     let mut slow = Talker::start(&firewalls.net)?;
     for (next, part) in chain.into_iter().zip(ALLOWED) {
         slow.say(part)?;
-        firewalls.upgrade(next)?;
+        if !firewalls.upgrade(next)? {
+            return Ok(false);
+        }
         known.say(&ALLOWED.concat())?;
         known.check_hears("on a connection that is known")?;
     }
@@ -155,12 +161,12 @@ fn allowed_go_on(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
         "stderr: {}",
         ended.stderr
     );
-    Ok(())
+    Ok(true)
 }
 
 /// Checks that denied connections stay denied. Without the old firewall's state, a firewall with unknown=open would let
-/// all of them continue.
-fn denied_stay(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
+/// all of them continue. Returns false if an upgrade was too slow.
+fn denied_stay(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<bool> {
     let mut firewalls = Chain::start(twin, "unknown=open")?;
     let mut known = Talker::start(&firewalls.net)?;
     known.say(&DENIED.concat())?;
@@ -168,13 +174,16 @@ fn denied_stay(twin: Twin, chain: [Twin; 3]) -> anyhow::Result<()> {
     let mut slow = Talker::start(&firewalls.net)?;
     for (next, part) in chain.into_iter().zip(DENIED) {
         slow.say(part)?;
-        firewalls.upgrade(next)?;
+        if !firewalls.upgrade(next)? {
+            return Ok(false);
+        }
         known.say(&ALLOWED.concat())?;
         known.check_hears_nothing("on a connection that was denied")?;
     }
     slow.say(DENIED[3])?;
     slow.check_hears_nothing("to a request in parts")?;
-    check_calm(&firewalls.firewall.end_by(libc::SIGTERM)?)
+    check_calm(&firewalls.firewall.end_by(libc::SIGTERM)?)?;
+    Ok(true)
 }
 
 fn go_on(twin: Twin) -> anyhow::Result<()> {
@@ -183,8 +192,8 @@ fn go_on(twin: Twin) -> anyhow::Result<()> {
         Twin::C => Twin::Rust,
     };
     let chain = [other, other, twin];
-    allowed_go_on(twin, chain)?;
-    denied_stay(twin, chain)
+    until_in_time(|| allowed_go_on(twin, chain))?;
+    until_in_time(|| denied_stay(twin, chain))
 }
 
 const NAMES: &[&str] = &[
