@@ -4,7 +4,6 @@
 
 use std::io::Write;
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use anyhow::{bail, ensure, Context};
 use testbed::twin::Twin;
@@ -165,11 +164,18 @@ except OSError:
 print(shown.decode().replace("\r", ""), os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 "#;
 
+/// Shell script that waits until its process group is the terminal's foreground group, and then kills itself.
+const JOB: &str = "
+while read -r _ _ _ _ group _ _ front _ < /proc/self/stat; [ $group != $front ]; do sleep 0.05; done
+kill $$
+";
+
 /// Checks that a command on a terminal behaves in a cage as outside: Ctrl-C ends it, or it handles Ctrl-C, and a shell
 /// has job control.
 fn terminal(twin: Twin) -> anyhow::Result<()> {
     let scene = Scene::new(twin)?;
     let script = scene.folder.write("terminal.py", TERMINAL)?;
+    scene.folder.write("job", JOB)?;
     let fwctl = scene.folder.file("fwctl");
     let cage = [fwctl.as_str(), "run", "--twin", twin.name(), "--"];
     let on_terminal = |cage: &[&str], lines: &[&str]| -> anyhow::Result<String> {
@@ -201,9 +207,9 @@ fn terminal(twin: Twin) -> anyhow::Result<()> {
         (
             [
                 "-ic",
-                "sleep 1000 & jobs; kill %1; fg %1; sh -c 'echo ready; exec sleep 1000'",
+                "sh job & jobs; fg %1; sh -c 'echo ready; exec sleep 1000'",
             ],
-            "sleep 1000\nTerminated\nready\n^C",
+            "sh job\nTerminated\nready\n^C",
         ),
     ] {
         let (plain, caged) = (on_terminal(&[], &lines)?, on_terminal(&cage, &lines)?);
@@ -242,12 +248,18 @@ pub fn of(scene: &Scene, word: &str) -> anyhow::Result<Vec<u32>> {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         stat.rsplit(") ").next()?.split(' ').nth(1)?.parse().ok()
     };
-    for (pid, line) in &all {
-        if line.contains(&format!("{folder}/fwctl"))
-            || parent(*pid).is_some_and(|parent| own.contains(&parent))
-        {
-            own.push(*pid);
+    // A child may have a lower process id than its parent, and come before it.
+    let mut is_more = true;
+    while is_more {
+        let before = own.len();
+        for (pid, line) in &all {
+            let is_fwctl = line.contains(&format!("{folder}/fwctl"));
+            let is_child = || parent(*pid).is_some_and(|parent| own.contains(&parent));
+            if !own.contains(pid) && (is_fwctl || is_child()) {
+                own.push(*pid);
+            }
         }
+        is_more = own.len() > before;
     }
     Ok(all
         .iter()
@@ -270,7 +282,7 @@ fn end_of_fwctl(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Shell lines that send requests until the cage has no network, and then print the result of one more request.
-const WITHOUT: &str = "while curl -s --max-time 5 -o /dev/null http://good.example/; do :; done; curl -sS --max-time 5 http://203.0.113.10/; \
+const WITHOUT: &str = "while curl -s --max-time 30 -o /dev/null http://good.example/; do :; done; curl -sS --max-time 30 http://203.0.113.10/; \
     echo; echo code $?; exit 5";
 
 fn end_of(twin: Twin, word: &str, said: &str) -> anyhow::Result<()> {
@@ -314,8 +326,7 @@ fn daemons(twin: Twin) -> anyhow::Result<()> {
         .run_as(false, &["--", "sh", "-c", &lines])
         .stderr(Stdio::null())
         .spawn()?;
-    let status = wait_within(&mut child, Duration::from_secs(60))
-        .context("the cage waits for its daemons")?;
+    let status = wait_within(&mut child, PATIENCE).context("the cage waits for its daemons")?;
     ensure!(status.code() == Some(4), "{status}");
     ensure!(
         std::fs::read_to_string(&file)? == "7\n",

@@ -4,6 +4,7 @@ import socket
 import ssl
 import struct
 import sys
+import time
 
 RESOLVER = ("169.254.53.53", 53)
 GOOD = sys.argv[1]
@@ -19,19 +20,28 @@ def ask(own, name, kind):
     return own.recv(4096)
 
 
-def datagrams():
+def datagrams(seconds):
     own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    own.settimeout(20)
+    own.settimeout(seconds)
     own.connect(RESOLVER)
     return own
 
 
+def repeat(attempt):
+    """Repeats an attempt as long as neither an answer nor a refusal comes, since a busy machine may lose a packet.
+    Returns the result in a word."""
+    end = time.monotonic() + 120
+    while True:
+        try:
+            attempt()
+            return "answered"
+        except OSError as error:
+            if not isinstance(error, TimeoutError) or time.monotonic() > end:
+                return type(error).__name__
+
+
 def asked(name, kind):
-    try:
-        ask(datagrams(), name, kind)
-        return "answered"
-    except OSError as error:
-        return type(error).__name__
+    return repeat(lambda: ask(datagrams(5), name, kind))
 
 
 def over_tcp(name):
@@ -47,7 +57,7 @@ def over_tcp(name):
 def flood(count):
     """Sends queries below a wildcard, each with data in its name, without waiting for answers; returns how many it sent
     before ten were refused, and the number of refusals."""
-    own, sent, refused = datagrams(), 0, 0
+    own, sent, refused = datagrams(60), 0, 0
     while refused < 10:
         try:
             if sent < count:
@@ -85,7 +95,7 @@ def hello(name, is_ech):
 
 def handshake(name, is_ech):
     try:
-        with socket.create_connection((GOOD, 443), 20) as own:
+        with socket.create_connection((GOOD, 443), 60) as own:
             own.sendall(hello(name, is_ech))
             return "answered" if own.recv(100) else "closed"
     except OSError as error:
@@ -93,15 +103,14 @@ def handshake(name, is_ech):
 
 
 def datagram(address, port, bytes_sent):
-    try:
+    def attempt():
         with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM) as own:
-            own.settimeout(20)
+            own.settimeout(5)
             own.connect((address, port))
             own.send(bytes_sent)
             own.recv(100)
-            return "answered"
-    except OSError as error:
-        return type(error).__name__
+
+    return repeat(attempt)
 
 
 def echo(address):

@@ -2,7 +2,7 @@
 //! Random policies with names, each decided twice: by a twin that has the whole policy, and by a kernel for which a
 //! twin only reads names (docs/STAGE.md). The same clients must reach the server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 
 use anyhow::{ensure, Context};
@@ -13,7 +13,7 @@ use twinwall_tests::case::Row;
 use crate::evasion::client::Client;
 use crate::evasion::hello::{self, Opening};
 use crate::evasion::net::{Net, Sees};
-use crate::evasion::strategies::STRATEGIES;
+use crate::evasion::strategies::{Strategy, STRATEGIES};
 use crate::evasion::tried::{self, patience, Tried};
 use crate::evasion::wire::Version;
 use crate::evasion::By;
@@ -128,7 +128,14 @@ fn openings() -> Vec<(String, Opening)> {
 /// Result of each client: true if it reached the server.
 type Answers = BTreeMap<String, bool>;
 
-fn ask(net: &Net) -> anyhow::Result<Answers> {
+/// Returns a client's name in the results.
+fn way(strategy: &Strategy, opening: &str) -> String {
+    format!("{}, {opening}", strategy.name)
+}
+
+/// Runs the clients.
+/// - late: runs only these clients, for which an answer is expected.
+fn ask(net: &Net, late: Option<&BTreeSet<String>>) -> anyhow::Result<Answers> {
     let openings = openings();
     let honest = STRATEGIES
         .iter()
@@ -140,6 +147,7 @@ fn ask(net: &Net) -> anyhow::Result<Answers> {
                 .iter()
                 .map(move |(what, opening)| (strategy, what, opening))
         })
+        .filter(|(strategy, what, _)| late.is_none_or(|late| late.contains(&way(strategy, what))))
         .filter_map(|(strategy, what, opening)| {
             Some((
                 strategy,
@@ -150,24 +158,19 @@ fn ask(net: &Net) -> anyhow::Result<Answers> {
         })
         .collect();
     let tried = tried::try_all(net, &jobs, |link, (strategy, what, opening, script)| {
-        Tried::new(
-            &format!("{}, {what}", strategy.name),
-            "opening",
-            false,
-            |port| {
-                let client = Client {
-                    net,
-                    link,
-                    version: Version::V4,
-                    ports: (port, opening.port),
-                    patience: patience(false),
-                };
-                let answer = client.run(script)?;
-                Ok(Some(
-                    answer.is_some_and(|answer| answer.starts_with(opening.answer)),
-                ))
-            },
-        )
+        Tried::new(&way(strategy, what), "opening", late.is_some(), |port| {
+            let client = Client {
+                net,
+                link,
+                version: Version::V4,
+                ports: (port, opening.port),
+                patience: patience(late.is_some()),
+            };
+            let answer = client.run(script)?;
+            Ok(Some(
+                answer.is_some_and(|answer| answer.starts_with(opening.answer)),
+            ))
+        })
     })?;
     Ok(tried
         .into_iter()
@@ -188,11 +191,26 @@ impl Side {
         Ok(Side { net, by })
     }
 
-    fn try_policy(&self, text: &str) -> anyhow::Result<Answers> {
+    /// - late: as for `ask`.
+    fn try_policy(&self, text: &str, late: Option<&BTreeSet<String>>) -> anyhow::Result<Answers> {
         let running = self.by.start(&self.net, text)?;
-        let answers = ask(&self.net)?;
+        let answers = ask(&self.net, late)?;
         running.finish()?;
         Ok(answers)
+    }
+
+    /// Runs the clients again that reached the server on the other side only, with the patience for an expected answer.
+    fn complete(&self, text: &str, answers: &mut Answers, other: &Answers) -> anyhow::Result<()> {
+        let came = |way: &String| other.get(way) == Some(&true);
+        let late: BTreeSet<String> = answers
+            .iter()
+            .filter(|(way, own)| !**own && came(way))
+            .map(|(way, _)| way.clone())
+            .collect();
+        if !late.is_empty() {
+            answers.extend(self.try_policy(text, Some(&late))?);
+        }
+        Ok(())
     }
 }
 
@@ -203,7 +221,10 @@ impl Side {
 fn compare(whole: &Side, split: &Side, text: &str) -> anyhow::Result<usize> {
     let mut differ = Vec::new();
     for _ in 0..3 {
-        let (by_twin, by_kernel) = (whole.try_policy(text)?, split.try_policy(text)?);
+        let mut by_twin = whole.try_policy(text, None)?;
+        let mut by_kernel = split.try_policy(text, None)?;
+        whole.complete(text, &mut by_twin, &by_kernel)?;
+        split.complete(text, &mut by_kernel, &by_twin)?;
         let pairs = by_twin
             .iter()
             .filter(|(way, came)| by_kernel.get(*way) != Some(*came));

@@ -139,13 +139,20 @@ fn refused(twin: Twin) -> anyhow::Result<()> {
     let server = SocketAddr::from((SERVER, 80));
     let mut held = Vec::new();
     let open = || TcpStream::connect_timeout(&server, REFUSED);
-    while let Ok(stream) = net.client.enter(open) {
-        held.push(stream);
-        ensure!(held.len() <= 2 * limit, "conntrack refuses no connection");
+    for _ in 0..2 * limit {
+        match net.client.enter(open) {
+            Ok(stream) => held.push(stream),
+            Err(_) if counted(&net, "drop")? > 0 => break,
+            // Only the machine was slow.
+            Err(_) => {}
+        }
     }
     println!("{} connections, with a limit of {limit}", held.len());
     ensure!(2 * held.len() > limit, "{} of {limit}", held.len());
-    ensure!(counted(&net, "drop")? > 0, "conntrack has dropped nothing");
+    ensure!(
+        counted(&net, "drop")? > 0,
+        "conntrack refuses no connection"
+    );
     for name in ["allowed.example", "denied.example"] {
         ensure!(!is_fetched(&net, name)?, "{name} passed");
     }

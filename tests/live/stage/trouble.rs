@@ -6,18 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::ensure;
+use anyhow::Context;
 use testbed::place::run;
 use testbed::twin::{Twin, TWINS};
 use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
 
-use super::Stage;
+use super::{check_fetched, Stage};
 use crate::evasion::net::{Net, Sees};
 use crate::evasion::wire::Version::{self, V4, V6};
 use crate::evasion::By;
 use crate::evasion::{self, requests, ALLOW_LIST, BLOCK_LIST};
-use crate::names;
 
 pub const ROWS: &[Row] = &[
     ("evasion-while-reloads", |twin| {
@@ -154,9 +153,6 @@ fn disturbed(
         println!("{number} disturbances");
         ways.join().expect("no panic")
     })?;
-    ensure!(
-        names::is_fetched(&net, "allowed.example")?,
-        "no answer afterwards"
-    );
+    check_fetched(&net, "allowed.example", &[]).context("afterwards")?;
     stage.end()
 }
