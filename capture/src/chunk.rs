@@ -164,7 +164,7 @@ mod tests {
             }
             let mut seen = [0, 0];
             while seen != [count, count] {
-                let chunk = inbox.next(Duration::from_secs(20)).unwrap();
+                let chunk = inbox.next(Duration::from_secs(300)).unwrap();
                 assert_eq!(chunk.packets, 1);
                 assert_eq!(chunk.bytes[0], seen[chunk.ring] as u8);
                 assert!(chunk.bytes.capacity() >= FULL + 100);

@@ -449,7 +449,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    const LIMIT: Duration = Duration::from_secs(10);
+    const LIMIT: Duration = Duration::from_secs(120);
 
     /// Starts a server that sends the next answer on each connection. Returns its address.
     fn server(answers: Vec<String>) -> Url {

@@ -387,7 +387,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    const LIMIT: Duration = Duration::from_secs(10);
+    const LIMIT: Duration = Duration::from_secs(120);
 
     /// Connects to a server that sends these pieces, with a pause after each.
     fn served(pieces: &[&[u8]]) -> Connection {

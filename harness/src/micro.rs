@@ -235,11 +235,15 @@ mod tests {
     #[test]
     fn a_program_is_asked_for_each_slice() {
         let folder = testbed::folder::Folder::new().unwrap();
-        let file = folder.write(
-            "micro",
+        let script = folder.write(
+            "script",
             "#!/bin/sh\nwhile read line; do echo \"$1\"; done\n",
         );
-        let file = PathBuf::from(file.unwrap());
+        let file = PathBuf::from(folder.file("micro"));
+        // A child that another test starts could keep a file that this process writes open (ETXTBSY): cp(1) writes it.
+        let mut copy = std::process::Command::new("cp");
+        let copied = copy.arg(script.unwrap()).arg(&file).status().unwrap();
+        assert!(copied.success());
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         std::fs::set_permissions(&file, mode).unwrap();
         let case = measure([&file; 3], "2.5".into(), 6).unwrap();

@@ -58,6 +58,25 @@ fn over_veth(runner: &dyn Runner, load: &Load) -> anyhow::Result<Outcome> {
     runner.run(&place, load)
 }
 
+/// Checks the outcome of a load by iperf3. The series must have the ends of the intervals in iperf3's own report,
+/// without short remainders: on a busy machine an interval ends late.
+fn check_iperf3(load: &Load, outcome: &Outcome) {
+    check(load, outcome);
+    let (_, report) = outcome
+        .raw
+        .iter()
+        .find(|(name, _)| name == "server.json")
+        .unwrap();
+    let report: serde_json::Value = serde_json::from_str(report).unwrap();
+    let intervals = report["intervals"].as_array().unwrap();
+    assert!(!intervals.is_empty(), "{report}");
+    let number = |interval: &serde_json::Value, name: &str| interval["sum"][name].as_f64().unwrap();
+    let whole = intervals.iter().filter(|one| number(one, "seconds") >= 0.5);
+    let wanted: Vec<f64> = whole.map(|one| number(one, "end")).collect();
+    let ends: Vec<f64> = outcome.series.iter().map(|(end, _)| *end).collect();
+    assert_eq!(ends, wanted);
+}
+
 fn value(outcome: &Outcome, name: &str) -> f64 {
     let found = outcome.metrics.iter().find(|metric| metric.name == name);
     found
@@ -72,8 +91,6 @@ fn check(load: &Load, outcome: &Outcome) {
         Workload::TcpStream => {
             assert_eq!(metrics, [("throughput", "Gbit/s")]);
             assert!(value(outcome, "throughput") > 0.05, "{outcome:?}");
-            let (end, _) = outcome.series.last().unwrap();
-            assert!((end - 1.0).abs() < 0.05, "{end}");
         }
         Workload::TcpProbe => {
             let wanted = [
@@ -135,10 +152,10 @@ fn iperf3_makes_what_it_supports() {
         assert!(iperf3.supports(workload));
         for address in [LOOPBACK_IPV4, LOOPBACK_IPV6] {
             let load = load(workload, address.parse().unwrap());
-            check(&load, &over_loopback(&iperf3, &load).unwrap());
+            check_iperf3(&load, &over_loopback(&iperf3, &load).unwrap());
         }
         let load = load(workload, VETH_IPV4.1);
-        check(&load, &over_veth(&iperf3, &load).unwrap());
+        check_iperf3(&load, &over_veth(&iperf3, &load).unwrap());
     }
 }
 
@@ -209,7 +226,11 @@ fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
         "{}",
         scanner.version()
     );
-    let load = load(Workload::TcpProbe, LOOPBACK_IPV4.parse().unwrap());
+    let load = Load {
+        // Long enough for many connections on a busy machine.
+        duration: Duration::from_secs(5),
+        ..load(Workload::TcpProbe, LOOPBACK_IPV4.parse().unwrap())
+    };
     let outcomes = [
         over_loopback(&scanner, &load).unwrap(),
         over_veth(
@@ -224,9 +245,10 @@ fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
     for outcome in outcomes {
         check(&load, &outcome);
         forbid(&outcome, &["closed", "error"]);
-        // The rate refers to at most the requested second, without the time to discard the connections in flight.
+        // The rate refers to at most the requested duration, without the time to discard the connections in flight.
         let (rate, open) = (value(&outcome, "connections"), value(&outcome, "open"));
-        assert!(rate >= open, "{outcome:?}");
+        let seconds = load.duration.as_secs_f64();
+        assert!(rate * seconds >= open, "{outcome:?}");
     }
 }
 

@@ -17,11 +17,13 @@ struct Disk(Child);
 
 impl Disk {
     fn new(place: &Place) -> Disk {
-        let mount = "mount -t tmpfs -o size=3m,mode=755 none \"$0\" && echo ready && exec sleep 60";
+        let mount = "mount -t tmpfs -o size=3m,mode=755 none \"$0\" && echo ready && exec cat";
         let mut child = Namespace::host()
             .command("unshare")
             .args(["--mount", "--propagation", "private", "sh", "-c", mount])
             .arg(&place.folder.0)
+            // cat(1) ends with this pipe, at the latest when the test ends.
+            .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Interfaces that go down, come up, go away and come back.
 
-use testbed::wait::{pause_for, until};
+use testbed::wait::until;
 
 use crate::place::{count, gaps, ledger, program, send, Place, Run, LIMIT, OURS};
 use crate::rights::{of_threads, Tracer};
@@ -103,8 +103,14 @@ fn an_interface_that_comes_back_is_followed() {
          link set other up\n\
          link set veth up\n");
     run.hears("veth is there again");
-    // The second thread may lag a moment.
-    pause_for(std::time::Duration::from_millis(400));
+    // A socket of the old interface, whose index has become -1, is closed once its thread has a new one.
+    let are_new = || {
+        let file = "/proc/thread-self/net/packet";
+        let sockets = place.here.enter(|| std::fs::read_to_string(file))?;
+        let is_old = |line: &str| line.split_whitespace().nth(4) == Some("-1");
+        Ok(!sockets.lines().any(is_old))
+    };
+    until("both threads have new sockets", LIMIT, are_new).unwrap();
     send(&place.here, 100..300, 100);
     let ledger = run.end();
     assert_eq!((ledger.kernel, ledger.written), (300, 300));

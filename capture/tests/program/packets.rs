@@ -221,8 +221,10 @@ fn a_pipe_gets_packets_as_they_come_and_its_end_is_no_fault() {
     std::io::Read::read_to_string(&mut judge.stdout.take().unwrap(), &mut said).unwrap();
     judge.wait().unwrap();
     assert_eq!(said, "77\n".repeat(20));
-    // The reader has gone: packets from now on are not written.
+    // The reader has gone: packets from now on are not written. All of them wait when the program notices it.
+    run.stop();
     send(&place.here, 20..50, 77);
+    run.signal(libc::SIGCONT);
     assert_eq!(run.wait(), Some(0), "{}", run.said);
     let ledger = crate::place::ledger(&run.said);
     assert_eq!((ledger.written, ledger.unwritten), (20, 30), "{}", run.said);

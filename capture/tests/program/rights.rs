@@ -122,7 +122,7 @@ fn root_makes_no_file_where_others_can_lead_it() {
         let file = folder.join("x.pcapng");
         // If root created the file, the test would fail, but the program would not end: timeout(1) ends it.
         let mut command = place.here.command("timeout");
-        command.args(["10", program(), "-i", "veth", "--user", "nobody", "-w"]);
+        command.args(["300", program(), "-i", "veth", "--user", "nobody", "-w"]);
         let output = command.arg(&file).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{said}");
@@ -144,7 +144,7 @@ fn a_file_of_another_user_is_not_written_to() {
         std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
     let mut command = place.here.command("timeout");
-    command.args(["10", program(), "-i", "veth", "--user", "nobody", "-w"]);
+    command.args(["300", program(), "-i", "veth", "--user", "nobody", "-w"]);
     let output = command.arg(&file).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
@@ -156,7 +156,7 @@ fn a_file_of_another_user_is_not_written_to() {
 #[test]
 fn nobody_else_reads_what_is_recorded() {
     let place = Place::new();
-    for more in [&[][..], &["--rotate", "1s"]] {
+    for more in [&[][..], &["--rotate", "1h"]] {
         let file = place.file("x.pcapng");
         let words = [&["-w", &file, "--user", "root"], more, &[OURS]].concat();
         assert_eq!(Run::on(&place, &words).end().written, 0);

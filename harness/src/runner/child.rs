@@ -271,6 +271,7 @@ fn is_listener(line: &str, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use testbed::wait::PATIENCE;
 
     fn shell(script: &str) -> Child {
         let mut command = Command::new("sh");
@@ -287,7 +288,7 @@ mod tests {
         let child = shell("echo one; echo two >&2; read line; echo $line");
         let mut child = child;
         child.tell("three").unwrap();
-        let ended = child.wait(soon() + GRACE).unwrap().check("sh").unwrap();
+        let ended = child.wait(soon() + PATIENCE).unwrap().check("sh").unwrap();
         assert_eq!(
             (ended.stdout.as_str(), ended.stderr.as_str()),
             ("one\nthree\n", "two\n")
@@ -300,11 +301,13 @@ mod tests {
             "echo stuck >&2; exec sleep 60",
             "echo stuck >&2; exec >&- 2>&-; exec sleep 60",
         ] {
-            let child = shell(script);
+            let mut child = shell(script);
             let pid = child.child.id();
+            child.listen_to_stderr(PATIENCE, |line| line == "stuck");
             let start = Instant::now();
             let error = child.wait(soon()).unwrap_err().to_string();
-            assert!(start.elapsed() < GRACE, "it ended by itself");
+            let limit = Duration::from_secs(50);
+            assert!(start.elapsed() < limit, "it ended by itself");
             assert!(error.contains("was killed: stuck"), "{error}");
             assert!(!std::path::Path::new(&format!("/proc/{pid}")).exists());
         }
@@ -322,9 +325,11 @@ mod tests {
     fn a_program_is_asked_to_end() {
         let mut child =
             shell("trap 'echo asked; exit 4' INT; echo ready; while :; do sleep 0.1; done");
-        child.wait_for_line(GRACE, |line| line == "ready").unwrap();
+        child
+            .wait_for_line(PATIENCE, |line| line == "ready")
+            .unwrap();
         child.interrupt().unwrap();
-        let ended = child.wait(soon() + GRACE).unwrap();
+        let ended = child.wait(soon() + PATIENCE).unwrap();
         assert_eq!(
             (ended.status.code(), ended.stdout.as_str()),
             (Some(4), "ready\nasked\n")
@@ -333,7 +338,9 @@ mod tests {
 
     #[test]
     fn failing_and_missing_programs_say_why() {
-        let ended = shell("echo bad luck; exit 3").wait(soon() + GRACE).unwrap();
+        let ended = shell("echo bad luck; exit 3")
+            .wait(soon() + PATIENCE)
+            .unwrap();
         let error = ended.check("tool").unwrap_err().to_string();
         assert_eq!(error, "tool: exit status: 3: bad luck");
         let missing = Child::spawn(Command::new("no-such-tool"), "install it");
@@ -346,7 +353,7 @@ mod tests {
     fn a_program_that_ends_before_it_is_ready_says_so() {
         let mut child = shell("echo no; exit 1");
         let error = child
-            .wait_for_line(GRACE, |line| line == "ready")
+            .wait_for_line(PATIENCE, |line| line == "ready")
             .unwrap_err();
         assert!(
             error.to_string().ends_with("did not become ready: no"),
@@ -362,6 +369,4 @@ mod tests {
         let _listener = namespace.enter(|| std::net::TcpListener::bind("[::1]:9999").unwrap());
         assert!(listens());
     }
-
-    const GRACE: Duration = Duration::from_secs(10);
 }

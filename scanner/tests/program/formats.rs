@@ -42,6 +42,8 @@ fn scanned(format: &str) -> Vec<u8> {
         "22,23",
         "--ssh",
         "Open",
+        "--read-timeout",
+        "120000",
     ];
     let output = scan_with(
         &place,

@@ -14,6 +14,9 @@ use testbed::wait::wait_within;
 
 /// Time limit of a run; a longer run counts as a hang.
 const LIMIT: Duration = Duration::from_secs(400);
+/// Values of --read-timeout in milliseconds, for scans that find silent servers: each is tried if a busy machine has
+/// made other servers silent for the one before.
+pub const READ_LIMITS: [&str; 4] = ["500", "4000", "30000", "120000"];
 
 /// Creates an empty namespace. Fails with a message unless run as root: a skipped test must not pass.
 pub fn namespace() -> Namespace {
