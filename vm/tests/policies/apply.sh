@@ -21,13 +21,14 @@ mkdir -p /run/apply
 policy /etc/twinwall/policy.nft denied.example
 policy /run/apply/other.nft other.example
 
+# answers NAME SECONDS: succeeds if the web server answers a request for a name within this time.
 answers() {
-    ip netns exec client curl -s -m 3 -H "Host: $1" http://192.0.2.1/ | grep -q hello
+    ip netns exec client curl -s -m "$2" -H "Host: $1" http://192.0.2.1/ | grep -q hello
 }
 
 # denies NAME OTHER: succeeds if only the first name is denied.
 denies() {
-    answers "$2" && ! answers "$1"
+    answers "$2" 20 && ! answers "$1" 3
 }
 
 rules() {
