@@ -11,8 +11,9 @@ pub fn is_late(pending: &Pending) -> bool {
     pending.boot_id != clock::boot_id() || clock::boot_ms() >= pending.deadline_ms
 }
 
-/// Stops the firewall and removes the iptables rules of earlier generations, if the applied generation does not need
-/// them. A process that was killed after its commit may have left them.
+/// Stops the firewall unless the applied generation needs it. Removes the iptables rules that the state records, except
+/// those that the applied generation needs. The firewall and such rules may remain from the previous generation, from a
+/// killed command or from a failed removal.
 fn tidy(store: &mut Store) -> Result<()> {
     let naming = store.state.applied().and_then(|one| one.naming.clone());
     undo::tidy(store, naming.as_ref())

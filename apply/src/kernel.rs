@@ -32,7 +32,7 @@ pub struct Parts {
     pub number: u64,
     /// Script for nft: the unchanged policy, or the kernel's rules of a policy with names.
     pub kernel: String,
-    /// Name of `kernel` in nft's messages.
+    /// Name of the nft script `kernel` in nft's error messages: the policy's file, or `fwctl split FILE`.
     pub name: String,
     /// The firewall's policy and the data of its start (`Naming`); None: the policy reads no names, and has no sets
     /// that learn.

@@ -118,7 +118,7 @@ static void write_lines(const char *folder, const char *name, const char *keywor
     fclose(file);
 }
 
-/// Writes an input for each line of a file: the comment before " -> ".
+/// Writes a fuzz input for each line with " -> " in a file: the unescaped comment before " -> ".
 static void write_comments(const char *folder, const char *name) {
     FILE *file = vectors_open(name);
     char line[LINE_BYTES], number[32];

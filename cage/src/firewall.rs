@@ -131,8 +131,8 @@ struct Page {
     next: Option<u64>,
 }
 
-/// Returns the connections that the firewall follows, and those that ended in the last two minutes. A firewall whose
-/// policy reads no names follows no connections.
+/// Returns the connections that the firewall follows. An ended TCP connection stays listed for about two minutes. A
+/// firewall whose policy reads no names follows no connections.
 pub fn connections(control: &Path) -> io::Result<Vec<Connection>> {
     let mut stream = UnixStream::connect(control)?;
     stream.set_read_timeout(Some(PATIENCE))?;

@@ -25,7 +25,7 @@ use crate::report::{tell, Report};
 use crate::settings::{Settings, Source};
 use crate::start::{build, Cage, Plan};
 
-/// Interval of connection listings; the firewall lists ended connections for two minutes.
+/// Interval of connection listings; the firewall lists an ended TCP connection for about two minutes.
 const LOOK: Duration = Duration::from_secs(30);
 /// Maximum wait for the last lines and the end of the firewall, after the command has ended. Only a firewall that hangs
 /// exceeds it.

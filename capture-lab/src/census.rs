@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counts the page-table entries of packet memory, on the program's side and, if the kernel reports them, on the kernel's
-//! side.
+//! Counts the page-table entries of packet memory, on the program's side and, if the kernel reports them, on the
+//! kernel's side.
 
 use std::fmt;
 use std::fs;
@@ -42,7 +42,7 @@ impl Kernel {
     }
 }
 
-/// Page-table entries of a ring's memory, on the program's and on the kernel's side.
+/// Numbers of the program's page-table entries for a ring's memory, and the kernel's mapping of this memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sides {
     pub program: Entries,

@@ -122,8 +122,9 @@ fn load(sockets: RawFd, counts: RawFd) -> io::Result<OwnedFd> {
 }
 
 impl Program {
-    /// Attaches a BPF program to an interface. The program redirects nothing before `give`. Needs CAP_NET_ADMIN and
-    /// CAP_BPF; fails with EBUSY if another program is attached.
+    /// Attaches a BPF program to an interface, in XDP's generic mode. The program redirects nothing before `give`.
+    /// Needs CAP_NET_ADMIN and CAP_BPF. Fails with EBUSY if another program is attached in generic mode, with EEXIST
+    /// if one is attached in native mode (in the driver).
     pub fn new(interface: u32) -> io::Result<Program> {
         let sockets = map(MAP_XSK, 4, 1, 0)?;
         let counts = map(MAP_ARRAY, size_of::<Shared>() as u32, 1, MAP_MMAPABLE)?;

@@ -34,8 +34,8 @@ impl Comparison<'_> {
     }
 
     /// Returns true if a difference was shown: the rounds are at least LEAST_ROUNDS, the interval excludes 1, and the
-    /// estimate is further from 1 than two copies of one program were from each other. Without copies, the last
-    /// condition does not apply.
+    /// distance of the estimate from 1 exceeds the noise floor. Without a noise floor, the last condition does not
+    /// apply.
     pub fn shows_difference(&self) -> bool {
         let beyond_noise = |ratio: Interval| {
             self.noise_floor()

@@ -28,7 +28,7 @@ pub struct MicroArguments {
     /// The program of the C twin
     #[arg(long, value_name = "PATH", default_value = "build/c/micro")]
     c: PathBuf,
-    /// Slices of each program in each case
+    /// Number of rounds per case; in each round, each program measures the case once
     #[arg(long, value_name = "N", default_value_t = 120, value_parser = clap::value_parser!(u32).range(6..=10_000))]
     rounds: u32,
 }

@@ -109,7 +109,7 @@ pub struct Subject {
     /// Name without `@QUEUES` and `#COPY`.
     base: String,
     pub kind: Kind,
-    /// Number of queues that the subject serves, numbered from 0.
+    /// Number of queues that the subject serves, numbered from 0; 1 also for a subject without a queue.
     pub queues: u16,
     /// Number of the copy, 1 for the original; copies are measured as if they were different subjects (the noise
     /// floor).

@@ -90,7 +90,8 @@ impl Replacer<'_> {
         [(0, undecided), (self.layout.unreadable(), unreadable)]
     }
 
-    /// Returns a test of the class as `KEY vmap { ELEMENTS }`. A packet without an element skips the rule.
+    /// Returns a test of the class: the match of `gate`, then `KEY vmap { ELEMENTS }`. Without elements, a test that
+    /// never holds replaces the vmap. A packet without an element skips the rule.
     /// - place: token index of the test.
     fn vmap(&self, rule: &NameRule, place: usize, key: &str, elements: &[String]) -> String {
         let (gate, mark) = (self.gate(rule, place), self.mark());

@@ -65,7 +65,9 @@ fn is_duration(word: &str) -> bool {
     units.into_iter().all(is_unit)
 }
 
-/// Returns true if nft reads a word that begins with a digit as one token, or as numbers and signs.
+/// Returns true if a word is a decimal or hexadecimal number, an IPv4 address, a range, a prefix, a rate (`10/second`),
+/// a duration (`1d2h`), `8021q` or `8021ad`. A malformed number such as `1..2` also counts; `443jump` does not.
+/// - word: begins with a digit.
 fn is_number(word: &str) -> bool {
     let hexadecimal = word.strip_prefix("0x").or_else(|| word.strip_prefix("0X"));
     let is_hexadecimal = |text: &str| {

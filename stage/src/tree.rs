@@ -133,7 +133,8 @@ const DECLARES: [&str; 3] = ["add", "create", "insert"];
 const CHANGES: [&str; 5] = ["delete", "destroy", "flush", "rename", "replace"];
 /// Parts of a policy that this parser reads.
 const PARTS: [&str; 6] = ["table", "chain", "rule", "set", "map", "element"];
-/// First words, after a verb, of other commands, which have no rules, marks or names.
+/// Other first words of commands, after the verb (DECLARES, CHANGES) if there is one. These commands contain no rules,
+/// marks or names.
 const OTHERS: [&str; 10] = [
     "flowtable",
     "counter",

@@ -50,8 +50,9 @@ pub struct Trials<'a> {
 const ENDED: &str = "stage-ended";
 const LEFT: &str = "stage-left";
 
-/// Returns the words of the fields and sets that are changed by the rules with names, and by the rules to which these
-/// lead.
+/// Returns the fields and sets that some rules change, as words (`mark`, `@s`): the rules with names, the later rules
+/// of a chain that such a rule may end by `return` or `goto`, and all rules of the chains to which these rules lead,
+/// directly or through other chains.
 fn changed(ways: &Ways, names: &[NameRule]) -> BTreeSet<String> {
     let tree = ways.tree;
     let of_chain = |chain: usize, first: usize| {

@@ -124,8 +124,9 @@ static void note_client(struct openers *openers, const struct packet *packet,
         keep_client(openers, tag, input);
 }
 
-/// Stores the flow of a packet from port 53 as reversed (opened by its server), unless its client
-/// opened it.
+/// Stores the flow of a packet from port 53 as reversed (opened by its server). Stores nothing if
+/// the client opened the flow, and the packet's interfaces are those of the client's last packet in
+/// reverse. If the flow has no place in `reversed`, stores only its client's address and port.
 static void note_server(struct openers *openers, const struct packet *packet,
                         const struct connection_input *input) {
     const uint64_t tag = hash(openers, packet, true);

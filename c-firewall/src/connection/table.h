@@ -75,9 +75,9 @@ void connection_table_bury(struct connection_table *table, uint64_t hash, uint64
 bool connection_table_grave_age(const struct connection_table *table, uint32_t place,
                                 uint64_t now_ns, uint32_t *age);
 
-/// Adds a record of a forgotten connection from another table, at all indexes that it may belong
-/// to. Both tables have the same hash key, but their sizes may differ. Returns false if the record
-/// is invalid.
+/// Adds another table's record of a forgotten connection. The tables have the same hash key, but
+/// their sizes may differ: the record is stored at each index that the connection may have in this
+/// table. Returns false if the record is invalid.
 /// - mask: mask of the other table.
 /// - place: index of the record in the other table.
 /// - age: as returned by connection_table_grave_age.

@@ -55,7 +55,7 @@ struct connection_input {
     bool asks_requests;  // true if the policy that decides reads HTTP requests
     // DNS: true if the kernel has checked that the client opened the packet's flow (--stage).
     bool is_directed;
-    uint64_t now_ns; // time of the packet (monotonic)
+    uint64_t now_ns; // time of the packet's decision in nanoseconds; never decreases
 };
 
 /// Kind of the result of following a packet.

@@ -49,8 +49,8 @@ static struct connection *at(struct connections *connections, uint32_t slot) {
 }
 
 /// Parses a packet's UDP header. Returns false if the header was not copied or is malformed. The
-/// kernel sends all bytes of a packet with several datagrams (__udp_gso_segment), so a shorter
-/// length in its header is ignored.
+/// length in the header limits the data. Only in a packet with several datagrams (GSO), a length
+/// that is too short is ignored, because the kernel sends all bytes (__udp_gso_segment).
 static bool datagram_of(const struct packet *packet, const struct connection_input *input,
                         struct datagram *datagram) {
     const uint32_t start = packet->l4_offset;

@@ -65,8 +65,8 @@ static bool find_behind_ethertype(const uint8_t *bytes, uint32_t captured, uint1
     return ethertype == ETHERTYPE_IPV4 || ethertype == ETHERTYPE_IPV6;
 }
 
-/// Finds the IP header in a frame. Returns false if the link layer states no IP packet, or the link
-/// type is not supported.
+/// Finds the IP header in a frame. Returns false if the link layer states no IP packet, the link
+/// header is cut, or the link type is not supported.
 /// - offset: out: offset of the IP header.
 /// - version: out: IP version that the link layer states, 4 or 6; 0 = not stated.
 static bool find_offset(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t *offset,

@@ -41,8 +41,8 @@ struct pcap_packet {
 /// - bytes: captured bytes of a frame of original bytes.
 /// - packet: out: only bytes, captured, original and version are set. The bytes after the packet's
 ///   length in the IP header are left out.
-/// - Returns false if the link layer states no IP packet, or the link type is not supported. The IP
-///   header is not checked.
+/// - Returns false if the link layer states no IP packet, the link header is cut, or the link type
+///   is not supported. The IP header is not checked.
 bool pcap_link_find_ip(uint16_t link, const uint8_t *bytes, uint32_t captured, uint32_t original,
                        struct pcap_packet *packet);
 

@@ -167,7 +167,7 @@ struct policy_match {
 };
 
 struct policy_counter {
-    uint64_t packets, bytes; // values with which the counter statement starts
+    uint64_t packets, bytes; // initial numbers of packets and bytes of the counter
 };
 
 struct policy_limit {

@@ -118,7 +118,8 @@ static int allow(scmp_filter_ctx filter, int call) {
     return limited ? result : seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0);
 }
 
-/// Builds the filter and enforces it. Returns 0 or -errno.
+/// Builds the seccomp filter for a list of allowed system calls, and enforces it. Returns 0 or
+/// -errno.
 static int load_filter(enum privilege_list list) {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_TRAP);
     int result = filter ? 0 : -ENOMEM;

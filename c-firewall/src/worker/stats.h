@@ -29,8 +29,9 @@ enum {
     STATS_PAUSE_NS = 2000000, // pause between readings at exit, in nanoseconds
 };
 
-/// Maximum number of packets by which (offered - user_drop) may be less than received. If the
-/// kernel's 32-bit counter seems to be further behind, it has wrapped and is ahead.
+/// Maximum number of packets by which the kernel's 32-bit count (offered - user_drop) may be below
+/// the worker's count (received). A larger difference means that the kernel's count has wrapped,
+/// and is above the worker's count.
 #define STATS_BEHIND_MAX (UINT32_C(1) << 24)
 
 /// Adds an amount to a counter that only the calling thread writes.

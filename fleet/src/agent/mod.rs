@@ -115,7 +115,7 @@ impl Agent {
     }
 
     /// Stores an error in the report, and prints it on stderr if the report did not have it. The error stays in the
-    /// report until a check of the store succeeds.
+    /// report until the next error, until a check of the store succeeds, or until root's service accepts a policy.
     fn note(&mut self, failure: &Failure) {
         if self.report.error.as_ref() != Some(&failure.text) {
             eprintln!("error: {}", failure.text);

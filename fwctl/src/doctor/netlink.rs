@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{recv, send, setsockopt, sockopt, MsgFlags};
 
-/// Message type that configures a queue, with its attributes, commands and flags (linux/netfilter/nfnetlink_queue.h).
+/// Message type that configures a queue (linux/netfilter/nfnetlink_queue.h). Its attributes, commands and flags follow.
 const MSG_CONFIG: u16 = (libc::NFNL_SUBSYS_QUEUE as u16) << 8 | 2;
 const CFG_CMD: u16 = 1;
 const CFG_MASK: u16 = 4;

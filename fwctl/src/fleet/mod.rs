@@ -33,8 +33,9 @@ use arguments::{
 
 /// Minimum pause between two reads of a rollout's state, and pause between two reads of the hosts' answers.
 const LOOK: Duration = Duration::from_millis(300);
-/// Pause as a multiple of the time of a read, up to LOOK_MAX: reading the reports of a large fleet costs etcd as much
-/// as the hosts' requests. A read that takes long waits for the hosts' requests, so a longer pause would not help them.
+/// Ratio of the pause after a read of a rollout's state to the time of the read. The pause is at least LOOK and at most
+/// LOOK_MAX. Reading the reports of a large fleet costs etcd as much as the hosts' requests. A slow read waits for the
+/// hosts' requests, so a pause longer than LOOK_MAX would not help the hosts.
 const LOOK_SHARE: u32 = 3;
 const LOOK_MAX: Duration = Duration::from_secs(1);
 

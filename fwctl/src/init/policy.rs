@@ -280,7 +280,7 @@ mod tests {
         )
     }
 
-    /// Decides the expectations of a policy. Returns their number.
+    /// Panics unless all expectations of a policy hold. Returns their number.
     fn check(text: &str) -> usize {
         let wanted = config::read(Path::new("/nonexistent"))
             .unwrap()

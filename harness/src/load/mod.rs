@@ -34,7 +34,7 @@ pub use latency::{curve, histogram};
 pub use neighbour::neighbour;
 pub use probe::{serve_arguments, ProbeServer, READY};
 
-/// Generators of `harness load`.
+/// Commands of `harness load`.
 #[derive(Subcommand)]
 pub enum Load {
     /// The server that the scanner connects to; started by a run
@@ -43,7 +43,7 @@ pub enum Load {
     Frames(frames::FramesArguments),
 }
 
-/// Runs the generator of a command line.
+/// Executes a command of `harness load`: runs the server to which the scanner connects, or sends Ethernet frames.
 pub fn command(asked: &Load) -> Result<()> {
     match asked {
         Load::Serve(asked) => probe::command(asked),

@@ -11,7 +11,7 @@ use crate::statistics::median;
 use crate::store::CellName;
 use crate::summary::main_metric;
 
-/// Draws the figure; None without data.
+/// Draws the figure of a value over the seconds of a load, one line per subject. Returns None without data.
 pub fn draw(data: &Data, cell: &CellName, title: &str) -> Option<Scene> {
     let (lines, unit) = data.series_lines(cell);
     if lines.is_empty() {

@@ -155,7 +155,8 @@ static void ask_verdicts(void) {
         service_check(((struct service_verdict *)answer)[i], number + i);
 }
 
-/// Prepares a service. BYTES is 0, since its messages have fixed lengths.
+/// Starts the server process for `ping`, `calculator` or `timer`. Their messages have fixed
+/// lengths, so the command line's argument BYTES must be 0.
 static void open_service(size_t bytes) {
     if (bytes != 0)
         fail_because("BYTES", "0 for a service");

@@ -167,7 +167,9 @@ fn note_client(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) 
     }
 }
 
-/// Stores the flow of a packet from port 53 as reversed (opened by its server), unless its client opened it.
+/// Stores the flow of a packet from port 53 as reversed (opened by its server). Stores nothing if the client opened the
+/// flow, and the packet's interfaces are those of the client's last packet in reverse. If the flow has no place in
+/// `reversed`, stores only its client's address and port.
 fn note_server(openers: &mut Openers, packet: &Packet, input: &ConnectionInput) {
     let tag = hash(openers, packet, true);
     let flow = find(&openers.clients, tag, input.now_ns);

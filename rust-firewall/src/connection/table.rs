@@ -284,8 +284,9 @@ pub fn grave_age(table: &Table, place: u32, now_ns: u64) -> Option<u32> {
     is_fresh(grave, second).then(|| second.wrapping_sub(grave.second))
 }
 
-/// Adds a record of a forgotten connection from another table, at all indexes that it may belong to. Both tables have
-/// the same hash key, but their sizes may differ. Returns false if the record is invalid.
+/// Adds another table's record of a forgotten connection. The tables have the same hash key, but their sizes may
+/// differ: the record is stored at each index that the connection may have in this table. Returns false if the record
+/// is invalid.
 /// - mask: mask of the other table.
 /// - place: index of the record in the other table.
 /// - age: as returned by `grave_age`.

@@ -57,7 +57,7 @@ pub struct ConnectionInput {
     pub asks_requests: bool,
     /// DNS: true if the kernel has checked that the client opened the packet's flow (--stage).
     pub is_directed: bool,
-    /// Time of the packet (monotonic).
+    /// Time of the packet's decision in nanoseconds; never decreases.
     pub now_ns: u64,
 }
 

@@ -49,8 +49,9 @@ struct Datagram<'a> {
     now_ns: u64,
 }
 
-/// Parses a packet's UDP header; None if the header was not copied or is malformed. The kernel sends all bytes of a
-/// packet with several datagrams (__udp_gso_segment), so a shorter length in its header is ignored.
+/// Parses a packet's UDP header; None if the header was not copied or is malformed. The length in the header limits the
+/// data. Only in a packet with several datagrams (GSO), a length that is too short is ignored, because the kernel sends
+/// all bytes (__udp_gso_segment).
 fn datagram_of<'a>(packet: &Packet<'a>, input: &ConnectionInput) -> Option<Datagram<'a>> {
     let start = packet.l4_offset as usize;
     let header = packet.bytes.get(start..start + UDP_HEADER_BYTES as usize)?;

@@ -94,7 +94,7 @@ fn find_behind_ethertype(
 }
 
 /// Returns the offset of the IP header in a frame, and the IP version that the link layer states (0 = not stated).
-/// Returns None if the link layer states no IP packet, or the link type is not supported.
+/// Returns None if the link layer states no IP packet, the link header is cut, or the link type is not supported.
 fn find_offset(link: u16, bytes: &[u8]) -> Option<(usize, u8)> {
     let (offset, version) = match link {
         LINK_RAW_BSD | LINK_RAW_OPENBSD | LINK_RAW => (0, 0),
@@ -126,7 +126,8 @@ fn claimed_bytes(bytes: &[u8], original: u32) -> u32 {
 }
 
 /// Finds the IP packet in a frame of `original` bytes, without the bytes after its length in the IP header. Returns
-/// None if the link layer states no IP packet, or the link type is not supported. The IP header is not checked.
+/// None if the link layer states no IP packet, the link header is cut, or the link type is not supported. The IP header
+/// is not checked.
 pub fn find_ip(link: u16, bytes: &[u8], original: u32) -> Option<Found> {
     let (offset, version) = find_offset(link, bytes)?;
     let packet = bytes.get(offset..)?;

@@ -221,9 +221,9 @@ pub struct Match {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counter {
-    /// Number of packets with which the counter statement starts.
+    /// Initial number of packets of the counter.
     pub packets: u64,
-    /// Number of bytes with which the counter statement starts.
+    /// Initial number of bytes of the counter.
     pub bytes: u64,
 }
 

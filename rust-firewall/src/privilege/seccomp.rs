@@ -129,9 +129,9 @@ fn apply(
     seccompiler::apply_filter(&program)
 }
 
-/// Builds the filter and enforces it. clone3 fails with ENOSYS, because its flags lie in memory, where a filter can't
-/// read them; then the C library calls clone. The library's filters have one action each, so clone3 needs a second
-/// filter; the kernel executes the stricter action of both.
+/// Builds the seccomp filter for a list of allowed system calls, and enforces it. clone3 fails with ENOSYS, because its
+/// flags lie in memory, where a filter can't read them; then the C library calls clone. The library's filters have one
+/// action each, so clone3 needs a second filter; the kernel executes the stricter action of both.
 fn load_filter(list: PrivilegeList) -> Result<(), seccompiler::Error> {
     let calls = calls_of(list);
     if calls.contains(&libc::SYS_clone3) {

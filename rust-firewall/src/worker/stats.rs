@@ -22,8 +22,8 @@ use crate::worker::{elements, reject};
 pub const READINGS_MAX: u32 = 16;
 /// Pause between readings at exit, in nanoseconds.
 pub const PAUSE_NS: u64 = 2_000_000;
-/// Maximum number of packets by which (offered - user_drop) may be less than received. If the kernel's 32-bit counter
-/// seems to be further behind, it has wrapped and is ahead.
+/// Maximum number of packets by which the kernel's 32-bit count (offered - user_drop) may be below the worker's count
+/// (received). A larger difference means that the kernel's count has wrapped, and is above the worker's count.
 pub const BEHIND_MAX: u32 = 1 << 24;
 
 /// Counters of a running worker; other threads may read them.

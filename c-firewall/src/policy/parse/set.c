@@ -10,7 +10,7 @@
 #include "policy/value.h"
 
 #define TYPE_FIRST "type or typeof"
-// Error text for elements of a set that learns.
+// Error text for elements, flags or auto-merge of a set that learns.
 #define LEARNS "a set that learns has no elements, flags or auto-merge"
 
 /// Name and items of the block `{ … }` of a set or map, as parsed so far.

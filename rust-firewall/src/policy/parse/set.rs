@@ -16,7 +16,7 @@ use crate::policy::{
 };
 
 const TYPE_FIRST: &str = "type or typeof";
-/// Error text for elements of a set that learns.
+/// Error text for elements, flags or auto-merge of a set that learns.
 const LEARNS: &str = "a set that learns has no elements, flags or auto-merge";
 
 /// Name and items of the block `{ … }` of a set or map, as parsed so far.
