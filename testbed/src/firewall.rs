@@ -63,6 +63,10 @@ const UNFED: &str = "warning: no rule leads packets to queue ";
 /// Beginning of the warning about interfaces without a strict rp_filter.
 const LOOSE: &str = "warning: IPv4 packets with false source addresses come in by ";
 
+/// Options with which a guard takes no worker that lacks CPU time on a busy machine for a stalled one. A later --deadline
+/// replaces them; 0 would leave no guard.
+pub const PATIENT_GUARD: [&str; 2] = ["--deadline", "60000"];
+
 /// Warning of an old firewall that filters again: the new one had not taken over within two seconds, as can happen on a
 /// busy machine.
 pub const TOO_SLOW: &str =

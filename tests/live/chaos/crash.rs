@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::place::namespace;
 use testbed::proc;
 use testbed::traffic::VAIN;
@@ -14,7 +14,7 @@ use testbed::twin::Twin;
 use testbed::wait::{until, watch_silence, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::scene::{guard_of, rule, until_gone, Scene, NO_STALL, WAITING};
+use super::scene::{guard_of, rule, until_gone, Scene, WAITING};
 
 pub const ROWS: &[Row] = &[
     ("crash-closed-with-plain-rules", closed_plain),
@@ -48,7 +48,7 @@ fn kill(scene: &Scene) -> anyhow::Result<u32> {
 }
 
 fn closed_plain(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin, &rule(""), &NO_STALL)?;
+    let scene = Scene::new(twin, &rule(""), &PATIENT_GUARD)?;
     let really = "waiting packets are dropped, then the rules drop packets: they have no bypass";
     scene.check_contract("crash", ["closed", really])?;
     until_gone(kill(&scene)?)?;
@@ -58,7 +58,7 @@ fn closed_plain(twin: Twin) -> anyhow::Result<()> {
 }
 
 fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin, &rule("--queue-bypass"), &NO_STALL)?;
+    let scene = Scene::new(twin, &rule("--queue-bypass"), &PATIENT_GUARD)?;
     let really = "waiting packets are dropped, then packets pass: the rules have a bypass";
     scene.check_contract("crash", ["closed", really])?;
     until_gone(kill(&scene)?)?;
@@ -69,10 +69,10 @@ fn closed_bypass(twin: Twin) -> anyhow::Result<()> {
 
 /// Checks a stopped guard, which can't detect that its firewall has ended: the next firewall ends the guard.
 fn closed_guard_stopped(twin: Twin) -> anyhow::Result<()> {
-    let scene = Scene::new(twin, &rule(""), &NO_STALL)?;
+    let scene = Scene::new(twin, &rule(""), &PATIENT_GUARD)?;
     proc::stop(scene.guard.context("there is no guard")?)?;
     let guard = kill(&scene)?;
-    let next = Firewall::start(&scene.namespace, twin, &NO_STALL)?;
+    let next = Firewall::start(&scene.namespace, twin, &PATIENT_GUARD)?;
     until_gone(guard)?;
     scene.exchange(OTHERS)?;
     next.finish()?.total.check_clean()
@@ -103,7 +103,7 @@ fn crash_open(twin: Twin) -> anyhow::Result<(Scene, u32)> {
 
 fn open_next_start(twin: Twin) -> anyhow::Result<()> {
     let (scene, guard) = crash_open(twin)?;
-    let arguments = [&["--default", "drop"][..], &NO_STALL].concat();
+    let arguments = [&["--default", "drop"][..], &PATIENT_GUARD].concat();
     let next = Firewall::start(&scene.namespace, twin, &arguments)?;
     until_gone(guard)?;
     scene.send(OTHERS)?;

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use anyhow::ensure;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::packets::{ipv4, ipv6, tcp, udp, RawReceiver, RawSender};
 use testbed::place::{namespace, restore};
@@ -14,7 +14,7 @@ use testbed::traffic::VAIN;
 use testbed::twin::Twin;
 use twinwall_tests::case::Row;
 
-use super::scene::{check_contract, NO_STALL};
+use super::scene::check_contract;
 
 pub const ROWS: &[Row] = &[
     ("malformed-closed", |twin| malformed(twin, "closed")),
@@ -44,7 +44,7 @@ fn malformed(twin: Twin, mode: &str) -> anyhow::Result<()> {
     let namespace = namespace()?;
     restore(&namespace, "iptables", "-A OUTPUT -p udp -j NFQUEUE")?;
     let modes = modes("malformed", mode, "truncated");
-    let arguments = [&["--fail", &modes][..], &NO_STALL].concat();
+    let arguments = [&["--fail", &modes][..], &PATIENT_GUARD].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let (happens, verdict) = verb(mode);
     let really = format!("{happens}, counted by reason, as far as the first 128 bytes show");
@@ -96,7 +96,7 @@ fn truncated(twin: Twin, mode: &str) -> anyhow::Result<()> {
         "-A OUTPUT -s ::1 -d ::1 -m length --length 300:400 -j NFQUEUE",
     )?;
     let modes = modes("truncated", mode, "malformed");
-    let arguments = [&["--policy", &policy, "--fail", &modes][..], &NO_STALL].concat();
+    let arguments = [&["--policy", &policy, "--fail", &modes][..], &PATIENT_GUARD].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let (happens, verdict) = verb(mode);
     let really = format!("{happens}, counted as truncated or undecidable");

@@ -17,8 +17,6 @@ use testbed::wait::{until, PATIENCE};
 const GUARD: &str = "firewall-guard";
 /// Option with the guard's deadline in milliseconds, long enough for a firewall on a busy machine.
 pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
-/// With this deadline a guard takes no delay of a busy machine for a stall. (0 would leave no guard.)
-pub const NO_STALL: [&str; 2] = ["--deadline", "60000"];
 /// Number of datagrams that are sent while the firewall is stopped.
 pub const WAITING: u64 = 20;
 /// Start of the warning of a stall; the guard's action on the waiting packets follows.

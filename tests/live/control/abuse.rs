@@ -12,15 +12,13 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::control::{error_of, Client};
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::place::LOCALHOST;
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_exchange, UdpServer};
 use testbed::twin::Twin;
 use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
-
-use crate::evasion::PATIENT_GUARD;
 
 use super::place::Place;
 

@@ -9,7 +9,7 @@ use std::time::Instant;
 use anyhow::{ensure, Context};
 use serde_json::{json, Value};
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use testbed::place::{restore, veth};
@@ -17,7 +17,6 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use crate::evasion::PATIENT_GUARD;
 use crate::fwctl::ctl::{fwctl, Said};
 
 pub const ROWS: &[Row] = &[

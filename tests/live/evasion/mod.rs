@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::ensure;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::frames::Link;
 use testbed::twin::Twin;
@@ -225,8 +225,6 @@ pub enum Running {
     Stage(Stage),
 }
 
-/// Options with which a firewall's guard drops no packet on a busy machine: these tests have no stall.
-pub const PATIENT_GUARD: [&str; 2] = ["--deadline", "60000"];
 /// Options with which an honest client's hello may take long, as on a busy machine.
 const PATIENT_HELLO: [&str; 2] = ["--hello-timeout", "60"];
 

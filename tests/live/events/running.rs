@@ -7,15 +7,13 @@ use std::path::Path;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::ledger::Stats;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, LOCALHOST};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
-
-use crate::evasion::PATIENT_GUARD;
 
 /// UDP ports. The policy drops packets to DROPPED, rejects packets to REJECTED, logs and accepts packets to LOGGED, and
 /// accepts packets to ACCEPTED without a log.

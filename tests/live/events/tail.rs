@@ -3,12 +3,10 @@
 
 use anyhow::{ensure, Context};
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
-
-use crate::evasion::PATIENT_GUARD;
 
 use super::running::{
     check_ledger, is_own, is_type, missed, send, Place, ACCEPTED, DROPPED, LOGGED,

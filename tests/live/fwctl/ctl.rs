@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore, LOCALHOST};
@@ -29,9 +29,6 @@ pub const POLICY: &str = "table inet filter {
 	}
 }
 ";
-
-/// Options with which a firewall's guard drops no packet on a busy machine; a later `--deadline` replaces them.
-pub const PATIENT_GUARD: [&str; 2] = ["--deadline", "60000"];
 
 /// Output and exit code of fwctl.
 pub struct Said {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure, Context};
 use serde_json::Value;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::place::{namespace, restore};
@@ -15,7 +15,7 @@ use testbed::twin::Twin;
 use testbed::wait::PATIENCE;
 use twinwall_tests::case::Row;
 
-use super::ctl::{fwctl, PATIENT_GUARD};
+use super::ctl::fwctl;
 use super::doctor::cured;
 
 pub const ROWS: &[Row] = &[

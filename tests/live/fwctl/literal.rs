@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::owner::Owner;
@@ -20,7 +20,7 @@ use testbed::twin::{Twin, TWINS};
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Case;
 
-use super::ctl::{binary, Said, ACCEPTED, DROPPED, OTHER, PATIENT_GUARD, POLICY};
+use super::ctl::{binary, Said, ACCEPTED, DROPPED, OTHER, POLICY};
 use super::doctor::Found;
 
 /// Time after which a datagram counts as lost.

@@ -7,14 +7,12 @@ use std::ops::Deref;
 
 use anyhow::{ensure, Context};
 use testbed::exporter::Exporter;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{self, LOCALHOST};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
-
-use crate::evasion::PATIENT_GUARD;
 
 pub const PORT: u16 = 9630;
 pub const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";

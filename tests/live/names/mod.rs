@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{ensure, Context};
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::run;
@@ -19,7 +19,6 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees, SERVER, SERVER_6};
-use crate::evasion::PATIENT_GUARD;
 
 mod bounds;
 pub mod ends;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Each twin with each backend, between real hosts in network namespaces.
 
+use testbed::firewall::PATIENT_GUARD;
 use testbed::twin::{Twin, BACKENDS, TWINS};
 use twinwall_tests::case::Case;
-
-use crate::evasion::PATIENT_GUARD;
 
 mod beyond;
 mod failure;

@@ -5,14 +5,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::ensure;
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::place::{namespace_with, LOCALHOST};
 use testbed::traffic::{udp_client, UdpFlood, UdpServer};
 use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
-
-use crate::evasion::PATIENT_GUARD;
 
 use super::folder::PolicyFolder;
 

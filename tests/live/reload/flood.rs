@@ -10,15 +10,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::netns::Namespace;
 use testbed::place::{namespace, run, LOCALHOST, PORT};
 use testbed::traffic::{udp_client, UdpServer};
 use testbed::twin::Twin;
 use testbed::wait::pause_for;
 use twinwall_tests::case::Row;
-
-use crate::evasion::PATIENT_GUARD;
 
 use super::folder::PolicyFolder;
 use super::rules::counter_of;

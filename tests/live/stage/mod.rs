@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{ensure, Context};
 use stage::{Options, Queue, Split};
 use testbed::control::Client;
-use testbed::firewall::{take_over, Firewall};
+use testbed::firewall::{take_over, Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::run;
@@ -17,7 +17,6 @@ use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::{for_each_twin, Case, Row};
 
 use crate::evasion::net::{Net, Sees};
-use crate::evasion::PATIENT_GUARD;
 use crate::fwctl::ctl::fwctl;
 use crate::names;
 use ends::{Ends, NAMELESS};

@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
 use anyhow::ensure;
-use testbed::firewall::{take_over, Firewall};
+use testbed::firewall::{take_over, Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::place::LOCALHOST;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo};
@@ -95,7 +95,8 @@ impl Chain {
         let control = folder.file("control");
         let policy = folder.file("policy.nft");
         let arguments = ["--control", &control, "--policy", &policy, "--fail"];
-        let more = [unknown, "--hello-timeout", "600", "--deadline", "60000"];
+        let [guard, deadline] = PATIENT_GUARD;
+        let more = [unknown, "--hello-timeout", "600", guard, deadline];
         let all = arguments.iter().chain(&more);
         all.map(|argument| (*argument).to_owned()).collect()
     }

@@ -8,7 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::{take_over, Firewall};
+use testbed::firewall::{take_over, Firewall, PATIENT_GUARD};
 use testbed::packets::{ipv4, tcp, RawSender};
 use testbed::place::LOCALHOST;
 use testbed::traffic::{udp_client, udp_exchange, udp_send, UdpServer};
@@ -179,7 +179,7 @@ fn hand_connections_over(rule: &str, queues: &str) -> anyhow::Result<bool> {
             "--policy",
             &policy,
         ];
-        let arguments = [&ours[..], &["--deadline", "60000"], more].concat();
+        let arguments = [&ours[..], &PATIENT_GUARD, more].concat();
         Firewall::start(&setting.namespace, twin, &arguments)
     };
     let mut firewall = start(C, &[])?;

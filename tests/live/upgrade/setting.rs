@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::{run_to_end, take_over, Ended, Firewall, TOO_SLOW};
+use testbed::firewall::{run_to_end, take_over, Ended, Firewall, PATIENT_GUARD, TOO_SLOW};
 use testbed::folder::Folder;
 use testbed::ledger::Stats;
 use testbed::netns::Namespace;
@@ -69,7 +69,7 @@ impl Setting {
     pub fn start(&self, twin: Twin, arguments: &[&str]) -> anyhow::Result<Firewall> {
         let control = self.control();
         let ours = ["--control", &control, "--log-level", "warning"];
-        let ours = [&ours[..], &["--deadline", "60000"]].concat();
+        let ours = [&ours[..], &PATIENT_GUARD].concat();
         Firewall::start(&self.namespace, twin, &[&ours[..], arguments].concat())
     }
 

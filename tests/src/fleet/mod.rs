@@ -14,7 +14,7 @@ use std::sync::Mutex;
 use anyhow::{ensure, Context};
 use fleet::clock::unix_ms;
 use serde_json::Value;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::restore;
@@ -226,7 +226,7 @@ impl Place {
         let control = self.control(&host.id);
         let options = ["--control", &control, "--receive-buffer", "1048576"];
         // On a busy machine the guard must not answer in place of a firewall that is late.
-        let options = [&options[..], &["--deadline", "60000"]].concat();
+        let options = [&options[..], &PATIENT_GUARD].concat();
         let twin = TWINS[number % TWINS.len()];
         let firewall = Firewall::start(&host.namespace, twin, &options)?;
         self.hosts[number].firewall = Mutex::new(Some(firewall));
