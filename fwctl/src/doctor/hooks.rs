@@ -68,7 +68,7 @@ fn check_rule(rule: &QueueRule, patient: &Patient, findings: &mut Findings) {
         .filter(|queue| others(queue) && !is_served(*queue))
         .collect();
     for queues in ranges(&unserved) {
-        tell_unserved(rule, queues, ours, findings);
+        tell_unserved(rule, queues, ours.then_some(patient), findings);
     }
 }
 
@@ -91,18 +91,31 @@ pub fn ranges(queues: &[u16]) -> Vec<Queues> {
 }
 
 /// Reports queues of a rule that no process is bound to.
-/// - ours: true if the rule leads to one of the queues under examination.
-fn tell_unserved(rule: &QueueRule, queues: Queues, ours: bool, findings: &mut Findings) {
+/// - patient: firewall under examination, if the rule leads to one of its queues.
+fn tell_unserved(
+    rule: &QueueRule,
+    queues: Queues,
+    patient: Option<&Patient>,
+    findings: &mut Findings,
+) {
     let what = format!("no process serves {} of \"{}\"", queues.words(), rule.text);
     let start = format!("rust-firewall --queue {}", queues.option());
-    match (rule.bypass, ours) {
+    match (rule.bypass, patient) {
+        // The firewall runs and never serves these queues.
+        (bypass, Some(patient)) if patient.is_running() => findings.warning(
+            match bypass {
+                true => format!("{what}: its packets pass"),
+                false => format!("{what}: its packets are dropped"),
+            },
+            cure::replace(rule, all_queues(patient), bypass),
+        ),
         (true, _) => findings.note(format!("{what}: its packets pass"), start),
         // No firewall serves these queues yet.
-        (false, true) => findings.note(
+        (false, Some(_)) => findings.note(
             format!("{what}: its packets are dropped until a firewall starts"),
             start,
         ),
-        (false, false) => findings.warning(
+        (false, None) => findings.warning(
             format!("{what}: its packets are dropped"),
             cure::delete(&rule.text),
         ),

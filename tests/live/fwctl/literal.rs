@@ -96,6 +96,13 @@ const ROWS: &[Row] = &[
         ..PLAIN
     },
     Row {
+        name: "more-queues-than-the-firewall-serves",
+        rules: "-A OUTPUT -j NFQUEUE --queue-balance 0:3",
+        words: "no process serves queues 1 to 3 of",
+        probe: policy_decides,
+        ..PLAIN
+    },
+    Row {
         name: "no-rule",
         rules: "",
         cause: all_pass,
