@@ -44,7 +44,8 @@ fn is_inside(path: &str) -> bool {
 }
 
 impl Bundle {
-    /// Packs a policy with its included files and its lists. Refuses lists outside of the policy's folder.
+    /// Packs a policy with its included files and its lists. Refuses lists outside of the policy's folder, and a list
+    /// with the policy's name in the bundle.
     pub fn pack(path: &Path) -> Result<Bundle> {
         let source = apply::source::read(path)?;
         let folder = source.file.parent().unwrap_or(Path::new("/"));
@@ -58,6 +59,12 @@ impl Bundle {
                     "{shown} lies outside of the policy's folder: move it there, and name it without .. and /"
                 ))
             })?;
+            if name == POLICY {
+                let shown = path.display();
+                return Err(Error::other(format!(
+                    "{shown} has the name of the policy in a bundle: give the list another name"
+                )));
+            }
             let list = fs::read_to_string(path).map_err(|error| {
                 Error::other(format!("{}: {error}: name a list that can be read", path.display()))
             })?;
@@ -182,5 +189,9 @@ mod tests {
         fs::write(&policy, "table inet f { set a { file \"../a\" } }\n").unwrap();
         let said = Bundle::pack(&policy).unwrap_err().text;
         assert!(said.contains("outside of the policy's folder"), "{said}");
+        fs::write(folder.path().join(POLICY), "example.com\n").unwrap();
+        fs::write(&policy, "table inet f { set a { file \"policy.nft\" } }\n").unwrap();
+        let said = Bundle::pack(&policy).unwrap_err().text;
+        assert!(said.contains("give the list another name"), "{said}");
     }
 }

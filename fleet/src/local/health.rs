@@ -31,9 +31,26 @@ pub fn run(program: &Path, arguments: &[&str]) -> Result<(Option<i32>, String, S
     ))
 }
 
-/// Runs nft with a fixed environment. Returns the same as [`run`].
-pub fn nft(arguments: &[&str]) -> Result<(Option<i32>, String, String)> {
-    run(Path::new(NFT), arguments)
+/// Runs nft with a fixed environment. Returns its stdout. Fails if nft fails.
+pub fn nft(arguments: &[&str]) -> Result<String> {
+    let (code, said, error) = run(Path::new(NFT), arguments)?;
+    let line = error.lines().next().unwrap_or("no reason").trim();
+    match code {
+        Some(0) => Ok(said),
+        _ => Err(system(format_args!("nft {}: {line}", arguments.join(" ")))),
+    }
+}
+
+/// Runs nft with a fixed environment, and parses its stdout as JSON. Fails if nft fails.
+/// - arguments: without `-j`.
+pub fn nft_json(arguments: &[&str]) -> Result<Value> {
+    let said = nft(&[&["-j"], arguments].concat())?;
+    serde_json::from_str(&said).map_err(|error| {
+        system(format_args!(
+            "nft -j {}: {error}: update nftables",
+            arguments.join(" ")
+        ))
+    })
 }
 
 /// Returns the ledger of the firewall at a control socket, and its program's name. If the firewall does not answer, the
@@ -74,14 +91,12 @@ fn most_dropped(table: &Value) -> Option<(String, u64)> {
         .max_by_key(|(_, packets)| *packets)
 }
 
-/// Returns the reason why a policy drops too much; None if it doesn't.
+/// Returns the reason why a policy drops too much; None if it doesn't. Fails if a table of the policy can't be read.
 /// - seconds: time since the policy was loaded.
 /// - bound: packets per second that one rule may drop.
 pub fn excess(tables: &[apply::source::Table], seconds: f64, bound: u64) -> Result<Option<String>> {
     for table in tables {
-        let arguments = ["-j", "list", "table", &table.family, &table.name];
-        let (_, said, _) = nft(&arguments)?;
-        let read: Value = serde_json::from_str(&said).unwrap_or_default();
+        let read = nft_json(&["list", "table", &table.family, &table.name])?;
         let Some((rule, packets)) = most_dropped(&read) else {
             continue;
         };
@@ -111,5 +126,16 @@ mod tests {
         assert_eq!(most_dropped(&table), Some(("input handle 3".to_owned(), 7)));
         assert_eq!(most_dropped(&json!({"nftables": []})), None);
         assert_eq!(most_dropped(&Value::Null), None);
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_read_is_an_error() {
+        let table = apply::source::Table {
+            family: "inet".to_owned(),
+            name: "twinwall_no_such_table".to_owned(),
+        };
+        let failure = excess(&[table], 1.0, 10).unwrap_err();
+        let begin = "nft -j list table inet twinwall_no_such_table: ";
+        assert!(failure.text.starts_with(begin), "{}", failure.text);
     }
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 
 use serde_json::{json, Value};
 
-use super::health::{nft, run};
+use super::health::{nft, nft_json, run};
 use crate::failure::{request, system, Result};
 use crate::report::{Flip, Trial};
 
@@ -230,8 +230,7 @@ fn shadow(objects: &Value, text: &str, copy: &str, shift: i64) -> Vec<Value> {
 
 /// Returns family and name of the trial's tables in the kernel.
 fn tables() -> Result<Vec<(String, String)>> {
-    let (_, said, _) = nft(&["-j", "list", "tables"])?;
-    let read: Value = serde_json::from_str(&said).unwrap_or_default();
+    let read = nft_json(&["list", "tables"])?;
     let all = read["nftables"].as_array().into_iter().flatten();
     let table = |object: &Value| {
         let name = object["table"]["name"].as_str()?;
@@ -264,12 +263,9 @@ pub fn begin(new: &Path, old: Option<&Path>, place: &Path) -> Result<()> {
     }
     let add: Vec<Value> = all.iter().map(|one| json!({"add": one})).collect();
     crate::file::replace(place, json!({"nftables": add}).to_string().as_bytes())?;
-    let (code, _, error) = nft(&["-j", "-f", &place.to_string_lossy()])?;
-    let line = error.lines().next().unwrap_or("nft failed");
-    match code {
-        Some(0) => Ok(()),
-        _ => Err(request(format_args!("the policy can't be tried: {line}"))),
-    }
+    let made = nft(&["-j", "-f", &place.to_string_lossy()]);
+    made.map(drop)
+        .map_err(|failure| request(format_args!("the policy can't be tried: {}", failure.text)))
 }
 
 /// Returns the counts of a table's rules that replace drops.
@@ -298,8 +294,7 @@ pub fn end(into: &mut Trial) -> Result<()> {
     let (mut old, mut new) = (0, 0);
     let mut flips = Vec::new();
     for (family, name) in tables()? {
-        let (_, said, _) = nft(&["-j", "list", "table", &family, &name])?;
-        let found = counts(&serde_json::from_str(&said).unwrap_or_default());
+        let found = counts(&nft_json(&["list", "table", &family, &name])?);
         let sum: u64 = found.iter().map(|one| one.packets).sum();
         match name[TRIAL.len()..].split('_').next() {
             Some("old") => old += sum,
