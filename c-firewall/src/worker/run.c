@@ -330,7 +330,11 @@ static bool receive_decided(struct worker *worker, const struct ledger *ledger) 
     while (left > 0 && worker->tries < QUEUE_TRIES_MAX) {
         struct queue_received received;
 
-        if (run_once(worker, &received) < 0 || received.messages + received.overruns == 0)
+        if (run_once(worker, &received) < 0) {
+            worker->error = 0; // the loop had ended without an error
+            break;
+        }
+        if (received.messages + received.overruns == 0)
             break;
         left -= received.packets < left ? received.packets : left;
     }
