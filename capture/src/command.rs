@@ -227,7 +227,7 @@ pub fn refused(opening: &Opening, error: &io::Error) -> Failure {
         Some(libc::EPERM | libc::EACCES) if opening.backend == Kind::Afxdp => Failure::privilege(
             format!("-i {name}: afxdp puts a program at the interface: run as root"),
         ),
-        Some(libc::EBUSY) if opening.backend == Kind::Afxdp => Failure::failed(format!(
+        Some(libc::EBUSY | libc::EEXIST) if opening.backend == Kind::Afxdp => Failure::failed(format!(
             "-i {name}: another program is at the interface, or another socket at its queue: ip link show {name}"
         )),
         Some(libc::EPERM | libc::EACCES) => {
