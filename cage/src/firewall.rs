@@ -17,9 +17,8 @@ use crate::queue_rules::{QUEUE, SETTLED};
 
 /// Limit of events per second, higher than a command can cause.
 const EVENTS_RATE: &str = "1000000";
-/// Time limit for each read from the control socket, in a listing of connections. Only a firewall that hangs exceeds
-/// it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit for each read from the control socket, in a listing of connections.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Values of --fail, for packets that a policy can't decide: only an observing cage (--learn) accepts them.
 const CLOSED: &str = "closed";

@@ -27,9 +27,8 @@ use crate::start::{build, Cage, Plan};
 
 /// Interval of connection listings; the firewall lists an ended TCP connection for about two minutes.
 const LOOK: Duration = Duration::from_secs(30);
-/// Maximum wait for the last lines and the end of the firewall, after the command has ended. Only a firewall that hangs
-/// exceeds it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Maximum wait for the last lines and the end of the firewall, after the command has ended.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// PF_EXITING: flag of a process that is ending (include/linux/sched.h).
 const EXITING: u32 = 4;
 /// Programs without which a cage has no network, as named in its messages.

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 /// Time limit for an idle process to fall asleep, longer than either twin polls for packets. After this limit the CPU
 /// time is read although the process does not sleep.
 const STILL: Duration = Duration::from_millis(20);
-const STOPPED_WITHIN: Duration = Duration::from_secs(60);
+const STOPPED_WITHIN: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_micros(100);
 /// Time that an idle process is observed, to see whether it sleeps.
 const WATCHED: Duration = Duration::from_millis(200);
