@@ -87,7 +87,8 @@ fn allow(twin: Twin) -> anyhow::Result<()> {
         ),
     ];
     for (words, expected) in denied {
-        let said = scene.shell(&[&["--verbose"], &ALLOW[..]].concat(), &curl(words))?;
+        let lines = curl(&format!("--max-time 15 {words}"));
+        let said = scene.shell(&[&["--verbose"], &ALLOW[..]].concat(), &lines)?;
         ensure!(said.code != Some(0), "{words} came through: {}", said.all());
         ensure!(
             !said.stderr.contains("timed out"),

@@ -304,16 +304,19 @@ const QUEUED: u64 = 6;
 /// Options of curl for each TLS version.
 const VERSIONS: [&[&str]; 2] = [&["--tlsv1.3"], &["--tls-max", "1.2"]];
 
-/// Returns the number of TCP segments that a namespace has sent again.
-fn sent_again(namespace: &Namespace) -> anyhow::Result<u64> {
-    let text = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/snmp"))?;
-    let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
-    let (names, values) = lines.next().zip(lines.next()).context("lines of TCP")?;
-    let mut pairs = names.split(' ').zip(values.split(' '));
-    let (_, value) = pairs
-        .find(|(name, _)| *name == "RetransSegs")
-        .context("RetransSegs")?;
-    Ok(value.parse()?)
+/// Returns the number of TCP segments that client and server have sent again.
+fn sent_again(net: &Net) -> anyhow::Result<u64> {
+    let of = |namespace: &Namespace| -> anyhow::Result<u64> {
+        let text = namespace.enter(|| fs::read_to_string("/proc/thread-self/net/snmp"))?;
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Tcp: "));
+        let (names, values) = lines.next().zip(lines.next()).context("lines of TCP")?;
+        let mut pairs = names.split(' ').zip(values.split(' '));
+        let (_, value) = pairs
+            .find(|(name, _)| *name == "RetransSegs")
+            .context("RetransSegs")?;
+        Ok(value.parse()?)
+    };
+    Ok(of(&net.client)? + of(&net.server)?)
 }
 
 fn packets(twin: Twin) -> anyhow::Result<()> {
@@ -322,23 +325,23 @@ fn packets(twin: Twin) -> anyhow::Result<()> {
     const AGAIN: u64 = 5;
     let net = Net::new(Sees::Both)?;
     let stage = Stage::start(&net, twin, POLICY)?;
+    let mut opened = 0;
     for options in VERSIONS {
-        let again = || anyhow::Ok(sent_again(&net.client)? + sent_again(&net.server)?);
-        let (before, again_before) = (stage.received()?, again()?);
-        for _ in 0..COUNT {
-            check_fetched(&net, "allowed.example", options)?;
-        }
-        let queued = stage.received()? - before;
-        let again = again()? - again_before;
-        println!("{options:?}: {queued} packets of {COUNT} connections were queued, {again} again");
-        // The other end acknowledges each of these segments once more.
-        let most = QUEUED * COUNT + AGAIN + 2 * again;
-        ensure!(
-            (4 * COUNT..=most).contains(&queued),
-            "{options:?}: {queued}, {again} again"
-        );
+        // On a busy machine the ends send segments again, which are queued, too.
+        until("few segments are sent again", PATIENCE, || {
+            let (before, again) = (stage.received()?, sent_again(&net)?);
+            for _ in 0..COUNT {
+                check_fetched(&net, "allowed.example", options)?;
+            }
+            opened += COUNT;
+            let (queued, again) = (stage.received()? - before, sent_again(&net)? - again);
+            println!("{options:?}: {queued} packets of {COUNT} connections were queued");
+            ensure!(queued >= 4 * COUNT, "{options:?}: {queued}");
+            let is_few = queued <= QUEUED * COUNT + AGAIN;
+            ensure!(is_few || again > 0, "{options:?}: {queued}");
+            Ok(is_few)
+        })?;
     }
-    let opened = VERSIONS.len() as u64 * COUNT;
     // A packet may arrive between the two readings.
     until("the status has the number of packets", PATIENCE, || {
         let said = fwctl(&net.firewall, &stage.folder.file("control"), &["status"])?;
