@@ -135,7 +135,7 @@ pub struct Delays(pub Vec<u32>);
 /// Maximum delay factor; no reader needs longer for a packet.
 const DELAY_MOST: u32 = 1_000_000;
 
-/// Parses one factor (`40`) or FROM:TO:STEP (`0:200:20`: 0, 20, …, 200).
+/// Parses one factor (`40`) or FROM:TO:STEP (`0:200:30`: 0, 30, …, 180; TO is the maximum).
 fn delays(text: &str) -> std::result::Result<Delays, String> {
     let wrong = || format!("\"{text}\" are no factors: 40, or 0:200:20, up to {DELAY_MOST}");
     let numbers: std::result::Result<Vec<u32>, _> = text.split(':').map(str::parse).collect();

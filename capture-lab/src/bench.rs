@@ -127,9 +127,10 @@ impl Row {
         self.delays_ns / self.delays.max(1) as f64
     }
 
-    /// Predicts the share of packets that are lost: 1 - (C T + R) / (rate T). T is the duration, `rate` the packets
-    /// that arrive per time, C = 1 / (work + delay / N) the packets that the reader can process per time, and R the
-    /// number of packets that fit in a ring of `ring_bytes`. Returns None for a ring without blocks or without packets.
+    /// Predicts the share of packets that are lost: 1 - (C T + R) / (rate T), at least 0. T is the duration, `rate` the
+    /// packets that arrive per time, C = 1 / (work + delay / N) the packets that the reader can process per time, and R
+    /// the number of packets that fit in a ring of `ring_bytes`. Returns None for a ring without blocks, or if no
+    /// packet arrived or was read.
     /// - every: N: a delay follows each N-th packet.
     fn foretold(&self, every: u32, ring_bytes: usize) -> Option<f64> {
         if ring_bytes == 0 || self.taken == 0 || self.kernel == 0 {

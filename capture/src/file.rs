@@ -23,7 +23,7 @@ pub struct Out {
     file: File,
     /// Offset of the first byte of this run; the file retains its bytes before it.
     start: u64,
-    /// Number of bytes that were written and not truncated.
+    /// Number of bytes that this program wrote and did not truncate.
     pub bytes: u64,
     /// True if the output is a regular file; other files can't be truncated.
     is_regular: bool,

@@ -31,7 +31,7 @@ pub fn at(template: &str, seconds: i64) -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// Inserts a number before the first extension of a name; 0 leaves it unchanged.
+/// Inserts a number before the first extension of a file name that is already in use; 0 leaves it unchanged.
 pub fn numbered(path: &Path, number: u32) -> PathBuf {
     if number == 0 {
         return path.to_owned();

@@ -56,7 +56,7 @@ impl Cell {
 
 /// Duration of a load whose system calls are counted.
 pub const COUNTED: Duration = Duration::from_secs(2);
-/// Assumed duration of a boot of the virtual machine, from its start to its end.
+/// Assumed duration of one run of the virtual machine, from its boot to its end.
 const BOOT: Duration = Duration::from_secs(20);
 
 /// One run: a subject under a load.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-//! Counters of a ring. Each ring has its own block on its own cache lines; readers sum them.
+//! Counters of a ring or of a thread. Each has its own block on its own cache lines; readers sum them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ pub struct Counts {
     pub strangers: AtomicU64,
 }
 
-/// Adds to a counter. Only its ring writes it, so a plain addition suffices.
+/// Adds to a counter. Only one thread at a time writes it, so a plain addition suffices.
 pub fn add(count: &AtomicU64, amount: u64) {
     count.store(count.load(Ordering::Relaxed) + amount, Ordering::Relaxed);
 }

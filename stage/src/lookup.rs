@@ -153,7 +153,8 @@ impl Reader<'_> {
     }
 
     /// Returns the ranges of the key's fields that are not names, for each element.
-    /// - fields: in/out: the fields of the key that are not names.
+    /// - fields: in/out: the fields of the key that are not names. Stores the values of fields that the firewalls can't
+    ///   compare.
     fn others(&self, fields: &mut Fields, written: &[Written]) -> Result<Vec<Others>, Refusal> {
         let is_other = |part: &Part| matches!(part, Part::Other(_));
         let texts: Vec<Vec<String>> = written

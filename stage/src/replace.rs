@@ -323,7 +323,7 @@ impl Replacer<'_> {
     }
 }
 
-/// Returns the edits of each rule. Refuses a lookup with too many elements.
+/// Returns each rule's edits, which replace its matches of names. Refuses a lookup with too many elements.
 pub fn edits(replacer: &Replacer, rules: &[NameRule]) -> Result<Vec<Vec<Edit>>, Refusal> {
     let edits = |rule: &NameRule| {
         let made = replacer.edits(rule);

@@ -369,7 +369,7 @@ mod tests {
         found
     }
 
-    /// Returns the rules of all trials, without the chains `ENDED` and `LEFT`.
+    /// Splits a policy with these rules. Returns the rules of all chains of trials (`stage-trial-N`) in the result.
     fn trials(rules: &str) -> Vec<String> {
         let own = |(name, _): &(String, Vec<String>)| name.starts_with("stage-trial");
         let all = chains(rules).into_iter().filter(own);

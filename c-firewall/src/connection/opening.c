@@ -94,7 +94,7 @@ bool opening_is_finished(const struct connection *connection) {
            connection->stream.acked >= connection->stream.decided;
 }
 
-/// Records the sequence number of the server's first byte, from its SYN with ACK.
+/// Confirms a connection, and records the server's sequence numbers, from its SYN with ACK.
 static void confirm(struct connection *connection, const struct segment *segment) {
     connection->confirmed = true;
     connection->server_begun = first_of(segment);

@@ -26,7 +26,7 @@ enum {
 void queries_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a DNS client and moves to the first query that decides the packet.
-/// - offset: offset in the stream of the packet's first byte.
+/// - offset: offset in the stream of the first byte of `data`.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on, captured or not.
 struct followed queries_follow(struct connections *connections, uint32_t slot, uint32_t offset,

@@ -42,7 +42,7 @@ void requests_hear(struct connection *connection, const struct segment *segment)
 void requests_rebase(struct connections *connections, uint32_t slot, uint64_t now_ns);
 
 /// Reads the bytes of a client and moves to the first request that decides the packet.
-/// - offset: offset in the stream of the packet's first byte.
+/// - offset: offset in the stream of the first byte of `data`.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on, captured or not.
 struct followed requests_follow(struct connections *connections, uint32_t slot, uint32_t offset,
@@ -51,7 +51,7 @@ struct followed requests_follow(struct connections *connections, uint32_t slot, 
 
 /// Moves to the next HTTP request that decides the current packet, and stores the request's names
 /// as those of the connection. If the request can't be read, or the packet has too many, makes the
-/// names unreadable and returns true. Returns false if no request is left.
+/// names unreadable and returns true. Returns false if no complete request is left.
 bool requests_next(struct connections *connections, uint64_t now_ns);
 
 #endif

@@ -331,8 +331,8 @@ struct connection_table {
     struct connection spare; // unused connection that is returned for CONNECTION_SLOT_NONE
 };
 
-/// Position among the DNS queries over TCP or the HTTP requests that decide the current packet.
-/// Offsets count from the start of `gathered` (below).
+/// Position in a connection's DNS queries over TCP or HTTP requests, of which several may decide
+/// the current packet one after another. Offsets count from the start of `gathered` (below).
 struct connection_queries {
     // Slot of the connection that sent the queries or requests; CONNECTION_SLOT_NONE if none of
     // them is left.

@@ -103,7 +103,7 @@ static void set_keys(struct connections *connections, uint32_t slot,
 /// connection's id. Then tries keys from the packet's own connection id, which a client uses after
 /// Retry.
 /// - is_others: true if the packet's connection id belongs to another connection, or was given up
-///   recently. Then keys from this id can decrypt the packet, but are not stored.
+///   or forgotten recently. Then keys from this id can decrypt the packet, but are not stored.
 /// - plain: out: the packet's frames.
 /// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
 static uint32_t open_known(struct connections *connections, uint32_t slot,
@@ -137,8 +137,8 @@ static uint32_t open_known(struct connections *connections, uint32_t slot,
 /// Decrypts an Initial packet whose ends have no followed connection, and begins to follow the
 /// connection.
 /// - is_others: true if the packet's connection id belongs to another connection, or was given up
-///   recently. Then the packet's connection is not followed, unless a connection between its ends
-///   was forgotten recently, which makes it unreadable.
+///   or forgotten recently. Then the packet's connection is not followed, unless a connection
+///   between its ends was forgotten recently, which makes it unreadable.
 /// - plain: out: the packet's frames.
 /// - slot: out: slot of the connection, if it is followed.
 /// - Returns the number of bytes of the frames; 0 if the connection is not followed.
@@ -313,8 +313,9 @@ static bool has_handshake(const struct datagram *datagram, bool segmented) {
     return false;
 }
 
-/// Reads an Initial packet. Returns false if the packet is unreadable, or if its connection id
-/// belongs to another connection or was given up recently.
+/// Reads an Initial packet. If its connection is not followed, begins to follow it. Returns false
+/// if the packet is unreadable, or if its connection id belongs to another connection, or was given
+/// up or forgotten recently.
 /// - slot: in/out: slot of the packet's connection.
 static bool follow_initial(struct connections *connections, uint32_t *slot,
                            const struct datagram *datagram, const struct names_quic_header *header,
@@ -381,8 +382,9 @@ static struct followed ask(struct connections *connections, const struct datagra
     return (struct followed){FOLLOWED_NAMES, CONNECTION_SLOT_NONE};
 }
 
-/// Handles a datagram whose content is not read. On a followed connection, a client's long header
-/// of an unsupported version is unreadable: it may begin another connection.
+/// Handles a datagram whose content is not read. On a followed connection, a client's datagram with
+/// a long header of an unsupported version is unreadable, since it may begin another connection.
+/// The followed connection keeps its names.
 static struct followed pass(struct connections *connections, uint32_t slot,
                             const struct datagram *datagram, enum names_quic_kind kind) {
     if (kind == NAMES_QUIC_UNKNOWN && datagram->source_port != DNS_PORT)

@@ -83,7 +83,7 @@ void frame_enter_newly(struct walk *walk, uint32_t chain);
 uint32_t frame_next_rule(struct frame *frame);
 
 /// Continues after a rule that led to another chain: enters the rule's chain again, and skips its
-/// rules up to this rule.
+/// rules up to and including this rule.
 void frame_go_back(struct walk *walk, const struct frame_waiting *waiting);
 
 /// Leaves the current chain: continues after the rule of the last open jump. Returns false if no

@@ -19,7 +19,7 @@ static bool is_exact(const struct policy_range *element, uint32_t fields) {
     return true;
 }
 
-/// Returns true if values of a type are wide: longer than 32 bits.
+/// Returns true if the engine's values of a type are wide: longer than 32 bits.
 static bool is_wide(enum policy_type type) {
     return type == POLICY_IPV6_ADDR || type == POLICY_IFNAME || type == POLICY_HTTP_METHOD;
 }

@@ -202,8 +202,8 @@ static void note_policy(struct ways *ways, mark_set marks) {
     }
 }
 
-/// Ends a way within the current chain, and continues with another way. Returns false if there is
-/// no other way.
+/// Ends a way (a path through the rules) before its chain ends, and continues with another way.
+/// Returns false if there is no other way.
 static bool end_way(struct ways *ways) {
     while (ways->walk->depth > 0) {
         const struct frame_waiting waiting = ways->walk->stack[--ways->walk->depth];

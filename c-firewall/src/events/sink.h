@@ -68,7 +68,7 @@ int events_sink_open(struct events_sink *sink, const struct options *options, in
 /// Returns the descriptor of the sink's file; -1 if the sink is no file, or is not open.
 int events_sink_file(const struct events_sink *sink);
 
-/// Creates a sink for a client, which owns the descriptor on success. Returns 0 or -ENOMEM.
+/// Creates a sink for a client. The sink owns the descriptor on success. Returns 0 or -ENOMEM.
 int events_sink_client(struct events_sink *sink, int fd);
 
 void events_sink_close(struct events_sink *sink);

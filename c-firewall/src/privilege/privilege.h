@@ -36,7 +36,8 @@ int privilege_check(const struct options *options, struct failure *failure);
 
 /// Lowers the rights to files and sockets until privilege_raise: to those of the user that
 /// privilege_drop will change to, without capabilities. The process must have one thread.
-/// - Returns 0, or -errno with failure filled in and the rights restored as by privilege_raise.
+/// - Returns 0. On failure restores the rights except for supplementary groups, and returns -errno
+///   with failure filled in.
 int privilege_lower(const struct options *options, struct privilege_lowered *lowered,
                     struct failure *failure);
 

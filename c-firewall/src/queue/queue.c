@@ -347,8 +347,8 @@ static void take_message(struct queue *queue, uint32_t index, struct queue_recei
     }
 }
 
-/// Returns the number of messages in the receive slots: in the first call the messages that arrived
-/// during configuration, if any, otherwise newly received messages.
+/// Returns the number of messages in the receive slots, or -errno. In the first call these are the
+/// messages that arrived during configuration, if any, otherwise newly received messages.
 static int next_messages(struct queue *queue) {
     const int pending = (int)queue->pending;
 

@@ -54,7 +54,7 @@ struct queue_settings {
     // True if the kernel must report a packet's conntrack entry (NFQA_CFG_F_CONNTRACK). If it
     // can't, opening fails.
     bool conntrack;
-    // True if the firewall reads the names that clients show in this queue's connections.
+    // True if the first policy reads names. Otherwise a reloaded policy may not read names.
     bool names;
 };
 

@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 enum {
-    // Number of packets without a connection state after which the state counts as missing, if no
-    // packet had a state.
+    // Number of packets of all workers without a connection state after which the state counts as
+    // missing, if no packet had a state.
     TRACKED_PACKETS_LEAST = 10,
 };
 

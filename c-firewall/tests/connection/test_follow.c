@@ -74,7 +74,7 @@ static uint32_t option(const struct step *step, const char *key, uint32_t otherw
 }
 
 /// Returns the interface that a step's option names: a number, or CONNECTION_INTERFACE_UNKNOWN for
-/// `?`. Returns CONNECTION_INTERFACE_HOST if the step does not have the option.
+/// `?`. Without the option returns CONNECTION_INTERFACE_HOST, which stands for this host.
 static uint32_t interface(const struct step *step, const char *key) {
     for (size_t i = 0; i < step->option_count; i++) {
         const size_t length = strlen(key);

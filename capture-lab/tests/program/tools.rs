@@ -54,7 +54,7 @@ fn memory_of_our_own_has_the_pages_that_were_asked_for() {
     }
 }
 
-/// The kernel maps the packet memory in small pages, whatever the program's pages are.
+/// Tests that the kernel's own mapping of the packet memory has small pages.
 #[test]
 fn a_ring_of_afxdp_is_mapped_by_the_kernel_once_more() {
     let place = Place::new();

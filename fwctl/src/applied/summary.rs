@@ -111,7 +111,7 @@ fn pending_line(pending: &Pending) -> String {
 }
 
 /// Returns the lines about the applied policy, or about a policy that waits for its confirmation. None if nothing is
-/// applied, or the user may not read the state folder.
+/// applied, or the state can't be read.
 pub fn lines(folder: &Path, firewall: &HostFirewall) -> Option<Vec<String>> {
     let state: State = apply::store::read(folder).ok()??;
     let (generation, verb) = match state.waiting() {

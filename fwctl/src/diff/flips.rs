@@ -127,7 +127,8 @@ pub struct Flips {
 }
 
 impl Flips {
-    /// Counts a compared packet. If the new verdict differs from the old one, also adds the flow.
+    /// Counts a compared packet. If the new verdict differs from the old one, also adds the flow, up to
+    /// `FLOWS_MAX` changed flows.
     /// - was, will: decisions of the old and of the new policy.
     /// - timed: true if the packet met a limit or a quota of one of the policies.
     pub fn note(&mut self, flow: FlowKey, was: Decision, will: Decision, timed: bool) {

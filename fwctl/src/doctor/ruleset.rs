@@ -32,7 +32,7 @@ pub struct Rule {
     /// True if the rule matches only some packets.
     pub conditional: bool,
     pub target: Target,
-    /// Number of packets that matched the rule; None without a counter.
+    /// Number of packets that matched the rule; None without a counter that counts only these.
     pub packets: Option<u64>,
 }
 
@@ -85,7 +85,7 @@ pub struct QueueRule {
     pub bypass: bool,
     /// True if the rule queues only RSTs by which the name stage rejects connections.
     pub is_of_resets: bool,
-    /// Number of packets that matched the rule; None without a counter.
+    /// Number of packets that matched the rule; None without a counter that counts only these.
     pub packets: Option<u64>,
     /// Text of the first rule before it that accepts all packets, so that none reaches it; None if there is no such
     /// rule.

@@ -18,7 +18,7 @@ const SSH: u16 = 22;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offer {
     pub ports: Ports,
-    /// Name of the program; empty if it is unknown.
+    /// Name of the program that listens at the port; empty if it is unknown.
     pub program: String,
 }
 

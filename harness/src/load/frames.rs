@@ -20,7 +20,7 @@ const HEADER_BYTES: usize = 14 + 20 + 8;
 /// Lag above which a sender does not catch up: catching up would be a burst.
 const BEHIND_MOST: Duration = Duration::from_millis(10);
 
-/// `harness load frames`
+/// Arguments of `harness load frames`, which sends Ethernet frames.
 #[derive(Args, Clone, Debug)]
 pub struct FramesArguments {
     /// Outgoing interface of frames

@@ -34,7 +34,7 @@ pub struct ProbeServer {
     pub accepted: u64,
 }
 
-/// `harness load serve`
+/// Arguments of `harness load serve`, the server to which the scanner connects.
 #[derive(Args)]
 pub struct Arguments {
     #[arg(long)]

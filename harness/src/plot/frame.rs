@@ -13,7 +13,7 @@ use crate::table::number;
 pub const MARGIN: f64 = 16.0;
 /// Distance of a figure's content from the top.
 pub const TOP: f64 = 76.0;
-/// Height of the lines at the bottom of a figure: a note of one line, and the machine's name.
+/// Height of the lines at the bottom of a figure: a note of one line, and a line with machine and commit.
 pub const BOTTOM: f64 = 50.0;
 /// Height of each further line of a note.
 pub const NOTE_LINE: f64 = 17.0;

@@ -7,7 +7,7 @@ use crate::store::{CellName, PercentileRow, Round, Sample, SeriesRow};
 use crate::subject::Subject;
 use crate::summary::main_metric;
 
-/// Columns that all rows of one run share.
+/// Columns that the rows of one run share. Only samples have the column `position`.
 pub struct SampleOf<'a> {
     pub round: u32,
     pub position: u32,

@@ -115,7 +115,7 @@ pub fn is_finished(connection: &Connection) -> bool {
     is_known && stream.acked >= stream.decided
 }
 
-/// Records the sequence number of the server's first byte, from its SYN with ACK.
+/// Confirms a connection, and records the server's sequence numbers, from its SYN with ACK.
 fn confirm(connection: &mut Connection, segment: &Segment) {
     connection.confirmed = true;
     connection.server_begun = first_of(segment);

@@ -182,7 +182,7 @@ fn note_part(connections: &mut Connections, slot: u32, grown: bool, now_ns: u64)
 }
 
 /// Reads the bytes of a DNS client and moves to the first query that decides the packet.
-/// - offset: offset in the stream of the packet's first byte.
+/// - offset: offset in the stream of the first byte of `data`.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on, captured or not.
 pub fn follow(

@@ -229,7 +229,7 @@ fn give_up(connections: &mut Connections, cause: ConnectionCause, now_ns: u64) -
 
 /// Moves to the next HTTP request that decides the current packet, and stores the request's names as those of the
 /// connection. If the request can't be read, or the packet has too many, makes the names unreadable and returns true.
-/// Returns false if no request is left.
+/// Returns false if no complete request is left.
 pub fn next(connections: &mut Connections, now_ns: u64) -> bool {
     loop {
         let queries = &mut connections.queries;
@@ -303,7 +303,7 @@ pub fn begin(connections: &mut Connections, slot: u32, segment: &Segment) -> Fol
 }
 
 /// Reads the bytes of a client and moves to the first request that decides the packet.
-/// - offset: offset in the stream of the packet's first byte.
+/// - offset: offset in the stream of the first byte of `data`.
 /// - data: captured bytes of the packet from `offset` on.
 /// - length: number of bytes of the packet from `offset` on, captured or not.
 pub fn follow(

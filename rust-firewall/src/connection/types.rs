@@ -395,8 +395,8 @@ pub struct Table {
     pub spare: Connection,
 }
 
-/// Position among the DNS queries over TCP or the HTTP requests that decide the current packet. Offsets count from the
-/// start of `gathered` (below).
+/// Position in a connection's DNS queries over TCP or HTTP requests, of which several may decide the current packet one
+/// after another. Offsets count from the start of `gathered` (below).
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionQueries {
     /// Slot of the connection that sent the queries or requests; SLOT_NONE if none of them is left.

@@ -109,8 +109,8 @@ fn set_keys(
 /// Decrypts an Initial packet of a connection that is followed. Tries the connection's keys or, if they are for another
 /// QUIC version (RFC 9368), keys derived for the packet's version from the connection's id. Then tries keys from the
 /// packet's own connection id, which a client uses after Retry.
-/// - is_others: true if the packet's connection id belongs to another connection, or was given up recently. Then keys
-///   from this id can decrypt the packet, but are not stored.
+/// - is_others: true if the packet's connection id belongs to another connection, or was given up or forgotten
+///   recently. Then keys from this id can decrypt the packet, but are not stored.
 /// - plain: out: the packet's frames.
 /// - Returns the number of bytes of the frames; 0 if the packet can't be decrypted.
 fn open_known(
@@ -148,9 +148,9 @@ fn open_known(
 }
 
 /// Decrypts an Initial packet whose ends have no followed connection, and begins to follow the connection.
-/// - is_others: true if the packet's connection id belongs to another connection, or was given up recently. Then the
-///   packet's connection is not followed, unless a connection between its ends was forgotten recently, which makes it
-///   unreadable.
+/// - is_others: true if the packet's connection id belongs to another connection, or was given up or forgotten
+///   recently. Then the packet's connection is not followed, unless a connection between its ends was forgotten
+///   recently, which makes it unreadable.
 /// - plain: out: the packet's frames.
 /// - Returns the connection's slot, or SLOT_NONE, and the number of bytes of the frames; 0 bytes if the connection is
 ///   not followed.
@@ -341,8 +341,9 @@ fn has_handshake(datagram: &Datagram, segmented: bool) -> bool {
     false
 }
 
-/// Reads an Initial packet. Returns its connection's slot, or SLOT_NONE, and false if the packet is unreadable, or if
-/// its connection id belongs to another connection or was given up recently.
+/// Reads an Initial packet. If its connection is not followed, begins to follow it. Returns the connection's slot, or
+/// SLOT_NONE, and true if the packet was read. The second value is false if the packet is unreadable, or if its
+/// connection id belongs to another connection, or was given up or forgotten recently.
 fn follow_initial(
     connections: &mut Connections,
     slot: u32,
@@ -434,8 +435,8 @@ fn ask(connections: &mut Connections, datagram: &Datagram, segmented: bool) -> F
     }
 }
 
-/// Handles a datagram whose content is not read. On a followed connection, a client's long header of an unsupported
-/// version is unreadable: it may begin another connection.
+/// Handles a datagram whose content is not read. On a followed connection, a client's datagram with a long header of an
+/// unsupported version is unreadable, since it may begin another connection. The followed connection keeps its names.
 fn pass(connections: &mut Connections, slot: u32, datagram: &Datagram, kind: QuicKind) -> Followed {
     if kind == QuicKind::Unknown && datagram.source_port != DNS_PORT {
         connections.counts.unknown_version += 1;

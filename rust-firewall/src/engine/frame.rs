@@ -160,8 +160,8 @@ pub fn next_rule(frame: &mut Frame) -> Option<u32> {
     Some(rule)
 }
 
-/// Continues after a rule that led to another chain: enters the rule's chain again, and skips its rules up to this
-/// rule.
+/// Continues after a rule that led to another chain: enters the rule's chain again, and skips its rules up to and
+/// including this rule.
 pub fn go_back<R>(walk: &mut Walk<R>, waiting: &Waiting) {
     walk.way = waiting.way;
     enter(walk, waiting.chain);

@@ -64,7 +64,7 @@ fn is_exact(element: &[Range]) -> bool {
     element.iter().all(|range| range.low == range.high)
 }
 
-/// Returns true if values of a type are wide: longer than 32 bits.
+/// Returns true if the engine's values of a type are wide: longer than 32 bits.
 fn is_wide(kind: Type) -> bool {
     matches!(kind, Type::Ipv6Addr | Type::Ifname | Type::HttpMethod)
 }

@@ -217,7 +217,8 @@ fn note_policy<R>(ways: &mut Ways<R>, marks: MarkSet) {
     }
 }
 
-/// Ends a way within the current chain, and continues with another way. Returns false if there is no other way.
+/// Ends a way (a path through the rules) before its chain ends, and continues with another way. Returns false if there
+/// is no other way.
 fn end_way<R: DecideRecorder>(ways: &mut Ways<R>) -> bool {
     while let Some(waiting) = ways.walk.stack.pop() {
         if waiting.fork.joins {

@@ -87,7 +87,7 @@ fn restore_parents_end(end: &PrivilegeEnd) {
 }
 
 /// Lowers the rights to files and sockets until `raise`: to those of the user that `drop` will change to, without
-/// capabilities. The process must have one thread.
+/// capabilities. The process must have one thread. On failure restores the rights except for supplementary groups.
 pub fn lower(options: &Options) -> Result<PrivilegeLowered, Failure> {
     let user = match geteuid().is_root() {
         true => user::find(options.user.as_deref())?,

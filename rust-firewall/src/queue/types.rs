@@ -61,7 +61,7 @@ pub struct QueueSettings {
     pub uid_gid: bool,
     /// True if the kernel must report a packet's conntrack entry (NFQA_CFG_F_CONNTRACK). If it can't, opening fails.
     pub conntrack: bool,
-    /// True if the firewall reads the names that clients show in this queue's connections.
+    /// True if the first policy reads names. Otherwise a reloaded policy may not read names.
     pub names: bool,
 }
 

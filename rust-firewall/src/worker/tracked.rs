@@ -3,7 +3,8 @@
 //! only if a rule of the kernel requires tracking. Without tracking, a policy with `ct state established accept` drops
 //! every reply to this host.
 
-/// Number of packets without a connection state after which the state counts as missing, if no packet had a state.
+/// Number of packets of all workers without a connection state after which the state counts as missing, if no packet
+/// had a state.
 pub const PACKETS_LEAST: u64 = 10;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

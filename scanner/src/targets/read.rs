@@ -27,7 +27,7 @@ pub struct Wanted<'a> {
     pub authorised: bool,
 }
 
-/// Targets of a scan, after exclusions.
+/// Addresses to scan, after exclusions.
 #[derive(Debug, Default)]
 pub struct Targets {
     pub set: Set,

@@ -66,7 +66,7 @@ pub struct Packet {
     pub broken: bool,
     /// True if the packet's fixed bit is 0 (RFC 9287).
     pub greased: bool,
-    /// Token in the packet, although the server has sent none.
+    /// Bytes after the server's token that the server has not sent; empty = none.
     pub token: Vec<u8>,
 }
 

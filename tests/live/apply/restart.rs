@@ -120,7 +120,8 @@ impl Scene {
         Ok(applied.context("an applied generation")?["file"] == self.new.as_str())
     }
 
-    /// Kills fwctl at every step of a command, restarts each time, and checks the loaded policy.
+    /// Kills fwctl at every step of a command, simulates a restart of the machine each time, and checks the loaded
+    /// policy.
     /// - steps: system calls before which fwctl is killed.
     fn try_command(&self, tried: &Tried, steps: &[&str]) -> anyhow::Result<()> {
         let (new, old) = (self.reference(&self.new)?, self.reference(&self.old)?);

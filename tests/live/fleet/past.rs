@@ -22,8 +22,8 @@ pub const ROWS: &[Row] = &[
 
 const DENIED: &str = "denied.example";
 const ALLOWED: &str = "allowed.example";
-/// Value of --seconds: longer than a case may take, so an answer that arrives sooner is about packets before the
-/// question.
+/// Value of --seconds and --try: longer than a case may take, so an answer that arrives sooner is about packets before
+/// the question.
 const SECONDS: &str = "300";
 
 /// Returns a policy that drops HTTP requests for DENIED, and no UDP.

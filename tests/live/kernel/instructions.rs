@@ -23,7 +23,7 @@ const ROOM: f64 = 0.05;
 struct Kept {
     kernel: String,
     cc: String,
-    /// Instructions per exchange; each key is a line of kernel/lab's list.
+    /// Instructions per exchange; each key is a line for kernel/lab: program, operation, bytes.
     exchanges: BTreeMap<String, f64>,
 }
 

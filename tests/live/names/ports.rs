@@ -82,7 +82,7 @@ fn queue(namespace: &Namespace, rules: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Tests the policy web-server: visitors reach TCP ports 80 and 443 and UDP port 443 only.
+/// Tests the policy web-server: visitors reach TCP port 80, and no port but TCP 80, TCP 443 and UDP 443.
 fn web_server(twin: Twin) -> anyhow::Result<()> {
     let pair = Pair::new()?;
     queue(&pair.host, "-A INPUT -j NFQUEUE")?;

@@ -35,7 +35,7 @@ const CLOSED_PORTS: std::ops::Range<u16> = 10_000..60_000;
 /// beside the packets of clients that hide names.
 const BURST: usize = 32;
 const PAUSE: Duration = Duration::from_millis(100);
-/// Number of real clients with each name.
+/// Number of real clients with each name. Clients with the allowed name count only if they are served.
 const CLIENTS: usize = 10;
 /// Time after which a connection that gets no SYN-ACK counts as refused.
 const REFUSED: Duration = Duration::from_secs(3);

@@ -26,8 +26,8 @@ fn queued(stage: &Stage, client: &QuicClient) -> anyhow::Result<u64> {
     Ok(stage.firewall.settled_ledger()?.total.bytes - before)
 }
 
-/// Checks that a server's packets are not queued after it has answered, not even after an upgrade, and that they are
-/// queued again after a reload.
+/// Checks that a server's packets are not queued after it has answered, not even after an upgrade. Checks that the
+/// connection stops after a reload that denies its name.
 fn answered(twin: Twin) -> anyhow::Result<()> {
     let net = Net::new(Sees::Both)?;
     let identity = Identity::new(&[ALLOWED])?;

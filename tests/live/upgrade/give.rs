@@ -244,7 +244,7 @@ fn new_one_fails(twin: Twin) -> anyhow::Result<()> {
 }
 
 /// Tests a new firewall that fails before "commit", because it can't open its destination of events. It has already
-/// received the old firewall's state and descriptors.
+/// received the old firewall's descriptors and the first part of its state.
 fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
     let setting = Setting::new("--queue-num 0")?;
     let firewall = setting.start(twin, &[])?;

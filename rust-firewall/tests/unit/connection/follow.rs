@@ -45,8 +45,8 @@ impl Step<'_> {
         self.options.get(key).map_or(otherwise, |text| number(text))
     }
 
-    /// Returns the interface that a step's option names: a number, or INTERFACE_UNKNOWN for `?`. Returns INTERFACE_HOST
-    /// if the step does not have the option.
+    /// Returns the interface that a step's option names: a number, or INTERFACE_UNKNOWN for `?`. Without the option
+    /// returns INTERFACE_HOST, which stands for this host.
     fn interface(&self, key: &str) -> u32 {
         match self.options.get(key) {
             Some(&"?") => INTERFACE_UNKNOWN,

@@ -443,13 +443,14 @@ fn has_key(policy: &str) -> bool {
     policy.lines().any(is_key_rule)
 }
 
-/// Returns true if the sides may count packets with unknown names differently. Limits and quotas of the policy would
-/// then decide later packets differently.
+/// Returns true if the whole policy and the split policy may count packets with unknown names differently. Their limits
+/// and quotas would then decide later packets differently.
 pub fn counts_vary(policy: &str) -> bool {
     marks_by_name(policy) || has_key(policy) || sets_and_reads(policy)
 }
 
-/// Returns the name of the deviation by which the sides may count packets with unknown names differently.
+/// Returns the name of the deviation by which the whole policy and the split policy may count packets with unknown
+/// names differently.
 pub fn of_counts(policy: &str) -> &'static str {
     match (marks_by_name(policy), has_key(policy)) {
         (true, _) => MARKED,

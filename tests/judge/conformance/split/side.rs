@@ -71,7 +71,7 @@ pub const STRICT: Unknown = Unknown {
 #[derive(Default)]
 pub struct Report {
     pub outcome: Outcome,
-    /// Numbers of the packets that conntrack assigns to no connection.
+    /// Numbers of the packets that the kernel's conntrack assigned to no connection in this run.
     pub lost: BTreeSet<u32>,
     /// Numbers of the packets that the split policy queues for their names.
     pub asked: BTreeSet<u32>,
