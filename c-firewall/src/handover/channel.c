@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// seccomp: poll sendmsg recvmsg close
+// seccomp: poll sendmsg recvmsg shutdown close
 #include "handover/channel.h"
 
 #include <errno.h>
@@ -232,11 +232,12 @@ static char *extract_line(struct handover_channel *channel, size_t *looked) {
     return begin;
 }
 
-int handover_channel_line(struct handover_channel *channel, char **line, struct failure *failure) {
+/// Waits for a line, at most until the deadline. Returns 0 or -errno.
+/// - line: out: as in handover_channel_line; NULL on failure.
+static int wait_for_line(struct handover_channel *channel, char **line) {
     size_t looked = 0;
-    char *taken;
 
-    while (!(taken = extract_line(channel, &looked))) {
+    while (!(*line = extract_line(channel, &looked))) {
         ssize_t result = make_room(channel);
 
         if (result == 0)
@@ -244,10 +245,27 @@ int handover_channel_line(struct handover_channel *channel, char **line, struct 
         if (result == -EAGAIN)
             result = wait_for(channel, POLLIN);
         if (result < 0 && result != -EINTR)
-            return fail(channel, (int)result, failure);
+            return (int)result;
     }
-    *line = taken;
     return 0;
+}
+
+int handover_channel_line(struct handover_channel *channel, char **line, struct failure *failure) {
+    const int result = wait_for_line(channel, line);
+
+    return result < 0 ? fail(channel, result, failure) : 0;
+}
+
+int handover_channel_last_line(struct handover_channel *channel, char **line,
+                               struct failure *failure) {
+    int result = wait_for_line(channel, line);
+
+    if (result == -ETIMEDOUT) {
+        // From now on the other end can't send. The line may have arrived since the deadline.
+        (void)shutdown(channel->fd, SHUT_RD);
+        result = wait_for_line(channel, line) == 0 ? 0 : -ETIMEDOUT;
+    }
+    return result < 0 ? fail(channel, result, failure) : 0;
 }
 
 int handover_channel_line_if_any(struct handover_channel *channel, char **line,

@@ -61,6 +61,11 @@ int handover_channel_send(struct handover_channel *channel, const char *bytes, s
 /// - Returns 0, or -errno with failure filled in.
 int handover_channel_line(struct handover_channel *channel, char **line, struct failure *failure);
 
+/// Waits for a line like handover_channel_line. If it times out, the other end can't send any more:
+/// its handover_channel_send fails. So the line is either received or not sent.
+int handover_channel_last_line(struct handover_channel *channel, char **line,
+                               struct failure *failure);
+
 /// Receives available bytes without blocking. Without a complete line, fails after the deadline.
 /// - line: out: as in handover_channel_line; NULL if no line is complete.
 /// - Returns 0, or -errno with failure filled in.

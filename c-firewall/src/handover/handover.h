@@ -16,9 +16,9 @@
 //
 // The old process decides the outcome: until it has confirmed "taken" it resumes filtering if
 // anything is wrong with the new process (it ended, does not answer, or is no firewall). A new
-// process that receives no confirmation ends, and does not touch the queues. HANDOVER_PREPARE_MS
-// bounds the time before "commit", HANDOVER_PAUSE_MS the time for which the old workers stand
-// still.
+// process that receives no confirmation makes sure that it can't be sent any more, ends, and does
+// not touch the queues. HANDOVER_PREPARE_MS bounds the time before "commit", HANDOVER_PAUSE_MS the
+// time for which the old workers stand still.
 #ifndef HANDOVER_HANDOVER_H
 #define HANDOVER_HANDOVER_H
 

@@ -460,7 +460,7 @@ int handover_taken(struct handover *taken, struct failure *failure) {
     int result = handover_channel_send(&taken->channel, said, sizeof said - 1, -1, failure);
 
     if (result == 0)
-        result = handover_channel_line(&taken->channel, &line, failure);
+        result = handover_channel_last_line(&taken->channel, &line, failure);
     if (result == 0 && !handover_says(line, "ok", NULL))
         result = handover_fail_line("old", failure);
     if (result < 0)

@@ -204,6 +204,23 @@ static void who_does_not_wait_hears_whole_lines_only(void **state) {
     free_ends(&late);
 }
 
+static void a_last_line_is_received_or_not_sent(void **state) {
+    struct ends ends = make_ends(SHORT_MS), late = make_ends(0);
+    struct failure failure;
+    char *line;
+
+    (void)state;
+    put(&late, "in time\n", -1);
+    assert_int_equal(handover_channel_last_line(&late.ours, &line, &failure), 0);
+    assert_string_equal(line, "in time");
+    put(&ends, "no end", -1);
+    assert_int_equal(handover_channel_last_line(&ends.ours, &line, &failure), -ETIMEDOUT);
+    assert_string_equal(failure.text, silent);
+    assert_int_equal(handover_channel_send(&ends.theirs, "\n", 1, -1, &failure), -EPIPE);
+    free_ends(&ends);
+    free_ends(&late);
+}
+
 static void an_end_is_told(void **state) {
     struct ends ends = make_ends(LONG_MS);
 
@@ -282,6 +299,7 @@ int main(void) {
         cmocka_unit_test(a_long_line_comes_whole),
         cmocka_unit_test(a_line_without_end_is_strange),
         cmocka_unit_test(who_does_not_wait_hears_whole_lines_only),
+        cmocka_unit_test(a_last_line_is_received_or_not_sent),
         cmocka_unit_test(an_end_is_told),
         cmocka_unit_test(silence_is_told),
         cmocka_unit_test(a_full_socket_is_told),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 //! Channel of an upgrade: lines and descriptors over a Unix stream socket, with a deadline.
-// seccomp: poll sendmsg recvmsg close
+// seccomp: poll sendmsg recvmsg shutdown close
 
 use std::collections::VecDeque;
 use std::env;
@@ -12,7 +12,8 @@ use nix::errno::Errno;
 use nix::fcntl::{fcntl, FcntlArg, FdFlag};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::socket::{
-    getsockopt, recvmsg, sendmsg, sockopt, ControlMessage, ControlMessageOwned, MsgFlags,
+    getsockopt, recvmsg, sendmsg, shutdown, sockopt, ControlMessage, ControlMessageOwned, MsgFlags,
+    Shutdown,
 };
 
 use crate::base::log::{failure_set, failure_set_start, Failure, LogExit};
@@ -238,19 +239,41 @@ fn extract_line(channel: &mut HandoverChannel, looked: &mut usize) -> Option<(us
     Some((begin, end))
 }
 
-/// Waits for a line, at most until the deadline, and returns it without its line end.
-pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
+/// Waits for a line, at most until the deadline. Returns the offsets of its start and of its line end.
+fn wait_for_line(channel: &mut HandoverChannel) -> Result<(usize, usize), Errno> {
     let mut looked = 0;
     loop {
-        if let Some((begin, end)) = extract_line(channel, &mut looked) {
-            return Ok(channel.bytes.get(begin..end).unwrap_or_default());
+        if let Some(line) = extract_line(channel, &mut looked) {
+            return Ok(line);
         }
-        let result = match make_room(channel).and_then(|()| receive_some(channel)) {
-            Err(Errno::EAGAIN) => wait_for(channel, PollFlags::POLLIN),
-            Err(Errno::EINTR) => Ok(()),
-            result => result,
-        };
-        result.map_err(|error| fail(channel, error))?;
+        match make_room(channel).and_then(|()| receive_some(channel)) {
+            Err(Errno::EAGAIN) => wait_for(channel, PollFlags::POLLIN)?,
+            Err(Errno::EINTR) => {}
+            result => result?,
+        }
+    }
+}
+
+/// Waits for a line, at most until the deadline, and returns it without its line end.
+pub fn line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
+    match wait_for_line(channel) {
+        Ok((begin, end)) => Ok(channel.bytes.get(begin..end).unwrap_or_default()),
+        Err(error) => Err(fail(channel, error)),
+    }
+}
+
+/// Waits for a line like `line`. If it times out, the other end can't send any more: its `send` fails. So the line is
+/// either received or not sent.
+pub fn last_line(channel: &mut HandoverChannel) -> Result<&[u8], Failure> {
+    let mut result = wait_for_line(channel);
+    if result == Err(Errno::ETIMEDOUT) {
+        // From now on the other end can't send. The line may have arrived since the deadline.
+        let _ = shutdown(channel.fd.as_raw_fd(), Shutdown::Read);
+        result = wait_for_line(channel).map_err(|_| Errno::ETIMEDOUT);
+    }
+    match result {
+        Ok((begin, end)) => Ok(channel.bytes.get(begin..end).unwrap_or_default()),
+        Err(error) => Err(fail(channel, error)),
     }
 }
 

@@ -13,9 +13,9 @@
 //! adds them and sends "taken". The old process confirms, and ends without unbinding the queues.
 //!
 //! The old process decides the outcome: until it has confirmed "taken" it resumes filtering if anything is wrong with
-//! the new process (it ended, does not answer, or is no firewall). A new process that receives no confirmation ends,
-//! and does not touch the queues. PREPARE_MS bounds the time before "commit", PAUSE_MS the time for which the old
-//! workers stand still.
+//! the new process (it ended, does not answer, or is no firewall). A new process that receives no confirmation makes
+//! sure that it can't be sent any more, ends, and does not touch the queues. PREPARE_MS bounds the time before "commit",
+//! PAUSE_MS the time for which the old workers stand still.
 
 use std::os::fd::OwnedFd;
 

@@ -368,7 +368,7 @@ fn tell_learned(taken: &Handover) {
 pub fn taken(taken: &mut Handover) -> Result<(), Failure> {
     let channel = channel_of(taken)?;
     handover::channel::send(channel, &format!("{{\"command\":\"{TAKEN}\"}}\n"), None)?;
-    let heard = serde_json::from_slice::<Value>(handover::channel::line(channel)?);
+    let heard = serde_json::from_slice::<Value>(handover::channel::last_line(channel)?);
     if !heard.is_ok_and(|heard| heard.get("ok") == Some(&Value::Bool(true))) {
         return Err(fail_line("old"));
     }

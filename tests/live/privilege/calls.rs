@@ -60,6 +60,7 @@ const SELDOM: &[(&str, &str)] = &[
     ("rt_sigaction", "the end by SIGSYS"),
     ("rt_sigprocmask", "the end by SIGSYS"),
     ("rt_sigreturn", "the end by SIGSYS"),
+    ("shutdown", "an old firewall that does not confirm in time"),
     ("sysinfo", "the C library sorts more than a kilobyte"),
     ("tgkill", "the end by SIGSYS"),
 ];

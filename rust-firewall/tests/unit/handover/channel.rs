@@ -11,7 +11,7 @@ use nix::fcntl::{fcntl, FcntlArg, FdFlag};
 use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags};
 use nix::sys::stat::fstat;
 use rust_firewall::handover::channel::{
-    claim, line, line_if_any, open, send, HandoverChannel, FDS_MAX, LINE_BYTES,
+    claim, last_line, line, line_if_any, open, send, HandoverChannel, FDS_MAX, LINE_BYTES,
 };
 
 const LONG_MS: u32 = 10000;
@@ -120,6 +120,21 @@ fn who_does_not_wait_hears_whole_lines_only() {
     assert_eq!(line_if_any(&mut ours).expect_err("an end").text, ENDED);
     let (mut late, _theirs) = ends(0);
     assert_eq!(line_if_any(&mut late).expect_err("silence").text, SILENT);
+}
+
+#[test]
+fn a_last_line_is_received_or_not_sent() {
+    let (mut ours, theirs) = ends(0);
+    put(&theirs, "in time\n", None);
+    assert_eq!(last_line(&mut ours).expect("a line"), b"in time");
+    let (mut ours, theirs) = ends(SHORT_MS);
+    put(&theirs, "no end", None);
+    assert_eq!(last_line(&mut ours).expect_err("silence").text, SILENT);
+    let failed = send(&theirs, "\n", None).expect_err("an end");
+    assert_eq!(
+        failed.text,
+        "the new firewall ended the upgrade: see its log, and try again"
+    );
 }
 
 #[test]
