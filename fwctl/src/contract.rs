@@ -14,6 +14,7 @@ use crate::queue_rules;
 
 /// Situation of the failure contract (the table of the effects of failures) whose effect depends on the kernel's rules.
 const BY_RULES: &str = "crash";
+
 /// Returns true if this process and the firewall are in the same network namespace, and so see the same rules.
 pub fn has_same_rules(status: &Status) -> bool {
     let of = |pid: &str| fs::metadata(format!("/proc/{pid}/ns/net")).map(|data| data.ino());

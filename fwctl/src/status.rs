@@ -184,13 +184,13 @@ fn ledger_line(status: &Status) -> String {
 }
 
 /// Formats the failure contract.
-/// - changed: row that differs under the current rules; None: no row differs.
+/// - changed: row that differs now, by the rules or without the guard; None: no row differs.
 fn contract_lines(status: &Status, changed: Option<&Contract>) -> Vec<String> {
     let rows = status.contract.iter().map(|row| {
         let now = changed.filter(|now| now.situation == row.situation);
         let really = now.map_or_else(
             || row.really.clone(),
-            |now| format!("{} (the rules have changed since the start)", now.really),
+            |now| format!("{} (differs from the firewall's start)", now.really),
         );
         [row.situation.clone(), row.mode.clone(), really]
     });

@@ -245,7 +245,7 @@ fn contract(patient: &Patient, status: &Status, findings: &mut Findings) {
     if let Some(now) = options.and_then(|options| contract::changed(status, options)) {
         findings.note(
             format!(
-                "the rules have changed since the firewall was started; now, after a crash: {}",
+                "the effect of a crash differs from the firewall's start; now: {}",
                 now.really
             ),
             "fwctl status  # the contract as it is now",

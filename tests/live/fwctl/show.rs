@@ -259,12 +259,12 @@ fn later_rules(twin: Twin) -> anyhow::Result<()> {
     let row = crash_row(&place)?;
     check_has(
         &row,
-        "then packets pass: the rules have a bypass (the rules have changed since the start)",
+        "then packets pass: the rules have a bypass (differs from the firewall's start)",
     )?;
     let said = place.fwctl(&["doctor"])?;
     check_has(
         &said.stdout,
-        "the rules have changed since the firewall was started; now, after a crash: ",
+        "the effect of a crash differs from the firewall's start; now: waiting packets are dropped, then ",
     )
 }
 
