@@ -116,9 +116,11 @@ fn time_ms(text: &str) -> Option<u64> {
     Some(sum)
 }
 
-/// Returns the unexpired elements in nft's list of a set. A `}` in an element's comment ends the list.
+/// Returns the unexpired elements in nft's list of a set.
 fn elements(listed: &str) -> Vec<Element> {
-    let inner = listed
+    // A comment may contain `,` and `}`, but no quotation mark.
+    let bare: String = listed.split('"').step_by(2).collect();
+    let inner = bare
         .split_once("elements = {")
         .and_then(|(_, rest)| rest.split_once('}'));
     let all = inner.map_or("", |(inner, _)| inner).split(',');
@@ -268,7 +270,7 @@ pub fn load(store: &Store, number: u64, name: &str, sets: &Sets, present: &Prese
 mod tests {
     use super::*;
 
-    const LISTED: &str = "table inet f {\n\tset s {\n\t\ttype ipv4_addr\n\t\tsize 65536\n\t\tflags timeout\n\t\telements = { 10.0.0.1 timeout 5m expires 4m59s996ms,\n\t\t\t     10.0.0.2 timeout 1m expires 0s, 10.0.0.3 timeout 1m expires 2s,\n\t\t\t     10.0.0.4 comment \"a } b\" }\n\t}\n\n\tset t {\n\t\ttype ipv4_addr\n\t\telements = { 10.0.0.9 }\n\t}\n}\n";
+    const LISTED: &str = "table inet f {\n\tset s {\n\t\ttype ipv4_addr\n\t\tsize 65536\n\t\tflags timeout\n\t\telements = { 10.0.0.1 timeout 5m expires 4m59s996ms,\n\t\t\t     10.0.0.2 timeout 1m expires 0s, 10.0.0.3 timeout 1m expires 2s,\n\t\t\t     10.0.0.4 comment \"a } b, 10.0.0.8 c\", 10.0.0.5 }\n\t}\n\n\tset t {\n\t\ttype ipv4_addr\n\t\telements = { 10.0.0.9 }\n\t}\n}\n";
 
     fn set(is_ipv6: bool) -> Learned {
         Learned {
@@ -292,6 +294,7 @@ mod tests {
             "10.0.0.1 timeout 300s0ms expires 299s996ms",
             "10.0.0.3 timeout 60s0ms expires 2s0ms",
             "10.0.0.4",
+            "10.0.0.5",
         ];
         assert_eq!(texts(&elements(LISTED)), expected);
         assert!(elements("table inet f {\n\tset s {\n\t\ttype ipv4_addr\n\t}\n}\n").is_empty());
@@ -302,7 +305,7 @@ mod tests {
     #[test]
     fn a_table_loses_the_elements_of_sets_that_learn() {
         let (kept, removed) = without_elements(LISTED, &["s"]);
-        assert_eq!(elements(&removed[0]).len(), 3);
+        assert_eq!(elements(&removed[0]).len(), 4);
         assert!(kept.contains("flags timeout\n\t}\n"), "{kept}");
         assert!(kept.contains("elements = { 10.0.0.9 }"), "{kept}");
         assert!(!kept.contains("10.0.0.1"), "{kept}");
@@ -316,7 +319,11 @@ mod tests {
             sets: vec![(set(false), elements(LISTED))],
         };
         let left = saved.of(&set(false), 3000);
-        let expected = ["10.0.0.4", "10.0.0.1 timeout 300s0ms expires 297s996ms"];
+        let expected = [
+            "10.0.0.4",
+            "10.0.0.5",
+            "10.0.0.1 timeout 300s0ms expires 297s996ms",
+        ];
         assert_eq!(texts(&left), expected);
         assert!(saved.of(&set(true), 3000).is_empty());
     }
