@@ -16,7 +16,7 @@ use testbed::wait::{pause_for, until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, Place, ACCEPTED, POLICY};
-use super::doctor::Found;
+use super::doctor::{inspect_place, Found};
 
 pub const ROWS: &[Row] = &[
     ("doctor-of-packets-without-an-id", without_an_id),
@@ -88,7 +88,7 @@ fn with_traffic(place: &Place) -> anyhow::Result<Found> {
             }
             anyhow::Ok(())
         });
-        let said = place.fwctl(&["doctor", "--json"]);
+        let said = inspect_place(place);
         done.store(true, Ordering::Relaxed);
         sender.join().expect("the sender does not panic")?;
         Found::read(&said?)
@@ -130,7 +130,7 @@ fn not_tracked(twin: Twin, way: &str) -> anyhow::Result<()> {
     })?;
     let status = place.fwctl(&["status"])?;
     check_has(&status.stdout, "NO PACKET HAS A CONNECTION STATE")?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     let cure = found.cure(
         "error",
         "the policy asks for ct state, and no packet has one",
@@ -146,7 +146,7 @@ fn not_tracked(twin: Twin, way: &str) -> anyhow::Result<()> {
         place.send(ACCEPTED, 1)?;
         Ok(state()? == "seen")
     })?;
-    let found = Found::read(&place.fwctl(&["doctor", "--json"])?)?;
+    let found = Found::read(&inspect_place(&place)?)?;
     found.cure(
         "ok",
         "packets have the connection state that the policy asks for",
@@ -181,7 +181,7 @@ fn without_figures(twin: Twin) -> anyhow::Result<()> {
             && object["ledger"]["lost"].is_null(),
         "{object}"
     );
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     found.cure("error", "the losses are unknown")?;
     let ended = place.firewall.end_by(libc::SIGTERM)?;
     let last = ended.lines.last().context("no ledger at exit")?;

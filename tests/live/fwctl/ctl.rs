@@ -3,7 +3,7 @@
 
 use std::net::UdpSocket;
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
@@ -38,6 +38,14 @@ pub struct Said {
 }
 
 impl Said {
+    pub fn of(output: Output) -> anyhow::Result<Said> {
+        Ok(Said {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout)?,
+            stderr: String::from_utf8(output.stderr)?,
+        })
+    }
+
     /// Checks the exit code; returns stdout.
     pub fn code(&self, code: i32) -> anyhow::Result<&str> {
         ensure!(
@@ -90,12 +98,7 @@ pub fn command(namespace: &Namespace, socket: &str) -> anyhow::Result<Command> {
 
 /// Runs fwctl until it ends.
 pub fn fwctl(namespace: &Namespace, socket: &str, arguments: &[&str]) -> anyhow::Result<Said> {
-    let output = command(namespace, socket)?.args(arguments).output()?;
-    Ok(Said {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout)?,
-        stderr: String::from_utf8(output.stderr)?,
-    })
+    Said::of(command(namespace, socket)?.args(arguments).output()?)
 }
 
 /// Place of a case: a namespace, and a firewall that sees all packets that leave it.
@@ -220,12 +223,7 @@ pub fn until_end(mut child: Child) -> anyhow::Result<Said> {
     if wait_within(&mut child, PATIENCE).is_none() {
         child.kill()?;
     }
-    let output = child.wait_with_output()?;
-    Ok(Said {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout)?,
-        stderr: String::from_utf8(output.stderr)?,
-    })
+    Said::of(child.wait_with_output()?)
 }
 
 /// Checks that a text contains these words.

@@ -15,8 +15,7 @@ use testbed::twin::Twin;
 use testbed::wait::PATIENCE;
 use twinwall_tests::case::Row;
 
-use super::ctl::fwctl;
-use super::doctor::cured;
+use super::doctor::{cured, inspect, OF_THE_MACHINE};
 
 pub const ROWS: &[Row] = &[
     ("cures-of-queues-for-one-direction", one_direction),
@@ -31,8 +30,6 @@ const DENIED: &str = "denied.example";
 const CONNECTIONS: usize = 12;
 /// Time after which a request with a denied name counts as lost; an allowed request takes a hundredth of this time.
 const LOST: Duration = Duration::from_secs(1);
-/// Words of a finding about the whole machine, which other tests may cause.
-const OF_THE_MACHINE: &str = "from the backlog of a CPU";
 /// Number of successive cures after which the case fails.
 const CURES_MAX: usize = 5;
 
@@ -120,7 +117,7 @@ impl Scene {
     /// Returns the cure of doctor's first error or warning; None if there is neither. Ignores findings about the whole
     /// machine.
     fn first_cure(&self) -> anyhow::Result<Option<String>> {
-        let said = fwctl(&self.host, &self.socket, &["doctor", "--json"])?;
+        let said = inspect(&self.host, &self.socket, &[])?;
         for line in said.stdout.lines() {
             let finding: Value = serde_json::from_str(line)?;
             let text = finding["what"].as_str().unwrap_or_default();

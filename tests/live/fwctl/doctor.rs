@@ -4,7 +4,6 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::process::Output;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
@@ -48,12 +47,26 @@ pub const LONE_ROWS: &[LoneRow] = &[
     ("doctor-without-nft", without_nft),
 ];
 
+/// Words of a finding about the whole machine, which other tests may cause.
+pub const OF_THE_MACHINE: &str = "from the backlog of a CPU";
+/// Words of a finding about a program that lists rules.
+const TOO_LATE: &str = "did not end in time";
+
 /// Findings of `fwctl doctor`, which cases search by their text.
 pub struct Found(Vec<Value>);
 
 impl Found {
+    /// Checks the exit code, and parses the findings. If the expected code is 0, a warning about the whole machine is
+    /// accepted.
     pub fn of(said: &Said, code: i32) -> anyhow::Result<Found> {
-        said.code(code)?;
+        let is_warned = code == 0 && said.code == Some(1);
+        if !is_warned
+            || Found::read(said)?
+                .bad()
+                .any(|what| !what.contains(OF_THE_MACHINE))
+        {
+            said.code(code)?;
+        }
         Found::read(said)
     }
 
@@ -61,6 +74,17 @@ impl Found {
     pub fn read(said: &Said) -> anyhow::Result<Found> {
         let lines = said.stdout.lines().map(serde_json::from_str);
         Ok(Found(lines.collect::<Result<_, _>>()?))
+    }
+
+    /// Returns the texts of the errors and warnings.
+    fn bad(&self) -> impl Iterator<Item = &str> {
+        let is_bad = |finding: &&Value| {
+            ["error", "warning"]
+                .iter()
+                .any(|bad| finding["severity"] == *bad)
+        };
+        let bad = self.0.iter().filter(is_bad);
+        bad.map(|finding| finding["what"].as_str().unwrap_or_default())
     }
 
     /// Returns the cure of the first finding with this severity whose text contains these words; empty if the finding
@@ -81,17 +105,32 @@ impl Found {
     }
 }
 
-fn said_by(output: Output) -> anyhow::Result<Said> {
-    Ok(Said {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout)?,
-        stderr: String::from_utf8(output.stderr)?,
-    })
+/// Runs doctor, again while a program that lists rules takes too long: doctor then lacks the findings about rules.
+/// - run: runs doctor once.
+pub fn until_in_time(run: impl Fn() -> anyhow::Result<Said>) -> anyhow::Result<Said> {
+    let mut said = run()?;
+    until("doctor knows the rules", PATIENCE, || {
+        let is_late = said.stdout.contains(TOO_LATE);
+        if is_late {
+            said = run()?;
+        }
+        Ok(!is_late)
+    })?;
+    Ok(said)
+}
+
+/// Runs `fwctl doctor --json` with further arguments by `until_in_time`.
+pub fn inspect(namespace: &Namespace, socket: &str, more: &[&str]) -> anyhow::Result<Said> {
+    let arguments = [&["doctor", "--json"], more].concat();
+    until_in_time(|| fwctl(namespace, socket, &arguments))
+}
+
+pub fn inspect_place(place: &Place) -> anyhow::Result<Said> {
+    inspect(&place.namespace, &place.socket, &[])
 }
 
 fn doctor(namespace: &Namespace, arguments: &[&str]) -> anyhow::Result<Said> {
-    let arguments = [&["doctor", "--json"], arguments].concat();
-    fwctl(namespace, "/nowhere/control", &arguments)
+    inspect(namespace, "/nowhere/control", arguments)
 }
 
 fn before() -> anyhow::Result<()> {
@@ -109,8 +148,12 @@ fn before() -> anyhow::Result<()> {
     let cure = found.cure("note", "no rule leads packets to queue 0")?;
     cured(&namespace, &cure)?;
     Found::of(&doctor(&namespace, &[])?, 0)?.cure("ok", "queue 0 has a rule: ")?;
-    let text = fwctl(&namespace, "/nowhere/control", &["doctor"])?;
-    check_has(text.code(0)?, "0 errors, 0 warnings, ")
+    let text = until_in_time(|| fwctl(&namespace, "/nowhere/control", &["doctor"]))?;
+    let is_flooded = text
+        .stdout
+        .contains("packets are being dropped from the backlog");
+    let code = i32::from(is_flooded);
+    check_has(text.code(code)?, &format!("0 errors, {code} warning"))
 }
 
 fn not_served() -> anyhow::Result<()> {
@@ -204,7 +247,7 @@ fn container() -> anyhow::Result<()> {
     command.args(inside).arg(super::ctl::binary());
     command.args(["--socket", "/nowhere/control", "doctor", "--json"]);
     let output = command.output()?;
-    let said = said_by(output)?;
+    let said = Said::of(output)?;
     if said.stdout.is_empty() {
         return Err(skip(said.stderr));
     }
@@ -238,7 +281,7 @@ fn without_root() -> anyhow::Result<()> {
         .uid(12345)
         .gid(12345)
         .output()?;
-    let said = said_by(output)?;
+    let said = Said::of(output)?;
     let found = Found::of(&said, 1)?;
     for words in [
         "features for queues",
@@ -267,7 +310,7 @@ fn without_nft() -> anyhow::Result<()> {
             .args(["doctor", "--json"])
             .env("PATH", &path)
             .output()?;
-        let found = Found::of(&said_by(output)?, 0)?;
+        let found = Found::of(&Said::of(output)?, 0)?;
         found.cure("unseen", &format!("rules of nft: it {why}"))?;
         found.cure("unseen", "whether a rule leads packets to queue 0")?;
         ensure!(
@@ -282,7 +325,7 @@ fn without_nft() -> anyhow::Result<()> {
 
 fn sound(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    let found = Found::of(&inspect_place(&place)?, 0)?;
     let pid = place.firewall.pid;
     found.cure("ok", &format!("{} 0.1.0 runs, pid {pid}", twin.program()))?;
     found.cure("ok", "the ledger reconciles")?;
@@ -308,11 +351,12 @@ fn newer_program(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new_in(folder, twin, POLICY, &[])?;
     let program = place.folder.file(twin.program());
     let what = format!("{program} on the disk is another program than the one that runs");
-    let said = place.fwctl(&["doctor"])?;
-    ensure!(!said.code(0)?.contains(&what), "{}", said.stdout);
+    let said = inspect_place(&place)?;
+    Found::of(&said, 0)?;
+    ensure!(!said.stdout.contains(&what), "{}", said.stdout);
     fs::copy(&program, format!("{program}.new"))?;
     fs::rename(format!("{program}.new"), &program)?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     let cure = found.cure("warning", &what)?;
     check_has(&cure, "fwctl upgrade")
 }
@@ -320,7 +364,7 @@ fn newer_program(twin: Twin) -> anyhow::Result<()> {
 fn no_rule(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     run(&place.namespace, "iptables", &["-F", "OUTPUT"])?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     found.cure(
         "error",
         "no rule leads packets to queue 0: the firewall sees none",
@@ -336,13 +380,13 @@ fn bypass(twin: Twin) -> anyhow::Result<()> {
         "iptables",
         "-A OUTPUT -j NFQUEUE --queue-num 0 --queue-bypass",
     )?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     let cure = found.cure("warning", "--fail crash=closed, but \"iptables: -A OUTPUT")?;
     let expected = "sudo iptables -R OUTPUT 1 -j NFQUEUE --queue-num 0";
     ensure!(cure == expected, "{cure}");
     // The cure works.
     cured(&place.namespace, &cure)?;
-    Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    Found::of(&inspect_place(&place)?, 0)?;
     Ok(())
 }
 
@@ -399,13 +443,13 @@ fn no_bar(twin: Twin) -> anyhow::Result<()> {
     let given = ["--json", "--policy", &policy, "--control", &socket];
     let arguments = [&given[..], &["--conntrack", "mark"]].concat();
     let firewall = Firewall::start_under(&host, &[], twin, &arguments)?;
-    let found = Found::read(&fwctl(&host, &socket, &["doctor", "--json"])?)?;
+    let found = Found::read(&inspect(&host, &socket, &[])?)?;
     let behind =
         format!("{policy}:5: reads names after {policy}:4, which accepts established connections");
     found.cure("warning", &behind)?;
     let falsely = "IPv4 packets with false source addresses come in by veth: rp_filter is off or loose there, and IPv6 has none";
     cured(&host, &found.cure("warning", falsely)?)?;
-    let found = Found::read(&fwctl(&host, &socket, &["doctor", "--json"])?)?;
+    let found = Found::read(&inspect(&host, &socket, &[])?)?;
     found.cure(
         "ok",
         "no IPv4 packet comes in with an address of another interface (rp_filter)",
@@ -427,7 +471,7 @@ fn failed_reload(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     place.folder.write("web.nft", "nonsense")?;
     place.fwctl(&["reload"])?.code(4)?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     found.cure("warning", "the last reload failed: ")?;
     Ok(())
 }
@@ -436,7 +480,7 @@ fn failed_reload(twin: Twin) -> anyhow::Result<()> {
 /// a reload of each fails.
 fn would_fail(twin: Twin) -> anyhow::Result<()> {
     let place = Place::with(twin, POLICY, &["--copy-bytes", "128"])?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    let found = Found::of(&inspect_place(&place)?, 0)?;
     found.cure("ok", &format!("{} can be reloaded", place.policy))?;
     let second = "udp dport 9002 counter drop";
     for (rule, words) in [
@@ -459,16 +503,29 @@ fn would_fail(twin: Twin) -> anyhow::Result<()> {
     ] {
         let policy = POLICY.replace(second, rule);
         place.folder.write("web.nft", policy)?;
-        let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+        let found = Found::of(&inspect_place(&place)?, 1)?;
         found.cure("warning", words)?;
         ensure!(found.cure("ok", "can be reloaded").is_err(), "{rule}");
         place.fwctl(&["reload"])?.code(4)?;
     }
     let broken = format!("{POLICY}# expect: udp -> :1 drop\n");
     place.folder.write("web.nft", broken)?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     found.cure("warning", "expected drop, got accept (")?;
     place.fwctl(&["reload"])?.code(2).map(drop)
+}
+
+/// Starts a firewall, again while the killed guard of another still owns the queue.
+fn started_next(place: &Place, twin: Twin) -> anyhow::Result<Firewall> {
+    let mut next = None;
+    until("the guard has left the queue", PATIENCE, || {
+        match Firewall::start(&place.namespace, twin, &[]) {
+            Err(error) if format!("{error:#}").contains("is owned by") => return Ok(false),
+            started => next = Some(started?),
+        }
+        Ok(true)
+    })?;
+    next.context("until has started it")
 }
 
 /// Checks that doctor does not take the guard of a killed firewall for a foreign process: the next start ends it.
@@ -480,12 +537,12 @@ fn bereaved_guard(twin: Twin) -> anyhow::Result<()> {
         Ok(testbed::proc::state(pid)? == 'Z')
     })?;
     let guard = "the firewall of queue 0 has ended, and its guard (pid ";
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     let cure = found.cure("warning", guard)?;
     let start = format!("sudo {} --queue 0 …", twin.binary().display());
     check_has(&cure, &start)?;
-    let next = Firewall::start(&place.namespace, twin, &[])?;
-    let found = Found::read(&place.fwctl(&["doctor", "--json"])?)?;
+    let next = started_next(&place, twin)?;
+    let found = Found::read(&inspect_place(&place)?)?;
     ensure!(found.cure("warning", guard).is_err(), "a guard is left");
     next.stop().map(drop)
 }
@@ -493,19 +550,19 @@ fn bereaved_guard(twin: Twin) -> anyhow::Result<()> {
 /// Checks that doctor reports a firewall that had no CAP_NET_RAW at its start: it can't load a policy that rejects.
 fn no_raw_sockets(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    let found = Found::of(&inspect_place(&place)?, 0)?;
     found.cure("ok", "the firewall can reject")?;
     drop(place);
     let wrapper = ["setpriv", "--bounding-set=-net_raw", "--inh-caps=-net_raw"];
     let place = Place::under(Folder::new()?, twin, &wrapper, POLICY, &[])?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 0)?;
+    let found = Found::of(&inspect_place(&place)?, 0)?;
     let said = "the firewall had no CAP_NET_RAW at its start: it refuses a policy that rejects";
     let cure = found.cure("note", said)?;
     check_has(&cure, &format!("{} -- …", twin.binary().display()))?;
     place
         .folder
         .write("web.nft", POLICY.replace("counter drop", "counter reject"))?;
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     let said = "the next reload would fail: the policy rejects";
     check_has(&found.cure("warning", said)?, "sudo fwctl upgrade ")
 }
@@ -518,7 +575,7 @@ fn lost(twin: Twin) -> anyhow::Result<()> {
     testbed::proc::stop(place.firewall.pid)?;
     place.send(super::ctl::ACCEPTED, 20)?;
     testbed::proc::signal(place.firewall.pid, libc::SIGCONT);
-    let found = Found::of(&place.fwctl(&["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect_place(&place)?, 1)?;
     let cure = found.cure("warning", "it was at its length (queue full)")?;
     check_has(&cure, "--queue-length 4")
 }
@@ -526,7 +583,7 @@ fn lost(twin: Twin) -> anyhow::Result<()> {
 fn another_namespace(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let elsewhere = namespace()?;
-    let found = Found::of(&fwctl(&elsewhere, &place.socket, &["doctor", "--json"])?, 1)?;
+    let found = Found::of(&inspect(&elsewhere, &place.socket, &[])?, 1)?;
     let cure = found.cure("warning", "is in another network namespace")?;
     check_has(&cure, &format!("--net=/proc/{}/ns/net", place.firewall.pid))
 }

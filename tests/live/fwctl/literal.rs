@@ -21,7 +21,8 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Case;
 
 use super::ctl::{binary, Said, ACCEPTED, DROPPED, OTHER, POLICY};
-use super::doctor::Found;
+use super::doctor::{until_in_time, Found};
+use super::upgrade::upgraded;
 
 /// Time after which a datagram counts as lost.
 const LOST: Duration = Duration::from_millis(500);
@@ -282,28 +283,19 @@ impl Scene {
 
     /// Runs a line in a shell.
     fn shell(&self, line: &str) -> anyhow::Result<Said> {
-        let output = self.command("sh").args(["-c", line]).output()?;
-        Ok(Said {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout)?,
-            stderr: String::from_utf8(output.stderr)?,
-        })
+        Said::of(self.command("sh").args(["-c", line]).output()?)
     }
 
     fn found(&self, row: &Row) -> anyhow::Result<Found> {
-        let mut command = match self.is_other_user {
-            true => self.command_as_other("fwctl"),
-            false => self.command("fwctl"),
-        };
-        let output = command
-            .args(["doctor", "--json"])
-            .args(row.doctor)
-            .output()?;
-        Found::read(&Said {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout)?,
-            stderr: String::from_utf8(output.stderr)?,
-        })
+        let said = until_in_time(|| {
+            let mut command = match self.is_other_user {
+                true => self.command_as_other("fwctl"),
+                false => self.command("fwctl"),
+            };
+            command.args(["doctor", "--json"]).args(row.doctor);
+            Said::of(command.output()?)
+        })?;
+        Found::read(&said)
     }
 
     /// Returns true if a datagram of the host reaches a port outside.
@@ -387,7 +379,11 @@ fn check(twin: Twin, row: &Row) -> anyhow::Result<()> {
     let words = row.words.replace("PROGRAM", twin.program());
     let cure = scene.found(row)?.cure(row.severity, &words)?;
     (row.mend)(&mut scene).context("the operator's part")?;
-    scene.shell(&cure)?.code(0).context(cure.clone())?;
+    let said = match &scene.firewall {
+        Some(firewall) => upgraded(firewall, || scene.shell(&cure)),
+        None => scene.shell(&cure),
+    };
+    said?.code(0).context(cure.clone())?;
     until("the finding is gone", PATIENCE, || {
         Ok(scene.found(row)?.cure(row.severity, &words).is_err())
     })

@@ -16,6 +16,7 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::ctl::{check_has, fwctl, until_end, Place, ACCEPTED, DROPPED, OTHER, POLICY};
+use super::doctor::until_in_time;
 
 /// Process name of the guard, as shown by ps.
 const GUARD: &str = "firewall-guard";
@@ -261,7 +262,7 @@ fn later_rules(twin: Twin) -> anyhow::Result<()> {
         &row,
         "then packets pass: the rules have a bypass (differs from the firewall's start)",
     )?;
-    let said = place.fwctl(&["doctor"])?;
+    let said = until_in_time(|| place.fwctl(&["doctor"]))?;
     check_has(
         &said.stdout,
         "the effect of a crash differs from the firewall's start; now: waiting packets are dropped, then ",

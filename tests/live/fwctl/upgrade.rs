@@ -4,9 +4,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{chown, lchown, symlink, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Instant;
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, TOO_SLOW};
 use testbed::folder::Folder;
 use testbed::netns::Namespace;
 use testbed::place::{namespace, restore};
@@ -31,6 +32,9 @@ pub const ROWS: &[Row] = &[
     ("upgrade-with-given-arguments", given_arguments),
     ("upgrade-believes-no-stand-in", stand_in),
 ];
+
+/// Words of an upgrade in which the new firewall was too slow.
+const ENDED: &str = "the new firewall ended with exit code 1";
 
 /// Process that fwctl has started, not a child of this process; killed on drop.
 struct Stray(u32);
@@ -67,10 +71,34 @@ fn installed(folder: &Folder, twin: Twin) -> anyhow::Result<String> {
     Ok(path)
 }
 
+/// Makes an upgrade that must succeed, again while the new firewall is too slow (see TOO_SLOW).
+/// - first: firewall that the case has started. Those after it have its stderr.
+/// - run: runs `fwctl upgrade`.
+pub fn upgraded(first: &Firewall, run: impl Fn() -> anyhow::Result<Said>) -> anyhow::Result<Said> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        let before = first.times_said(TOO_SLOW);
+        let said = run()?;
+        if said.code != Some(4) || !said.stderr.contains(ENDED) || Instant::now() > end {
+            return Ok(said);
+        }
+        until("the old firewall filters again", PATIENCE, || {
+            Ok(first.times_said(TOO_SLOW) > before)
+        })
+        .context(said.stderr)?;
+    }
+}
+
+/// Makes an upgrade of the place's firewall that must succeed. Returns the new process.
+/// - words: arguments of fwctl; they contain `--json`.
+fn upgraded_to(place: &Place, words: &[&str], twin: Twin) -> anyhow::Result<Stray> {
+    brought(&upgraded(&place.firewall, || place.fwctl(words))?, twin)
+}
+
 /// Upgrades to a twin. Returns the new process.
 fn upgrade(place: &Place, twin: Twin) -> anyhow::Result<Stray> {
     let binary = installed(&place.folder, twin)?;
-    brought(&place.fwctl(&["upgrade", &binary, "--json"])?, twin)
+    upgraded_to(place, &["upgrade", &binary, "--json"], twin)
 }
 
 /// Returns the user, the group, the capabilities, NoNewPrivs and the seccomp mode of a process.
@@ -208,13 +236,13 @@ fn same_place(twin: Twin) -> anyhow::Result<()> {
     refused.error(4, "is in another network namespace")?;
     let others =
         "umask 0; ulimit -S -n 512; echo 100 > /proc/self/oom_score_adj; exec nice -n 7 \"$@\"";
-    let mut command = namespace.command("sh");
-    command.args(["-c", others, "sh"]).arg(binary_of_fwctl());
-    command.args(["--socket", &socket, "upgrade", &binary, "--json"]);
-    let object: serde_json::Value = serde_json::from_slice(&command.output()?.stdout)?;
-    let new = Stray(u32::try_from(
-        object["is"]["pid"].as_u64().context("a pid")?,
-    )?);
+    let said = upgraded(&old, || {
+        let mut command = namespace.command("sh");
+        command.args(["-c", others, "sh"]).arg(binary_of_fwctl());
+        command.args(["--socket", &socket, "upgrade", &binary, "--json"]);
+        Said::of(command.output()?)
+    })?;
+    let new = brought(&said, other(twin))?;
     until("the old firewall ends", PATIENCE, || Ok(!old.is_running()?))?;
 
     let has = surroundings(new.0)?;
@@ -271,14 +299,14 @@ fn same_file(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new(twin)?;
     let file = place.folder.file("firewall");
     fs::copy(twin.binary(), &file)?;
-    let _first = brought(&place.fwctl(&["upgrade", &file, "--json"])?, twin)?;
-    let _second = brought(&place.fwctl(&["upgrade", "--json"])?, twin)?;
+    let _first = upgraded_to(&place, &["upgrade", &file, "--json"], twin)?;
+    let _second = upgraded_to(&place, &["upgrade", "--json"], twin)?;
     fs::remove_file(&file)?;
     fs::copy(other(twin).binary(), &file)?;
     place
         .fwctl(&["upgrade"])?
         .error(2, "is not what runs any more: name the binary")?;
-    let _third = brought(&place.fwctl(&["upgrade", &file, "--json"])?, other(twin))?;
+    let _third = upgraded_to(&place, &["upgrade", &file, "--json"], other(twin))?;
     Ok(())
 }
 
@@ -337,7 +365,8 @@ fn relative_path(twin: Twin) -> anyhow::Result<()> {
     let mut old = Firewall::start_under(&namespace, &wrapper, twin, &arguments)?;
     let binary = installed(&folder, other(twin))?;
     let words = ["upgrade", &binary, "--json"];
-    let said = fwctl(&namespace, &folder.file("control"), &words)?;
+    let run = || fwctl(&namespace, &folder.file("control"), &words);
+    let said = upgraded(&old, run)?;
     let _new = brought(&said, other(twin))?;
     until("the old firewall ends", PATIENCE, || Ok(!old.is_running()?))
 }
@@ -370,7 +399,7 @@ fn others_program(twin: Twin) -> anyhow::Result<()> {
     lchown(&link, Some(NOBODY), None)?;
     upgrade(&link)?.error(2, &format!("user {NOBODY} may change {link}"))?;
     lchown(&link, Some(0), None)?;
-    let _new = brought(&place.fwctl(&["upgrade", &link, "--json"])?, twin)?;
+    let _new = upgraded_to(&place, &["upgrade", &link, "--json"], twin)?;
     Ok(())
 }
 
@@ -393,7 +422,7 @@ fn given_arguments(twin: Twin) -> anyhow::Result<()> {
         "--default",
         "drop",
     ]);
-    let new = brought(&place.fwctl(&words)?, other(twin))?;
+    let new = upgraded_to(&place, &words, other(twin))?;
     let status = place.fwctl(&["status", "--json"])?.object()?;
     ensure!(status["pid"] == new.0 && status["uid"] == 1, "{status}");
     let arguments = status["arguments"].as_array().context("arguments")?;

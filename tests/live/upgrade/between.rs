@@ -8,11 +8,11 @@ use std::os::unix::net::UnixStream;
 
 use anyhow::{ensure, Context};
 use nix::fcntl::SealFlag;
-use testbed::firewall::{take_over, Firewall, TOO_SLOW};
+use testbed::firewall::{take_over, Firewall};
 use testbed::twin::Twin;
 
-use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Said};
-use super::setting::{check_said, Setting};
+use super::peer::{commit, listen_to_proof, memory, next_line, pass_on, prepare, sealed, Peer};
+use super::setting::{check_said, forget_late, Setting};
 
 /// Corruption of the data that an old firewall sends in a memory file: name of the corrupted part, whether the memory
 /// file is sealed, and the function that corrupts its bytes.
@@ -29,18 +29,21 @@ pub struct Knowledge {
 
 /// Forwards the data of an old firewall to a new one, with one part corrupted.
 /// - stream: connection to the new firewall.
-/// - old: connection to the old firewall.
-/// - prepared: data that the old firewall has sent so far.
+/// - peer: connection to the old firewall.
 /// - memory_bytes: expected length of the memory to corrupt.
 fn spoil(
     mut stream: &UnixStream,
-    mut old: UnixStream,
-    prepared: &Said,
+    peer: Peer,
     memory_bytes: usize,
     (_, is_sealed, change): Change,
 ) -> anyhow::Result<()> {
-    pass_on(stream, prepared)?;
+    let (mut old, prepared) = prepare(peer)?;
+    pass_on(stream, &prepared)?;
     let ready = next_line(stream)?;
+    ensure!(
+        ready.starts_with("{\"command\":\"commit\""),
+        "the new one says {ready}"
+    );
     let (lines, mut fds) = commit(&old, &ready)?;
     ensure!(lines.len() == 3, "{ready} is followed by {lines:?}");
     let mut bytes = Vec::new();
@@ -86,11 +89,11 @@ impl<'a> Misled<'a> {
     /// Starts the next firewall, which takes over with corrupted data.
     fn start_next(&self, twin: Twin, change: Change) -> anyhow::Result<Firewall> {
         let (part, ..) = change;
-        let (old, prepared) = prepare(self.setting)?;
+        let peer = Peer::connect(self.setting)?;
         let between = self.setting.path("between");
         let bytes = self.knowledge.bytes;
         let spoiler = listen_to_proof(self.setting, &between, move |stream| {
-            spoil(&stream, old, &prepared, bytes, change)
+            spoil(&stream, peer, bytes, change)
         })?;
         let arguments = [self.arguments, &["--take-over", &between]].concat();
         let next = self.setting.start(twin, &arguments);
@@ -105,8 +108,9 @@ impl<'a> Misled<'a> {
     pub fn upgrade(&mut self, twin: Twin, change: Change) -> anyhow::Result<()> {
         let (part, ..) = change;
         let (next, late) = take_over(&self.firewall, || self.start_next(twin, change))?;
-        let old = mem::replace(&mut self.firewall, next).wait()?;
-        check_said(&old, &(self.expected.clone() + &TOO_SLOW.repeat(late)))?;
+        let mut old = mem::replace(&mut self.firewall, next).wait()?;
+        forget_late(&mut old, late);
+        check_said(&old, &self.expected)?;
         self.expected = (self.knowledge.warning)(part);
         Ok(())
     }

@@ -38,6 +38,8 @@ const NAMES: &[&str] = &[
 ];
 /// Maximum waiting time of packets; after this time the old firewall continues.
 const PAUSE: Duration = Duration::from_secs(2);
+/// Time after which a firewall forgets a connection that has only sent its SYN.
+const OPENING: Duration = Duration::from_secs(120);
 
 /// Runs a case again until no datagram waits for long: on a busy machine the sender itself may pause for seconds.
 /// - body: the case; returns false if a datagram waited for PAUSE, or an upgrade was too slow.
@@ -165,8 +167,8 @@ fn many_connections() -> anyhow::Result<()> {
     until_brief(|| hand_connections_over("--queue-balance 0:1", "0:1")).context("two queues")
 }
 
-/// Opens the maximum number of connections and hands them over. Returns false if a datagram waited for PAUSE, or an
-/// upgrade was too slow.
+/// Opens the maximum number of connections and hands them over. Returns false if a datagram waited for PAUSE, if an
+/// upgrade was too slow, or if connections may have expired before the last one.
 fn hand_connections_over(rule: &str, queues: &str) -> anyhow::Result<bool> {
     let setting = Setting::new(rule)?;
     let (policy, control) = (setting.policy("policy.nft", NAMES)?, setting.control());
@@ -186,6 +188,7 @@ fn hand_connections_over(rule: &str, queues: &str) -> anyhow::Result<bool> {
     let _server = UdpServer::start(&setting.namespace, LOCALHOST, true)?;
     let client = udp_client(&setting.namespace, LOCALHOST)?;
     let sender = RawSender::new(&setting.namespace, LOCALHOST)?;
+    let since = Instant::now();
     for number in 0..CONNECTIONS {
         sender.send(&syn(number))?;
         if number % AT_ONCE == 0 {
@@ -206,7 +209,7 @@ fn hand_connections_over(rule: &str, queues: &str) -> anyhow::Result<bool> {
     }
     stop.store(true, Ordering::Relaxed);
     let (_, longest) = asking.join().expect("the asking does not panic")?;
-    if longest >= PAUSE || late > 0 {
+    if longest >= PAUSE || late > 0 || since.elapsed() >= OPENING {
         return Ok(false);
     }
     let ended = firewall.end_by(libc::SIGTERM)?;

@@ -102,10 +102,16 @@ impl Peer {
         Ok(())
     }
 
-    /// Receives the next line. Returns it as JSON.
-    pub fn hear(&mut self) -> anyhow::Result<Value> {
+    /// Receives the next line, with its line end.
+    pub fn line(&mut self) -> anyhow::Result<String> {
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
+        Ok(line)
+    }
+
+    /// Receives the next line. Returns it as JSON.
+    pub fn hear(&mut self) -> anyhow::Result<Value> {
+        let line = self.line()?;
         serde_json::from_str(&line).with_context(|| format!("no JSON: {line}"))
     }
 
@@ -223,9 +229,9 @@ fn names_fd(line: &str) -> bool {
     line.starts_with("{\"fd\":\"")
 }
 
-/// Makes an old firewall send everything that a new firewall needs to prepare. Returns the connection and the data.
-pub fn prepare(setting: &Setting) -> anyhow::Result<(UnixStream, Said)> {
-    let mut peer = Peer::connect(setting)?;
+/// Makes an old firewall send everything that a new firewall needs to prepare. From then on the old firewall waits for
+/// a limited time only, so the new firewall should have asked before. Returns the connection and the data.
+pub fn prepare(mut peer: Peer) -> anyhow::Result<(UnixStream, Said)> {
     peer.prove()?;
     peer.say(REQUEST)?;
     let stream = peer.stream.into_inner();

@@ -19,12 +19,12 @@ use testbed::place::{namespace, LOCALHOST};
 use testbed::proc;
 use testbed::traffic::{tcp_ask, tcp_connect, tcp_echo};
 use testbed::twin::{Twin, TWINS};
-use testbed::wait::PATIENCE;
+use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::peer::{
-    commit, listen, listen_to_proof, memory, next_line, pass_on, prepare, sealed, send_with, Said,
-    COMMIT,
+    commit, listen, listen_to_proof, memory, next_line, pass_on, prepare, sealed, send_with, Peer,
+    Said, COMMIT,
 };
 use super::setting::Setting;
 
@@ -51,6 +51,7 @@ const STRANGE: &str =
 const OTHER: &str = "the old firewall hands over in another way than this one: stop it, and start this one without \
                      --take-over";
 const ENDED: &str = "the old firewall ended the upgrade: see its log, and try again";
+const SILENT: &str = "the old firewall does not continue the upgrade: see its log, and try again";
 const NO_FIREWALL: &str =
     "no firewall answers at this path: give --take-over the path of a firewall's --control";
 
@@ -262,6 +263,39 @@ const STATEFUL: &[&str] = &[
     "}",
 ];
 
+/// Makes a firewall take over from an old one by way of a stand-in, which it must not survive. Repeats this if the old
+/// firewall's data come too late for it, as can happen on a busy machine. Returns the new firewall's output.
+/// - more: additional options of the new firewall.
+/// - relay: passes data between the new firewall, the first connection, and the old one.
+fn take_by_way(
+    setting: &Setting,
+    new: Twin,
+    more: &[&str],
+    relay: impl FnOnce(UnixStream, UnixStream, Said) -> anyhow::Result<()> + Clone + Send + 'static,
+) -> anyhow::Result<Ended> {
+    let between = setting.path("between");
+    let arguments = [&["--take-over", &between], more].concat();
+    let mut taken = None;
+    until("the new firewall hears in time", PATIENCE, || {
+        let (peer, relay) = (Peer::connect(setting)?, relay.clone());
+        let relaying = listen_to_proof(setting, &between, move |stream| {
+            let (old, prepared) = prepare(peer)?;
+            relay(stream, old, prepared)
+        })?;
+        // run_to_end also waits for the new firewall's guard, which would keep stderr open.
+        let ended = run_to_end(&setting.namespace, &[], new, &arguments)?;
+        let relayed = relaying.join().expect("the one between does not panic")?;
+        std::fs::remove_file(&between)?;
+        if ended.stderr.contains(SILENT) {
+            return Ok(false);
+        }
+        relayed??;
+        taken = Some(ended);
+        Ok(true)
+    })?;
+    taken.context("no new firewall has ended")
+}
+
 /// Corrupts parts of the data that the old firewall sends after it has stopped. The new firewall must report the error,
 /// and the old firewall must continue.
 fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
@@ -286,11 +320,11 @@ fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
     tcp_echo(&setting.namespace, LOCALHOST)?;
     let mut stream = tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?;
     for (new, (part, which, change)) in TWINS.into_iter().cycle().zip(cases) {
-        let (old, prepared) = prepare(&setting)?;
-        let between = setting.path("between");
-        let wrong = listen_to_proof(&setting, &between, move |stream| -> anyhow::Result<()> {
+        let more = ["--policy", &policy];
+        let failed = take_by_way(&setting, new, &more, move |stream, old, prepared| {
             pass_on(&stream, &prepared)?;
             let ready = next_line(&stream)?;
+            ensure!(ready == COMMIT, "the new one says {ready}");
             let (lines, mut fds) = commit(&old, &ready)?;
             let mut bytes = Vec::new();
             File::from(fds[which].try_clone()?).read_to_end(&mut bytes)?;
@@ -304,10 +338,6 @@ fn wrong_numbers(twin: Twin) -> anyhow::Result<()> {
             );
             Ok(())
         })?;
-        let arguments = ["--take-over", &between, "--policy", &policy];
-        let failed = run_to_end(&setting.namespace, &[], new, &arguments)?;
-        wrong.join().expect("the one between does not panic")???;
-        std::fs::remove_file(&between)?;
         let text = format!(
             "the old firewall's state has an invalid \"{part}\": check that it is a Twinwall firewall"
         );
@@ -326,8 +356,7 @@ fn silent_old_one(twin: Twin) -> anyhow::Result<()> {
         stream.read_to_end(&mut Vec::new()).map(drop)
     });
     ensure!(since.elapsed() < PATIENCE, "it took {:?}", since.elapsed());
-    let text = "the old firewall does not continue the upgrade: see its log, and try again";
-    check(&ended?, 1, text)
+    check(&ended?, 1, SILENT)
 }
 
 /// Returns a setting, a firewall, and a connection through it that has already carried data.
@@ -361,15 +390,10 @@ fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     let events = setting.path("events");
     for new in TWINS {
-        let (old, prepared) = prepare(&setting)?;
-        let between = setting.path("between");
-        let deaf = listen_to_proof(&setting, &between, move |stream| {
+        let more = ["--events", &events];
+        let failed = take_by_way(&setting, new, &more, |stream, old, prepared| {
             hear_taken(&stream, old, &prepared)
         })?;
-        let arguments = ["--take-over", &between, "--events", &events];
-        let failed = run_to_end(&setting.namespace, &[], new, &arguments)?;
-        deaf.join().expect("the one between does not panic")???;
-        std::fs::remove_file(&between)?;
         check(&failed, 1, ENDED)?;
         let told = std::fs::read_to_string(&events)?;
         ensure!(!told.contains("stopped"), "{told}");
@@ -387,19 +411,13 @@ fn deaf_old_one(twin: Twin) -> anyhow::Result<()> {
 fn killed_unheard(twin: Twin) -> anyhow::Result<()> {
     let (setting, firewall, mut stream) = streaming(twin)?;
     for new in TWINS {
-        let (old, prepared) = prepare(&setting)?;
-        let between = setting.path("between");
-        let killer = listen_to_proof(&setting, &between, move |stream| -> anyhow::Result<()> {
+        let more = ["--fail", "crash=open"];
+        let killed = take_by_way(&setting, new, &more, |stream, old, prepared| {
             let kill = getsockopt(&stream, PeerCredentials)?.pid() as u32;
             hear_taken(&stream, old, &prepared)?;
             proc::signal(kill, libc::SIGKILL);
             Ok(())
         })?;
-        let arguments = ["--take-over", &between, "--fail", "crash=open"];
-        // run_to_end also waits for the new firewall's guard, which would keep stderr open.
-        let killed = run_to_end(&setting.namespace, &[], new, &arguments)?;
-        killer.join().expect("the one between does not panic")???;
-        std::fs::remove_file(&between)?;
         ensure!(
             killed.signal == Some(libc::SIGKILL) && killed.stderr.is_empty(),
             "signal {:?}, stderr: {}",
