@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{ensure, Context};
 use serde_json::{json, Value};
 use testbed::control::error_of;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::ledger::Stats;
 use testbed::place::LOCALHOST;
 use testbed::skip::skip;
@@ -120,7 +120,16 @@ fn uptime(twin: Twin) -> anyhow::Result<()> {
     let preload = format!("LD_PRELOAD={FAKETIME}");
     let rate = format!("FAKETIME=+0 x{CLOCK_RATE}");
     let wrapper = ["env", &preload, &rate, "DONT_FAKE_MONOTONIC=1"];
-    let arguments = ["--json", "--policy", &policy, "--control", &control];
+    // The library also divides time limits of poll by the rate, so a guard would have only 50 ms to start.
+    let arguments = [
+        "--json",
+        "--policy",
+        &policy,
+        "--control",
+        &control,
+        "--deadline",
+        "0",
+    ];
     // From before the firewall's start, so its uptime must not exceed the time since then.
     let begin = Instant::now();
     let firewall = Firewall::start_under(&place.namespace, &wrapper, twin, &arguments)?;
@@ -159,7 +168,7 @@ fn ask_stats(place: &Place) -> anyhow::Result<Stats> {
 
 fn stats(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     exchange(&place)?;
     // A packet can arrive at the server before its verdict is counted.
     until("all verdicts are counted", PATIENCE, || {
@@ -179,7 +188,7 @@ fn stats(twin: Twin) -> anyhow::Result<()> {
 
 fn rules(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let firewall = place.start(twin, &[])?;
+    let firewall = place.start(twin, &PATIENT_GUARD)?;
     exchange(&place)?;
     let rules = place.ask(r#"{"command":"rules"}"#)?;
     ensure!(rules["generation"] == 1, "{rules}");
@@ -300,7 +309,7 @@ fn half_closed(twin: Twin) -> anyhow::Result<()> {
 
 fn drain(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
-    let mut firewall = place.start(twin, &[])?;
+    let mut firewall = place.start(twin, &PATIENT_GUARD)?;
     exchange(&place)?;
     // The time limit is much longer than needed: no packet waits in the queue, so the firewall ends at once.
     let answer = place.ask(r#"{"command":"drain","seconds":3600}"#)?;
@@ -390,7 +399,7 @@ pub fn same_answers() -> anyhow::Result<()> {
     let mut answers: Vec<Vec<String>> = Vec::new();
     for twin in TWINS {
         let place = Place::new()?;
-        let firewall = place.start(twin, &[])?;
+        let firewall = place.start(twin, &PATIENT_GUARD)?;
         exchange(&place)?;
         let mut client = place.connect()?;
         let mut said = Vec::new();
