@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::{Namespace, VETH_IPV4};
 use testbed::packets::{tcp, udp, RawSender};
@@ -229,7 +229,8 @@ fn identifications(file: &str) -> anyhow::Result<Vec<u16>> {
 fn witness(twin: Twin) -> anyhow::Result<()> {
     let place = Place::new()?;
     let out = place.folder.file("out.pcapng");
-    let firewall = Firewall::start(&place.router, twin, &["--policy", &place.policy])?;
+    let arguments = [["--policy", &place.policy], PATIENT_GUARD].concat();
+    let firewall = Firewall::start(&place.router, twin, &arguments)?;
     let mut before = Recorder::start(&place.router, "veth", "-", &to_server())?;
     let behind = Recorder::start(&place.router, "inner-peer", &out, &to_server())?;
     let mut explain = place.explain(twin, &["--json"])?;

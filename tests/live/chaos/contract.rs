@@ -16,7 +16,7 @@ use testbed::twin::Twin;
 use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
-use super::scene::{check_contract, rule};
+use super::scene::{check_contract, rule, with_known_rules};
 
 pub const ROWS: &[Row] = &[
     ("contract-as-a-table", as_a_table),
@@ -41,7 +41,7 @@ fn as_a_table(twin: Twin) -> anyhow::Result<()> {
         "--receive-buffer",
         "1048576",
     ];
-    let firewall = Firewall::start_under(&namespace, &[], twin, &arguments)?;
+    let firewall = with_known_rules(|| Firewall::start_under(&namespace, &[], twin, &arguments))?;
     let expected = [
         "  overload   closed  dropped: counted as user drop if the socket's 1048576 bytes are full, as queue full if \
          7 packets wait",
@@ -71,7 +71,8 @@ fn check_crash(twin: Twin, rules: &[(&str, String)], really: &str) -> anyhow::Re
     for (tool, lines) in rules {
         restore(&namespace, tool, lines)?;
     }
-    let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1"])?;
+    let start = || Firewall::start(&namespace, twin, &["--queue", "0:1"]);
+    let firewall = with_known_rules(start)?;
     let really = format!("waiting packets are dropped, then {really}");
     check_contract(&firewall, "crash", ["closed", &really])
 }
@@ -122,7 +123,8 @@ fn check_unknown(firewall: &Firewall, why: &str) -> anyhow::Result<()> {
 }
 
 fn without_tools(twin: Twin) -> anyhow::Result<()> {
-    let firewall = start_with(&Folder::new()?, &namespace()?, twin)?;
+    let (tools, namespace) = (Folder::new()?, namespace()?);
+    let firewall = with_known_rules(|| start_with(&tools, &namespace, twin))?;
     check_unknown(&firewall, "nft is not there")?;
     let ended = firewall.end_by(libc::SIGTERM)?;
     let warning =
@@ -140,7 +142,7 @@ fn write_script(folder: &Folder, name: &str, script: &str, mode: u32) -> anyhow:
 fn with_nft_alone(twin: Twin) -> anyhow::Result<()> {
     let (tools, namespace) = (Folder::new()?, namespace()?);
     fs::copy("/usr/sbin/nft", tools.file("nft")).map_err(|_| not_installed("nft"))?;
-    let start = || start_with(&tools, &namespace, twin);
+    let start = || with_known_rules(|| start_with(&tools, &namespace, twin));
     let ended = start()?.end_by(libc::SIGTERM)?;
     ensure!(ended.unfed.is_some(), "no warning: {}", ended.stderr);
     let rules = "table inet t { chain c { type filter hook input priority 0; queue num 0; }; }";
@@ -291,7 +293,7 @@ fn in_the_stage(twin: Twin) -> anyhow::Result<()> {
         "--fail",
         "malformed=open",
     ];
-    let firewall = Firewall::start(&namespace, twin, &arguments)?;
+    let firewall = with_known_rules(|| Firewall::start(&namespace, twin, &arguments))?;
     let malformed =
         format!("accepted, counted by reason, as far as the first 128 bytes show{THEN}");
     check_contract(&firewall, "malformed", ["open", &malformed])?;

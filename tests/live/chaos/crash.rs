@@ -263,7 +263,9 @@ fn slow_search(twin: Twin) -> anyhow::Result<()> {
         "-e",
         "inject=readlink,readlinkat:delay_enter=5000",
     ];
-    let next = Firewall::start_under(&namespace, &slowly, twin, &["--json"])?;
+    // A guard of its own might not start in time, so slowly does it run.
+    let arguments = ["--json", "--deadline", "0"];
+    let next = Firewall::start_under(&namespace, &slowly, twin, &arguments)?;
     // wait() returns only after the guard, which shares stderr with the firewall, has ended.
     crashed.wait()?;
     next.stop().map(drop)

@@ -16,12 +16,12 @@ use testbed::wait::{until, PATIENCE};
 /// Name of the guard's process.
 const GUARD: &str = "firewall-guard";
 /// Option with the guard's deadline in milliseconds, long enough for a firewall on a busy machine.
-pub const DEADLINE: [&str; 2] = ["--deadline", "500"];
+pub const DEADLINE: [&str; 2] = ["--deadline", "5000"];
 /// Number of datagrams that are sent while the firewall is stopped.
 pub const WAITING: u64 = 20;
 /// Start of the warning of a stall; the guard's action on the waiting packets follows.
 pub const STALLS: &str =
-    "warning: queue 0: no packet got its verdict for 500 ms: the guard has begun to";
+    "warning: queue 0: no packet got its verdict for 5000 ms: the guard has begun to";
 
 /// Returns an iptables rule that queues UDP datagrams to the server's port.
 /// - options: additional options of NFQUEUE.
@@ -39,6 +39,23 @@ pub struct Scene {
 /// Returns the process id of a firewall's guard, if it has one.
 pub fn guard_of(firewall: &Firewall) -> Option<u32> {
     proc::descendant(firewall.pid, GUARD)
+}
+
+/// Starts a firewall again until it knows the rules: on a busy machine fwctl may not end in time.
+/// - start: starts the firewall.
+pub fn with_known_rules(start: impl Fn() -> anyhow::Result<Firewall>) -> anyhow::Result<Firewall> {
+    let mut known = None;
+    until("fwctl ends in time", PATIENCE, || {
+        let firewall = start()?;
+        let text = firewall.contract.concat() + &firewall.ready;
+        if text.contains("did not end in time") {
+            firewall.end_by(libc::SIGTERM)?;
+            return Ok(false);
+        }
+        known = Some(firewall);
+        Ok(true)
+    })?;
+    known.context("no firewall knows the rules")
 }
 
 impl Scene {
@@ -59,7 +76,8 @@ impl Scene {
         restore(&namespace, "iptables", rules)?;
         let server = UdpServer::start(&namespace, LOCALHOST, true)?;
         let arguments = [arguments, &["--json"]].concat();
-        let firewall = Firewall::start_under(&namespace, wrapper, twin, &arguments)?;
+        let firewall =
+            with_known_rules(|| Firewall::start_under(&namespace, wrapper, twin, &arguments))?;
         let guard = guard_of(&firewall);
         Ok(Scene {
             namespace,

@@ -32,7 +32,7 @@ pub const ROWS: &[Row] = &[
 ];
 
 /// Time of DEADLINE: in less time a guard detects no stall.
-const BRIEF: Duration = Duration::from_millis(500);
+const BRIEF: Duration = Duration::from_secs(5);
 /// Number of requests before a stall, and after it, one at a time.
 const REQUESTS: u64 = 10;
 
@@ -77,14 +77,14 @@ fn stall(scene: Scene, verb: &str, arrives: u64) -> anyhow::Result<()> {
 
 fn closed(twin: Twin) -> anyhow::Result<()> {
     let scene = scene(twin, "closed", &[])?;
-    let really = "dropped by the guard when none was answered for 500 ms";
+    let really = "dropped by the guard when none was answered for 5000 ms";
     scene.check_contract("stall", ["closed", really])?;
     stall(scene, "drop", 0)
 }
 
 fn open(twin: Twin) -> anyhow::Result<()> {
     let scene = scene(twin, "stall=open", &[])?;
-    let really = "accepted by the guard when none was answered for 500 ms";
+    let really = "accepted by the guard when none was answered for 5000 ms";
     scene.check_contract("stall", ["open", really])?;
     stall(scene, "accept", WAITING)
 }
@@ -240,7 +240,7 @@ fn stop_both(twin: Twin) -> anyhow::Result<bool> {
     if since.elapsed() >= BRIEF {
         return Ok(false);
     }
-    watch_silence(Duration::from_millis(1200));
+    watch_silence(BRIEF * 3 / 2);
     let since = Instant::now();
     scene.go_on();
     proc::signal(guard, libc::SIGCONT);

@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::ledger::Stats;
 use testbed::netns::Namespace;
 use testbed::packets::{ipv4, tcp, RawSender};
@@ -83,7 +83,8 @@ fn check_lines(found: &[String], expected: &str) -> anyhow::Result<()> {
 
 fn text(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
-    let firewall = Firewall::start_under(&namespace, &[], twin, &SMALL)?;
+    let arguments = [SMALL, PATIENT_GUARD].concat();
+    let firewall = Firewall::start_under(&namespace, &[], twin, &arguments)?;
     let bytes = send_with_one_malformed(&namespace)? + SENT * PACKET_BYTES;
     let expected = format!(
         "queue 0: received 101 packets, {bytes} bytes\n\
@@ -105,7 +106,8 @@ fn text_of_two_queues(twin: Twin) -> anyhow::Result<()> {
         "iptables",
         "-A TWINWALL -p icmp -j NFQUEUE --queue-num 1",
     )?;
-    let arguments = ["--queue", "0:1", "--default", "drop", SMALL[0], SMALL[1]];
+    let queues = ["--queue", "0:1", "--default", "drop"];
+    let arguments = [&queues[..], &SMALL, &PATIENT_GUARD].concat();
     let firewall = Firewall::start_under(&namespace, &[], twin, &arguments)?;
     send(&namespace)?;
     let block = |title: &str, packets: u64| {
@@ -127,7 +129,8 @@ fn text_of_two_queues(twin: Twin) -> anyhow::Result<()> {
 
 fn json(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
-    let firewall = Firewall::start(&namespace, twin, &SMALL)?;
+    let arguments = [SMALL, PATIENT_GUARD].concat();
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let bytes = send_with_one_malformed(&namespace)? + SENT * PACKET_BYTES;
     let time_ms = firewall.settled_ledger()?.time_ms;
     let ended = firewall.end_by(libc::SIGTERM)?;
@@ -182,7 +185,7 @@ fn json(twin: Twin) -> anyhow::Result<()> {
 fn interval(twin: Twin) -> anyhow::Result<()> {
     const TRUNCATED_MS: u64 = 2;
     let namespace = namespace_with("loopback-9999-udp")?;
-    let arguments = ["--stats", "1", SMALL[0], SMALL[1]];
+    let arguments = [["--stats", "1"], SMALL, PATIENT_GUARD].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     send(&namespace)?;
     let mut times = Vec::new();
@@ -254,7 +257,8 @@ fn after_overload(twin: Twin) -> anyhow::Result<()> {
 /// Checks that without packets the firewall sleeps: no thread wakes up, and no CPU time is used.
 fn no_waking_when_idle(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
-    let firewall = Firewall::start(&namespace, twin, &["--queue", "0:1", SMALL[0], SMALL[1]])?;
+    let arguments = [["--queue", "0:1"], SMALL, PATIENT_GUARD].concat();
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
     send(&namespace)?;
     firewall.settled_ledger()?;
     // The main thread has printed the ledger, and the workers have nothing to receive.

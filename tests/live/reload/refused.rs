@@ -3,7 +3,7 @@
 
 use anyhow::ensure;
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::place::{namespace_with, LOCALHOST};
 use testbed::proc;
 use testbed::traffic::{udp_client, udp_send, UdpServer};
@@ -29,11 +29,9 @@ fn bad_policy(twin: Twin) -> anyhow::Result<()> {
     let good = chain("udp dport 9999 counter");
     let folder = PolicyFolder::new(&good)?;
     let (path, control) = (folder.policy(), folder.control());
-    let firewall = Firewall::start(
-        &namespace,
-        twin,
-        &["--policy", &path, "--control", &control],
-    )?;
+    let arguments = ["--policy", &path, "--control", &control];
+    let arguments = [&arguments[..], &PATIENT_GUARD].concat();
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let mut client = Client::new(&control)?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     let packets = udp_client(&namespace, LOCALHOST)?;

@@ -6,7 +6,7 @@ use std::net::UdpSocket;
 
 use anyhow::{ensure, Context};
 use testbed::control::Client;
-use testbed::firewall::Firewall;
+use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::ledger::Stats;
 use testbed::place::{namespace_with, LOCALHOST};
 use testbed::proc;
@@ -56,6 +56,7 @@ fn counters(twin: Twin) -> anyhow::Result<()> {
         "--log-level",
         "error",
     ];
+    let arguments = [&arguments[..], &PATIENT_GUARD].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     let packets = udp_client(&namespace, LOCALHOST)?;
@@ -109,6 +110,7 @@ fn quota(twin: Twin) -> anyhow::Result<()> {
         "--log-level",
         "error",
     ];
+    let arguments = [&arguments[..], &PATIENT_GUARD].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     let packets = udp_client(&namespace, LOCALHOST)?;
@@ -126,7 +128,8 @@ fn sighup(twin: Twin) -> anyhow::Result<()> {
     let namespace = namespace_with("loopback-9999-udp")?;
     let folder = PolicyFolder::new(&chain("udp dport 9999 counter"))?;
     let path = folder.policy();
-    let firewall = Firewall::start(&namespace, twin, &["--policy", &path])?;
+    let arguments = [["--policy", &path], PATIENT_GUARD].concat();
+    let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let server = UdpServer::start(&namespace, LOCALHOST, false)?;
     let packets = udp_client(&namespace, LOCALHOST)?;
     udp_send(&packets, 2, 18)?;
@@ -169,6 +172,7 @@ fn reject(twin: Twin) -> anyhow::Result<()> {
         "--copy-bytes",
         "128", // an answer quotes the packet
     ];
+    let arguments = [&arguments[..], &PATIENT_GUARD].concat();
     let firewall = Firewall::start(&namespace, twin, &arguments)?;
     let _server = UdpServer::start(&namespace, LOCALHOST, true)?;
     let client = udp_client(&namespace, LOCALHOST)?;

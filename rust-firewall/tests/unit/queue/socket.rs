@@ -114,10 +114,14 @@ fn waiting_for_an_answer_ends_after_a_second() {
         bound_wait(&socket).unwrap();
         let start = Instant::now();
         assert_eq!(receive(&mut socket, true), Ok(0));
-        assert!((900..3000).contains(&start.elapsed().as_millis()));
-        let start = Instant::now();
-        assert_eq!(receive(&mut socket, false), Ok(0));
-        assert!(start.elapsed() < Duration::from_millis(500));
+        assert!(start.elapsed() >= Duration::from_millis(900));
+        // On a busy machine this thread may pause meanwhile.
+        let is_immediate = (0..100).any(|_| {
+            let start = Instant::now();
+            assert_eq!(receive(&mut socket, false), Ok(0));
+            start.elapsed() < Duration::from_millis(500)
+        });
+        assert!(is_immediate);
     }
 }
 
