@@ -147,7 +147,7 @@ fn try_one(
     (strategy, name, opening, script): &Job,
     answered: bool,
 ) -> anyhow::Result<Tried> {
-    let mut completed = None;
+    let mut has_opened = false;
     let tried = Tried::new(strategy.name, name, answered, |port| {
         let client = Client {
             net,
@@ -157,7 +157,8 @@ fn try_one(
             patience: patience(answered).max(net.lateness),
         };
         let answer = client.run(script)?;
-        completed = answer.map(|answer| answer.starts_with(opening.answer));
+        let completed = answer.map(|answer| answer.starts_with(opening.answer));
+        has_opened |= completed.is_some();
         // The firewall may drop a SYN with data or with Multipath TCP: no connection then counts as not completed.
         let is_dropped = !answered && script.is_shown_by_syn();
         if script.is_race && completed == Some(false) {
@@ -166,7 +167,7 @@ fn try_one(
         Ok(completed.or(is_dropped.then_some(false)))
     })?;
     ensure!(
-        completed.is_some() || script.is_shown_by_syn() || net.loses_openings,
+        has_opened || script.is_shown_by_syn() || net.loses_openings,
         "{tried}: no SYN-ACK of the server, or late answers only"
     );
     Ok(tried)

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use anyhow::Context;
 use quinn::crypto::rustls::{HandshakeData, QuicClientConfig, QuicServerConfig};
-use quinn::{Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, TokioRuntime};
+use quinn::{
+    Connection, ConnectionError, Endpoint, EndpointConfig, Incoming, TokioRuntime, TransportConfig,
+};
 use rustls::crypto::ring::{default_provider, kx_group};
 use rustls::crypto::{ActiveKeyExchange, CryptoProvider, SharedSecret, SupportedKxGroup};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -25,6 +27,9 @@ pub const QUIC_PORT: u16 = 443;
 pub const TLS_PORT: u16 = 8443;
 /// Application protocol of the servers (ALPN).
 pub const SPOKEN: &str = "spoken";
+
+/// Time without any packet after which an end gives up a QUIC connection.
+const IDLE_MAX: Duration = Duration::from_secs(600);
 
 /// Kind of a ClientHello, by its length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,6 +153,13 @@ impl Identity {
     }
 }
 
+/// Returns the transport of both ends of QUIC: nothing drives a client while a case does something else.
+fn patient() -> anyhow::Result<Arc<TransportConfig>> {
+    let mut transport = TransportConfig::default();
+    transport.max_idle_timeout(Some(IDLE_MAX.try_into()?));
+    Ok(Arc::new(transport))
+}
+
 fn runtime() -> anyhow::Result<Runtime> {
     Ok(Builder::new_current_thread().enable_all().build()?)
 }
@@ -201,7 +213,8 @@ pub fn serve_quic(
 ) -> anyhow::Result<()> {
     let heard = heard.clone();
     let crypto = QuicServerConfig::try_from(identity.server()?)?;
-    let config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    let mut config = quinn::ServerConfig::with_crypto(Arc::new(crypto));
+    config.transport_config(patient()?);
     let socket = net
         .server
         .enter(|| UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)))?;
@@ -272,7 +285,8 @@ impl QuicClient {
             IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
         };
         let socket = net.client.enter(|| UdpSocket::bind((any, port)))?;
-        let config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config)?));
+        let mut config = quinn::ClientConfig::new(Arc::new(QuicClientConfig::try_from(config)?));
+        config.transport_config(patient()?);
         let runtime = runtime()?;
         let connected = runtime.block_on(async {
             let settings = EndpointConfig::default();

@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{ensure, Context};
+use serde_json::Value;
 use testbed::control::Client;
 use testbed::firewall::{Firewall, PATIENT_GUARD};
 use testbed::folder::Folder;
@@ -454,7 +455,12 @@ fn reload_without_names(twin: Twin) -> anyhow::Result<()> {
     let mut control = Client::new(&socket)?;
     folder.replace("policy.nft", NAMELESS)?;
     control.command("reload")?;
-    let listed = control.command("connections")?;
+    let mut listed = Value::Null;
+    // A worker without CPU time does not answer.
+    until("the connections are listed", PATIENCE, || {
+        listed = control.ask(r#"{"command":"connections"}"#)?;
+        Ok(listed["ok"] == true)
+    })?;
     let listed = listed["connections"].as_array().context("connections")?;
     ensure!(listed.is_empty(), "{listed:?}");
     folder.replace("policy.nft", POLICY)?;
