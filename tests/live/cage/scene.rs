@@ -25,6 +25,9 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
     ("hidden.example", SHARED),
     ("wild.example", GOOD),
 ];
+/// Exit code of fwctl if the cage could not be started, and the error of a firewall that had no CPU time for its guard.
+const NOT_STARTED: i32 = 125;
+const NO_GUARD: &str = "the guard did not start";
 /// Id of the ordinary user that runs cages; the user has no further groups.
 pub const USER: u32 = 65534;
 
@@ -317,12 +320,60 @@ impl Scene {
 
     /// Runs `fwctl run` as the user until it ends.
     pub fn run(&self, words: &[&str]) -> anyhow::Result<Said> {
-        Ok(Said::of(self.run_as(false, words).output()?))
+        self.run_whole(false, words)
+    }
+
+    /// Runs `fwctl run` as root or as the user until it ends. Repeats this if the cage could not be started because the
+    /// guard of its firewall had no CPU time.
+    pub fn run_whole(&self, is_root: bool, words: &[&str]) -> anyhow::Result<Said> {
+        let mut said = Said::of(self.run_as(is_root, words).output()?);
+        let started = until("the guard of the cage's firewall", PATIENCE, || {
+            let is_late = said.code == Some(NOT_STARTED) && said.stderr.contains(NO_GUARD);
+            if is_late {
+                said = Said::of(self.run_as(is_root, words).output()?);
+            }
+            Ok(!is_late)
+        });
+        started.with_context(|| said.all())?;
+        Ok(said)
+    }
+
+    /// Runs `fwctl run`, whose command must fail. Repeats this until stderr contains these texts: fwctl waits only two
+    /// seconds for the last lines of the firewall, too short on a busy machine.
+    pub fn run_saying(
+        &self,
+        is_root: bool,
+        words: &[&str],
+        texts: &[&str],
+    ) -> anyhow::Result<Said> {
+        let mut said = self.run_whole(is_root, words)?;
+        let told = until(&format!("fwctl to say {texts:?}"), PATIENCE, || {
+            ensure!(said.code != Some(0), "{words:?} came through");
+            let is_told = texts.iter().all(|text| said.stderr.contains(text));
+            if !is_told {
+                said = self.run_whole(is_root, words)?;
+            }
+            Ok(is_told)
+        });
+        told.with_context(|| said.all())?;
+        Ok(said)
     }
 
     /// Runs shell lines in a cage of the user.
     pub fn shell(&self, options: &[&str], lines: &str) -> anyhow::Result<Said> {
         self.run(&[options, &["--", "sh", "-c", lines]].concat())
+    }
+
+    /// Runs shell lines, which must fail, in a cage of the user, until stderr contains these texts
+    /// (see [`Scene::run_saying`]).
+    pub fn shell_saying(
+        &self,
+        options: &[&str],
+        lines: &str,
+        texts: &[&str],
+    ) -> anyhow::Result<Said> {
+        let words = [options, &["--", "sh", "-c", lines]].concat();
+        self.run_saying(false, &words, texts)
     }
 
     /// Returns the resolver's log of all queries so far.
