@@ -24,7 +24,7 @@ pub const ROWS: &[Row] = &[
 fn an_agent_that_dies_goes_on() -> anyhow::Result<()> {
     let mut place = Place::new(1)?;
     place.push_well(&policy(7777))?;
-    for (port, former, confirm, waits) in [(8888, 7777, "300", false), (9999, 8888, "15", true)] {
+    for (port, former, confirm, waits) in [(8888, 7777, "300", false), (9999, 8888, "40", true)] {
         place.kill_while_pending(&policy(port), &policy(former), confirm)?;
         if waits {
             let before = format!("udp dport {former}");

@@ -170,7 +170,7 @@ fn prometheus_sees_the_fleet() -> anyhow::Result<()> {
     silent_hosts_raise_an_alert(&mut place)?;
     let firing = "ALERTS{alertname=\"TwinwallFleetReverted\",alertstate=\"firing\"}";
     ensure!(!query(&place, firing)?.contains("=>"));
-    let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "6"];
+    let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "30"];
     let (code, said) = place.push(CUT_OFF, &options)?;
     ensure!(code == Some(1), "{said}");
     until("the alert", PATIENCE, || {

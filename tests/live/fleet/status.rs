@@ -2,12 +2,13 @@
 //! `fwctl fleet status`: no host is left out, and a host that may have another policy now is not shown as confirmed.
 
 use std::fs::File;
+use std::path::Path;
 use std::process::Stdio;
 
 use anyhow::{ensure, Context};
 use serde_json::Value;
 use testbed::wait::{until, PATIENCE};
-use twinwall_tests::fleet::{policy, Place, Row, Running, CHANNEL};
+use twinwall_tests::fleet::{policy, Place, Row, Running, CHANNEL, UNREACHABLE};
 
 pub const ROWS: &[Row] = &[
     ("a-dead-host-is-silent", a_dead_host_is_silent),
@@ -57,15 +58,23 @@ fn a_dead_host_is_silent() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Runs `fwctl fleet init` for a host, as etcd's root. It replaces the operator's password.
+/// Runs `fwctl fleet init` for a host, as etcd's root. Repeats this while etcd is late. It replaces the operator's
+/// password.
 fn init(place: &Place, channel: &str, host: &str, out: &str) -> anyhow::Result<()> {
     let (out, root) = (place.folder.file(out), place.folder.file("out/root.login"));
     let init = [
         "init", channel, "--host", host, "--out", &out, "--login", &root,
     ];
-    let output = place.command(&init).output()?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    ensure!(output.status.success(), "{said}");
+    until("fwctl to reach the store", PATIENCE, || {
+        let output = place.command(&init).output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let is_late = output.status.code() == Some(UNREACHABLE);
+        ensure!(output.status.success() || is_late, "{said}");
+        if is_late && Path::new(&out).exists() {
+            std::fs::remove_dir_all(&out)?;
+        }
+        Ok(!is_late)
+    })?;
     let login = place.folder.file("out/operator.login");
     std::fs::copy(format!("{out}/operator.login"), login)?;
     Ok(())

@@ -166,7 +166,7 @@ fn a_push_during_a_trial() -> anyhow::Result<()> {
         let pushed = until("the trial of the question", PATIENCE, is_tried).and_then(|()| {
             let options = [
                 "--try",
-                "1",
+                "10",
                 "--max-drops",
                 "1000",
                 "--observe",

@@ -31,7 +31,7 @@ fn twenty_hosts() -> anyhow::Result<()> {
     place.all_have("udp dport 8888")?;
 
     // With this policy the canary can't reach etcd: it reverts the policy, and no other host has applied it.
-    let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "6"];
+    let options = ["--waves", "1%,100%", "--observe", "1", "--confirm", "30"];
     let (code, said) = place.push(CUT_OFF, &options)?;
     ensure!(
         code == Some(1) && said.contains("STOPPED: 1 went back"),
@@ -42,11 +42,13 @@ fn twenty_hosts() -> anyhow::Result<()> {
         "{:#?}",
         place.status()?
     );
-    place.all_have("udp dport 8888")?;
+    // The host may report a moment before its rules are restored.
+    place.wait_for_rules("udp dport 8888")?;
 
     let key = place.folder.file("out/fleet.key");
-    let rollback = ["rollback", CHANNEL, "1", "--sign", &key, "--observe", "1"];
-    let (code, said) = place.fleet(&rollback)?;
+    let rollback = ["rollback", CHANNEL, "1", "--sign", &key];
+    let options = ["--observe", "1", "--confirm", "300"];
+    let (code, said) = place.fleet(&[&rollback[..], &options].concat())?;
     ensure!(code == Some(0), "{said}");
     place.all_have("udp dport 7777")?;
     let (code, said) = place.fleet(&["status", CHANNEL])?;
@@ -63,7 +65,7 @@ fn a_rule_that_drops_too_much_goes_back() -> anyhow::Result<()> {
         "--observe",
         "3",
         "--confirm",
-        "30",
+        "300",
         "--max-drops",
         "5",
     ];
@@ -127,15 +129,16 @@ fn pushes_lose_no_packet_in_a_queue() -> anyhow::Result<()> {
     }
     // Packets from etcd can't arrive any more, so the host reverts the policy by itself.
     let cut_off = policy(9999).replace("udp dport 9999", "tcp sport 2379");
-    let options = ["--no-wait", "--observe", "1", "--confirm", "6"];
+    let options = ["--no-wait", "--observe", "1", "--confirm", "30"];
     let (code, said) = place.push(&cut_off, &options)?;
     ensure!(code == Some(0), "{said}");
     place.wait_for("reverted", 1)?;
-    place.all_have("udp dport 8888")?;
+    place.wait_for_rules("udp dport 8888")?;
     held.check("a push that goes back")?;
     let key = place.folder.file("out/fleet.key");
-    let rollback = ["rollback", CHANNEL, "1", "--sign", &key, "--observe", "1"];
-    let (code, said) = place.fleet(&rollback)?;
+    let rollback = ["rollback", CHANNEL, "1", "--sign", &key];
+    let options = ["--observe", "1", "--confirm", "300"];
+    let (code, said) = place.fleet(&[&rollback[..], &options].concat())?;
     ensure!(code == Some(0), "{said}");
     held.check("a rollback")?;
     held.release()

@@ -14,6 +14,8 @@ use super::{Place, Running, CHANNEL, ETCD};
 
 /// Time limit of each step of etcdctl.
 const ETCDCTL_LIMIT: &str = "100s";
+/// Parts of etcdctl's errors while etcd is late on a busy machine, or elects a leader.
+const LATE: [&str; 4] = ["timed out", "leader", "unavailable", "deadline exceeded"];
 
 /// Returns the client port of an etcd member. Its peer port and its health port are the next higher ports.
 fn port(member: usize) -> usize {
@@ -124,10 +126,20 @@ impl Place {
         Ok(digest.context("the pointer has no digest")?.to_owned())
     }
 
-    /// Runs etcdctl as the user of a login file. Returns true and its stdout if it succeeded, else false and its stdout
-    /// followed by stderr.
+    /// Runs etcdctl as the user of a login file. Repeats this while etcd is late (see LATE). Returns true and its
+    /// stdout if it succeeded, else false and its stdout followed by stderr.
     /// - login: path of the login file in the fleet's folder.
     pub fn etcdctl(&self, login: &str, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
+        let mut done = (false, String::new());
+        let answered = until("etcd to answer etcdctl", PATIENCE, || {
+            done = self.etcdctl_once(login, arguments)?;
+            Ok(done.0 || !LATE.iter().any(|part| done.1.contains(part)))
+        });
+        answered.with_context(|| done.1.clone())?;
+        Ok(done)
+    }
+
+    fn etcdctl_once(&self, login: &str, arguments: &[&str]) -> anyhow::Result<(bool, String)> {
         let login = std::fs::read_to_string(self.folder.file(login))?;
         let output = self
             .operator

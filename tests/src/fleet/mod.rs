@@ -34,7 +34,7 @@ pub const NUMBERS: u16 = 9100;
 pub const QUEUED: u16 = 5000;
 
 /// Exit code of fwctl if the store can't be reached.
-const UNREACHABLE: i32 = 3;
+pub const UNREACHABLE: i32 = 3;
 
 /// Returns a policy that drops UDP to a port.
 pub fn policy(port: u16) -> String {
@@ -120,7 +120,7 @@ pub struct Place {
 
 impl Place {
     /// Creates a fleet with this number of hosts. Starts etcd, and on each host the agent and the service that runs as
-    /// root.
+    /// root. Waits until all agents are alive.
     pub fn new(hosts: usize) -> anyhow::Result<Place> {
         Place::with(Plan {
             hosts,
@@ -161,6 +161,10 @@ impl Place {
         place.join(names)?;
         for number in 0..place.plan.hosts {
             place.start_host(number)?;
+        }
+        // A push counts a host without a lease as silent. Measurements wait by themselves, without other processes.
+        if place.plan.folder.is_none() && !place.plan.store_first {
+            place.wait_for_alive()?;
         }
         Ok(place)
     }
@@ -545,5 +549,13 @@ impl Place {
             ensure!(rules.contains(words), "{}: {rules}", host.id);
         }
         Ok(())
+    }
+
+    /// Waits until each host's rules contain these words.
+    pub fn wait_for_rules(&self, words: &str) -> anyhow::Result<()> {
+        let waited = until(&format!("all hosts to have {words}"), PATIENCE, || {
+            Ok(self.all_have(words).is_ok())
+        });
+        waited.and_then(|()| self.all_have(words))
     }
 }
