@@ -15,8 +15,14 @@ use testbed::netns::{Namespace, VETH_IPV4};
 /// End of the text of an incident: only a part of the open connections was accepted by the server.
 const UNACCEPTED: &str = "were accepted";
 /// Maximum number of runs of a load, which is repeated while connections were not accepted because the kernel lost
-/// packets.
+/// packets, and while a program got too little CPU time.
 const TRIES: u32 = 3;
+/// Parts of the errors of a load whose server or client got too little CPU time, on a busy machine.
+const LATE: [&str; 3] = [
+    "does not listen on port",
+    "did not become ready",
+    "did not end in time",
+];
 /// Kernel counters of packets that found no room at a listener (net/ipv4/proc.c).
 const NO_ROOM: [&str; 2] = ["ListenOverflows", "ListenDrops"];
 const LOOPBACK_IPV4: &str = "127.0.0.1";
@@ -39,13 +45,32 @@ fn load(workload: Workload, address: IpAddr) -> Load {
     }
 }
 
+/// Runs a load, and again if a program got too little CPU time (see LATE).
+fn in_time(mut run: impl FnMut() -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome> {
+    let is_late = |error: &anyhow::Error| {
+        let text = format!("{error:#}");
+        LATE.iter().any(|part| text.contains(part))
+    };
+    for _ in 1..TRIES {
+        match run() {
+            Err(error) if is_late(&error) => {}
+            done => return done,
+        }
+    }
+    run()
+}
+
+fn run_in_time(runner: &dyn Runner, place: &Place, load: &Load) -> anyhow::Result<Outcome> {
+    in_time(|| runner.run(place, load))
+}
+
 fn over_loopback(runner: &dyn Runner, load: &Load) -> anyhow::Result<Outcome> {
     let namespace = Namespace::new()?;
     let place = Place {
         server: &namespace,
         client: &namespace,
     };
-    runner.run(&place, load)
+    run_in_time(runner, &place, load)
 }
 
 fn over_veth(runner: &dyn Runner, load: &Load) -> anyhow::Result<Outcome> {
@@ -55,7 +80,7 @@ fn over_veth(runner: &dyn Runner, load: &Load) -> anyhow::Result<Outcome> {
         server: &server,
         client: &client,
     };
-    runner.run(&place, load)
+    run_in_time(runner, &place, load)
 }
 
 /// Checks the outcome of a load by iperf3. The series must have the ends of the intervals in iperf3's own report,
@@ -134,10 +159,17 @@ fn a_connection_that_does_not_come_about_is_an_error_in_time() {
         client: &client,
     };
     let load = load(Workload::TcpStream, LOOPBACK_IPV4.parse().unwrap());
-    let start = Instant::now();
-    let error = Iperf3::find().unwrap().run(&place, &load).unwrap_err();
+    let iperf3 = Iperf3::find().unwrap();
+    let mut took = Duration::ZERO;
+    let run = || {
+        let start = Instant::now();
+        let outcome = iperf3.run(&place, &load);
+        took = start.elapsed();
+        outcome
+    };
+    let error = in_time(run).unwrap_err();
     assert!(format!("{error:#}").contains("refused"), "{error:#}");
-    assert!(start.elapsed() < Duration::from_secs(15));
+    assert!(took < Duration::from_secs(15));
 }
 
 #[test]
@@ -199,13 +231,13 @@ fn run_accepted(scanner: &Scanner, place: &Place, load: &Load) -> Outcome {
     let is_unaccepted = |incident: &String| incident.ends_with(UNACCEPTED);
     for _ in 1..TRIES {
         let before = lost_by_the_kernel(place.server);
-        let outcome = scanner.run(place, load).unwrap();
+        let outcome = run_in_time(scanner, place, load).unwrap();
         let lost = lost_by_the_kernel(place.server) > before;
         if !(lost && outcome.incidents.iter().any(is_unaccepted)) {
             return outcome;
         }
     }
-    scanner.run(place, load).unwrap()
+    run_in_time(scanner, place, load).unwrap()
 }
 
 /// Fails if connections were not accepted, or if there are targets in one of these states. Other incidents are allowed:
@@ -231,19 +263,17 @@ fn the_scanner_connects_to_whole_networks_and_finds_all_open() {
         duration: Duration::from_secs(5),
         ..load(Workload::TcpProbe, LOOPBACK_IPV4.parse().unwrap())
     };
-    let outcomes = [
-        over_loopback(&scanner, &load).unwrap(),
-        over_veth(
-            &scanner,
-            &Load {
-                address: VETH_IPV4.1,
-                ..load.clone()
-            },
-        )
-        .unwrap(),
-    ];
-    for outcome in outcomes {
-        check(&load, &outcome);
+    let by_veth = Load {
+        address: VETH_IPV4.1,
+        ..load.clone()
+    };
+    let local = Namespace::new().unwrap();
+    let (client, server) = (Namespace::new().unwrap(), Namespace::new().unwrap());
+    Namespace::veth_pair(&client, &server).unwrap();
+    for (server, client, load) in [(&local, &local, &load), (&server, &client, &by_veth)] {
+        let place = Place { server, client };
+        let outcome = run_accepted(&scanner, &place, load);
+        check(load, &outcome);
         forbid(&outcome, &["closed", "error"]);
         // The rate refers to at most the requested duration, without the time to discard the connections in flight.
         let (rate, open) = (value(&outcome, "connections"), value(&outcome, "open"));

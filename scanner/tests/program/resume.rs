@@ -46,7 +46,8 @@ impl Told {
     }
 }
 
-/// Runs a scan and interrupts it after `results` results. Adds all its results to `told`; returns the summary.
+/// Runs a scan and interrupts it after `results` results. Its rate must be so low that it can't end before the signal.
+/// Adds all its results to `told`; returns the summary.
 fn interrupted(place: &Namespace, words: &str, results: usize, told: &mut Told) -> Value {
     let mut child = place
         .command(env!("CARGO_BIN_EXE_scanner"))
@@ -98,11 +99,12 @@ fn an_interrupted_scan_goes_on_and_asks_all() {
     let place = namespace();
     let (file, mut told) = (File::new("connect"), Told::default());
     let words = format!(
-        "127.0.0.0/22 -p 1-4 --rate 1000 --show all -o json --resume {}",
+        "127.0.0.0/22 -p 1-4 --show all -o json --resume {}",
         file.name()
     );
+    let slow = format!("{words} --rate 300");
     for _ in 0..2 {
-        interrupted(&place, &words, 1000, &mut told);
+        interrupted(&place, &slow, 1000, &mut told);
         assert!(file.0.exists());
     }
     let so_far = told.0.len() as u64;
@@ -169,8 +171,8 @@ fn a_file_of_another_scan_is_refused() {
             assert_eq!(stderr.lines().count(), 1, "{stderr}");
             assert!(file.0.exists());
         };
-        let words = format!("-p 1-4 {by} --rate 500 --show all -o json");
-        let resumed = format!("127.0.0.0/24 {words} --resume {}", file.name());
+        let words = format!("-p 1-4 {by} --show all -o json");
+        let resumed = format!("127.0.0.0/24 {words} --rate 100 --resume {}", file.name());
         interrupted(&place, &resumed, 10, &mut Told::default());
         refused(&words.replace("1-4", "1-5"), "other targets, ports");
         for order in ["--sequential", "--seed 1"] {
@@ -205,9 +207,10 @@ fn a_file_of_another_question_is_refused() {
         let file = File::new("question");
         let words = |asked| {
             let file = file.name();
-            format!("127.0.0.0/24 -p 1-4 {asked} --rate 500 --show all -o json --resume {file}")
+            format!("127.0.0.0/24 -p 1-4 {asked} --show all -o json --resume {file}")
         };
-        interrupted(&place, &words(asked), 10, &mut Told::default());
+        let slow = format!("{} --rate 100", words(asked));
+        interrupted(&place, &slow, 10, &mut Told::default());
         let before = std::fs::read(&file.0).unwrap();
         for other in others {
             let output = scan(&place, &words(other));
@@ -246,7 +249,7 @@ fn an_interrupted_scan_of_silent_hosts_ends() {
             let (file, mut told) = (File::new("silent"), Told::default());
             // Some targets are in their second attempt at the interruption.
             let words = format!(
-                "127.0.0.0/20 -p 24,25 --rate 3000 --timeout 300 --rings 2 --engine {engine} --show all -o json --resume {}",
+                "127.0.0.0/20 -p 24,25 --rate 1000 --timeout 300 --rings 2 --engine {engine} --show all -o json --resume {}",
                 file.name()
             );
             let start = Instant::now();
