@@ -28,6 +28,8 @@ use crate::socket::{
     bind_to_device, set_mark, Link, Raw, ETHERTYPE_IPV4, ETHERTYPE_IPV6, ETHERTYPE_MARKER,
 };
 
+/// Both ends of all links.
+const WIRED: [&str; 6] = ["in0", "pin0", "fwd0", "pfwd0", "out0", "pout0"];
 pub const INTERFACES: [&str; 4] = ["in0", "fwd0", "out0", "lo"];
 /// Number of raw sockets that stay open. If there are more, all are closed before the next packet from a raw socket.
 const OWNERS_KEPT: usize = 100;
@@ -44,7 +46,8 @@ const ETH_P_ALL: u16 = 0x0003;
 const SETTLE: Duration = Duration::from_millis(400);
 /// Pause between two reads of the queue's state in /proc, while packets wait or the firewall is busy.
 const STEP: Duration = Duration::from_micros(150);
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time limit for events that must occur; a busy machine may withhold CPU time for whole seconds.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Way of a packet through the cell, which stands for a host: to the host, through it, from it, and each way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -252,6 +255,9 @@ impl Cell {
         namespace.feed("ip", &["-batch", "-"], RULES)?;
         namespace.feed("ip", &["-6", "-batch", "-"], LINKS6)?;
         namespace.feed("ip", &["-6", "-batch", "-"], RULES)?;
+        for interface in WIRED {
+            namespace.wait_for(interface)?;
+        }
         thread::sleep(SETTLE);
         let outside = namespace.enter(|| Link::open("pout0", ETH_P_ALL))?;
         let inward = namespace.enter(|| Link::open("pin0", 0))?;
