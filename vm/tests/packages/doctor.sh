@@ -8,16 +8,16 @@ cp /usr/share/twinwall/policy/web-server.nft /etc/twinwall/web.nft
 cp /etc/nftables.conf $kept/nftables.conf
 instance web "--queue 0 --policy /etc/twinwall/web.nft"
 
-# cure PATTERN: prints the cure of a finding.
+# cure PATTERN: prints the cure of a finding; fails if there is none.
 cure() {
-    fwctl doctor --json | jq -r --arg what "$1" 'select(.what // "" | test($what)) | .cure' | sed 's/^sudo //'
+    fwctl doctor --json | jq -r --arg what "$1" 'select(.what // "" | test($what)) | .cure' | sed 's/^sudo //' | grep .
 }
 
 # cures PATTERN: succeeds if a finding's cure, run as printed, removes the finding.
 cures() {
     local command
-    command=$(cure "$1")
-    [ -n "$command" ] && bash -c "$command" && not says "$1" fwctl doctor
+    # doctor has no finding about rules if nft takes too long.
+    command=$(patiently cure "$1") && bash -c "$command" && not says "$1" fwctl doctor
 }
 
 check starts systemctl start twinwall-rust@web

@@ -7,7 +7,7 @@ network
 store=http://127.0.0.1:2379
 folder=/srv/fleet-test
 mkdir -p $folder
-setsid etcd --data-dir $folder/etcd --log-level error >$folder/etcd.log 2>&1 &
+setsid etcd --bcrypt-cost 4 --data-dir $folder/etcd --log-level error >$folder/etcd.log 2>&1 &
 etcd=$!
 patiently curl -s -o /dev/null $store/version
 
@@ -43,7 +43,7 @@ has_generation() {
 
 # asks NAME: sends a request of the client to the web server of this machine.
 asks() {
-    ip netns exec client curl -s -o /dev/null -m 5 -H "Host: $1" http://192.0.2.1/
+    ip netns exec client curl -s -o /dev/null -m 60 -H "Host: $1" http://192.0.2.1/
 }
 
 records() {

@@ -69,7 +69,7 @@ for twin in rust c; do
     instance web "--queue 0 --policy /etc/twinwall/web.nft --fail crash=open"
     # Long enough to check the state meanwhile.
     mkdir -p /etc/systemd/system/$unit.service.d
-    printf '[Service]\nRestartSec=8\n' >/etc/systemd/system/$unit.service.d/slow.conf
+    printf '[Service]\nRestartSec=30\n' >/etc/systemd/system/$unit.service.d/slow.conf
     systemctl daemon-reload
     check $twin-starts systemctl start $unit
     check $twin-is-behind-its-own-folder test -S /run/twinwall/$twin-web/control
@@ -86,7 +86,7 @@ for twin in rust c; do
     systemctl daemon-reload
     check $twin-http-after-that patiently web_answers
     check $twin-stops systemctl stop $unit
-    check $twin-leaves-no-guard not pgrep firewall-guard
+    check $twin-leaves-no-guard patiently not pgrep firewall-guard
     check $twin-leaves-no-directory not test -e /run/twinwall/$twin-web
 done
 

@@ -86,10 +86,10 @@ is_settled() {
 
 check job-runs job cage-allowed https://example.org/
 check job-succeeds succeeds twinwall-cage-allowed
-check job-has-its-page says '^hello' journalctl --output cat --unit twinwall-cage-allowed
+check job-has-its-page patiently says '^hello' journalctl --output cat --unit twinwall-cage-allowed
 check another-job-runs job cage-denied https://other.example/
 check another-job-fails same exit-code property twinwall-cage-denied Result
-check its-name-is-denied says 'denied: dns name other.example' journalctl --output cat --unit twinwall-cage-denied
+check its-name-is-denied patiently says 'denied: dns name other.example' journalctl --output cat --unit twinwall-cage-denied
 systemctl reset-failed twinwall-cage-denied
 
 for twin in rust c; do

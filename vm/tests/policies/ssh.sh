@@ -45,8 +45,8 @@ restarts() {
 clean=$(rules)
 check applies fwctl apply --now
 good=$(rules)
-ip netns exec client ssh "${ssh_options[@]}" -M -S "$held" -f -N root@192.0.2.1
-check session-runs long_session true
+patiently ip netns exec client ssh "${ssh_options[@]}" -M -S "$held" -f -N root@192.0.2.1
+check session-runs patiently long_session true
 check a-mistake-heals within_a_confirm heals
 check rules-are-as-before same "$good" rules
 check says-why says "reverted: not confirmed in time" fwctl history
@@ -62,8 +62,8 @@ check the-file-again fwctl apply --now
 echo nonsense >/etc/twinwall/policy.nft
 check a-bad-file-fails-the-unit not restarts
 check the-last-good-one-is-loaded says "type filter hook input" nft list table inet host
-check the-journal-says-so says "policy.nft:1: \"nonsense\" is no command" journalctl --unit twinwall.service --no-pager
-check still-there session true
+check the-journal-says-so patiently says "policy.nft:1: \"nonsense\" is no command" journalctl --unit twinwall.service --no-pager
+check still-there patiently session true
 check unapplies fwctl unapply
 check no-rule same "$clean" rules
 systemctl stop twinwall.service 2>/dev/null
