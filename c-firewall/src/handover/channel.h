@@ -63,6 +63,8 @@ int handover_channel_line(struct handover_channel *channel, char **line, struct 
 
 /// Waits for a line like handover_channel_line. If it times out, the other end can't send any more:
 /// its handover_channel_send fails. So the line is either received or not sent.
+/// - line: out: as in handover_channel_line.
+/// - Returns 0, or -errno with failure filled in.
 int handover_channel_last_line(struct handover_channel *channel, char **line,
                                struct failure *failure);
 
