@@ -52,41 +52,22 @@ fn built() -> PathBuf {
     }
 }
 
-/// Maximum number of runs: on a busy machine a run may have incidents, and the kernel may lose packets.
-const TRIES: u32 = 3;
-
-/// Runs the experiment in `file`, and again if it had incidents or lost packets. Returns the results of the last run.
-fn measured(file: &Path, out: &Path) -> (Metadata, Vec<Sample>) {
-    let mut tries = 1;
-    loop {
-        let output = Command::new(env!("CARGO_BIN_EXE_harness"))
-            .arg("run")
-            .args([file, Path::new("--out"), out, Path::new("--bin-dir")])
-            .arg(built())
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .output()
-            .unwrap();
-        let words = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{words}");
-        let metadata = Metadata::read(out).unwrap();
-        let samples: Vec<Sample> = Store::open(out).read().unwrap();
-        let is_lost = |sample: &Sample| sample.metric == "lost" && sample.value > 0.0;
-        let is_clean = metadata.incidents.is_empty() && !samples.iter().any(is_lost);
-        if is_clean || tries == TRIES {
-            return (metadata, samples);
-        }
-        fs::remove_dir_all(out).unwrap();
-        tries += 1;
-    }
-}
-
 #[test]
 fn policies_of_all_kinds_are_measured_in_both_twins_and_the_kernel() {
     let folder = std::env::temp_dir().join(format!("twinwall-growth-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let (file, out) = (folder.join("short.toml"), folder.join("out"));
     fs::write(&file, EXPERIMENT).unwrap();
-    let (metadata, samples) = measured(&file, &out);
+    let output = Command::new(env!("CARGO_BIN_EXE_harness"))
+        .arg("run")
+        .args([&file, Path::new("--out"), &out, Path::new("--bin-dir")])
+        .arg(built())
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .unwrap();
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{words}");
+    let metadata = Metadata::read(&out).unwrap();
     assert!(metadata.incidents.is_empty(), "{:?}", metadata.incidents);
     for command in [
         "build/harness policy ports 1000 >ports-1000.nft",
@@ -98,6 +79,7 @@ fn policies_of_all_kinds_are_measured_in_both_twins_and_the_kernel() {
             metadata.commands
         );
     }
+    let samples: Vec<Sample> = Store::open(&out).read().unwrap();
     for policy in POLICIES {
         for subject in SUBJECTS {
             let value = |metric: &str| {

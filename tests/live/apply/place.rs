@@ -68,8 +68,8 @@ impl Place {
             Twin::Rust => "rust",
             Twin::C => "c",
         };
-        // No case needs a guard, which would take a delay on a busy machine for a stall.
-        let config = format!("FIREWALL={twin}\nOPTIONS=--user {USER} --deadline 0\n");
+        // On a busy machine the guard must not take a delay for a stall.
+        let config = format!("FIREWALL={twin}\nOPTIONS=--user {USER} --deadline 60000\n");
         place.folder.write("twinwall.conf", config)?;
         Ok(place)
     }

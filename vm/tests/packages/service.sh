@@ -34,7 +34,7 @@ check other-ports-are-closed port_is_closed 23
 check reloads systemctl reload $unit
 check fwctl-finds-it says "^rust-firewall .* pid" fwctl status
 check fwctl-knows-the-instance says "^rust-firewall .* pid" fwctl -i web status
-check is-upgraded patiently fwctl -i web upgrade /usr/sbin/c-firewall
+check is-upgraded fwctl -i web upgrade /usr/sbin/c-firewall
 check http-after-the-upgrade web_answers
 check stops systemctl stop $unit
 check stopped-cleanly same success property $unit Result

@@ -86,7 +86,7 @@ for twin in rust c; do
     systemctl daemon-reload
     check $twin-http-after-that patiently web_answers
     check $twin-stops systemctl stop $unit
-    check $twin-leaves-no-guard patiently not pgrep firewall-guard
+    check $twin-leaves-no-guard not pgrep firewall-guard
     check $twin-leaves-no-directory not test -e /run/twinwall/$twin-web
 done
 

@@ -56,7 +56,7 @@ since=$(date '+%F %T')
 check starts systemctl start $unit
 before=$(main_pid)
 was=$(born "$before")
-check is-upgraded patiently upgrade /usr/sbin/c-firewall
+check is-upgraded upgrade /usr/sbin/c-firewall
 after=$(main_pid)
 check main-pid-is-another not same "$before" main_pid
 check runs-the-binary same /usr/sbin/c-firewall readlink "/proc/$after/exe"
@@ -83,7 +83,7 @@ check http-after-the-restart web_answers
 
 # Without a binary, the unit's own is used.
 second=$(main_pid)
-check is-upgraded-to-its-own patiently upgrade
+check is-upgraded-to-its-own upgrade
 check is-another-again not same "$second" main_pid
 check runs-the-units-own same /usr/sbin/rust-firewall readlink "/proc/$(main_pid)/exe"
 since=$(date '+%F %T')
@@ -91,7 +91,7 @@ check stops systemctl stop $unit
 check stopped-cleanly same success property $unit Result
 check last-ledger-of-a-stop patiently says 'ledger: reconciled' told
 check nothing-was-killed not says 'SIGKILL|Killing process' told
-check nothing-is-left patiently not pgrep -x 'rust-firewall|c-firewall|firewall-guard'
+check nothing-is-left not pgrep -x 'rust-firewall|c-firewall|firewall-guard'
 check nobody-listens-for-upgrades same '' ls /run/twinwall-upgrade
 
 # A unit that can't upgrade reports it.

@@ -45,7 +45,7 @@ unit() {
 Type=oneshot
 $2
 EnvironmentFile=/run/host
-ExecStart=/usr/bin/curl -sk -m 60 -o /dev/null --resolve \${NAME}:443:192.0.2.2 https://\${NAME}/
+ExecStart=/usr/bin/curl -sk -m 5 --retry 9 -o /dev/null --resolve \${NAME}:443:192.0.2.2 https://\${NAME}/
 UNIT
 }
 
@@ -66,7 +66,7 @@ decides() {
 }
 
 server
-check reaches-all-without-a-policy curl -sk -m 60 -o /dev/null --resolve other.example:443:192.0.2.2 https://other.example/
+check reaches-all-without-a-policy curl -sk -m 5 --retry 9 -o /dev/null --resolve other.example:443:192.0.2.2 https://other.example/
 cp $examples/confined.slice /etc/systemd/system
 mkdir -p /etc/systemd/system/in-set.service.d
 cp $examples/unit-in-set.conf /etc/systemd/system/in-set.service.d

@@ -74,7 +74,7 @@ installs() {
 
 clean=$(rules)
 patiently ip netns exec client ssh "${ssh_options[@]}" -M -S "$held" -f -N root@192.0.2.1
-check other-ports-are-open patiently is_open 7777
+check other-ports-are-open is_open 7777
 check no-package-is-left purges
 began=$SECONDS
 check installs installs
@@ -92,7 +92,7 @@ check boot-is-enabled systemctl is-enabled twinwall
 commands Status | run_all
 sed -i 's/tcp dport 80 /tcp dport { 80, 7777 } /' /etc/twinwall/policy.nft
 commands Changes | run_all
-check the-change-is-loaded patiently is_open 7777
+check the-change-is-loaded is_open 7777
 good=$(policy)
 commands "A mistake" | head -n 1 | run_all
 check a-mistake-cuts-off loses_the_session
