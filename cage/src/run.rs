@@ -232,7 +232,14 @@ impl Running<'_> {
                     }
                 }
                 Ok(_) => {}
-                Err(_) => return,
+                Err(_) => {
+                    let who = left.join(" and ");
+                    tell(
+                        "warning",
+                        &format!("{who} did not end in time: the last connections may be missing"),
+                    );
+                    return;
+                }
             }
         }
     }

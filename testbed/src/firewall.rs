@@ -39,6 +39,8 @@ pub struct Firewall {
     pub ready: String,
     /// The lines of the failure contract, which follow the `ready` line; empty with --json.
     pub contract: Vec<String>,
+    /// Time from the start until it was ready.
+    started: Duration,
 }
 
 /// Result of a firewall that has ended.
@@ -73,8 +75,10 @@ pub const TOO_SLOW: &str =
     "warning: upgrade: this firewall goes on: the new firewall does not continue the upgrade: see \
      its log, and try again\n";
 
-/// Beginning of the warnings of an old firewall that filters again. `TOO_SLOW` is one of them.
-pub const GOES_ON: &str = "warning: upgrade: this firewall goes on: the new firewall ";
+/// Warning of an old firewall that filters again: the new one had ended, as it does if it hears nothing in time.
+pub const GONE: &str =
+    "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: see its log, \
+                        and try again\n";
 
 /// Parts of the errors of a new firewall that has not taken over for lack of CPU time: the old firewall filters again,
 /// or has not answered in time.
@@ -84,14 +88,16 @@ const NOT_TAKEN_OVER: [&str; 2] = [
 ];
 
 /// Part of the error of a firewall whose guard was not ready within GUARD_READY (READY_MS of guard/guard).
-const NO_GUARD: &str = "the guard did not start";
-const GUARD_READY: Duration = Duration::from_secs(5);
+pub const NO_GUARD: &str = "the guard did not start";
+pub const GUARD_READY: Duration = Duration::from_secs(5);
 
-/// Beginning and part of the warning about rules that can't be listed in time, as can happen on a busy machine.
+/// Beginning and part of the warning about rules that can't be listed in time, as can happen on a busy machine. The tools
+/// have TOOLS_READY (LIMIT of fwctl's doctor/tools).
 const UNLISTED: [&str; 2] = [
     "warning: it is not known whether a rule leads packets to queue ",
     "did not end in time",
 ];
+const TOOLS_READY: Duration = Duration::from_secs(9);
 
 /// Removes all lines that begin with `begin` from a text. Returns the first of them.
 fn take_warning(text: &mut String, begin: &str) -> Option<String> {
@@ -145,6 +151,7 @@ impl Firewall {
         arguments: &[&str],
     ) -> anyhow::Result<Firewall> {
         let mut command = command_under(namespace, wrapper, twin, arguments)?;
+        let begin = Instant::now();
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -162,12 +169,14 @@ impl Firewall {
             listener: Some(listener),
             ready: String::new(),
             contract: Vec::new(),
+            started: Duration::ZERO,
         };
         match firewall.lines.recv_timeout(PATIENCE) {
             Ok(line) => {
                 // In text format a table follows; with --json the start object contains it.
                 let is_text = line.starts_with("ready: ");
                 firewall.ready = line;
+                firewall.started = begin.elapsed();
                 for _ in 0..if is_text { SITUATIONS } else { 0 } {
                     firewall.contract.push(firewall.line()?);
                 }
@@ -269,14 +278,15 @@ impl Firewall {
         Ok(self.child.try_wait()?.is_none())
     }
 
-    /// Stops the firewall by SIGTERM: it must exit with 0 and print nothing on stderr except the warnings `unfed`,
-    /// `loose` and UNLISTED. Returns the last ledger.
+    /// Stops the firewall by SIGTERM: it must exit with 0 and print nothing on stderr except the warnings `unfed` and
+    /// `loose`, and UNLISTED if its start took that long. Returns the last ledger.
     pub fn stop(mut self) -> anyhow::Result<Stats> {
         proc::signal(self.pid, libc::SIGTERM);
         let ended = self.end()?;
         let [begin, part] = UNLISTED;
         let mut lines = ended.stderr.lines();
-        let is_calm = lines.all(|line| line.starts_with(begin) && line.contains(part));
+        let is_slow = self.started >= TOOLS_READY;
+        let is_calm = lines.all(|line| is_slow && line.starts_with(begin) && line.contains(part));
         ensure!(
             ended.code == Some(0) && is_calm,
             "exit code {:?}, signal {:?}, stderr: {}last ledger: {}",
@@ -349,14 +359,15 @@ impl Drop for Firewall {
     }
 }
 
-/// Starts a firewall that takes over from another; if one of the two is too slow (see GOES_ON), starts it again. Returns
-/// the new firewall, and the number of repetitions.
+/// Starts a firewall that takes over from another; if one of the two is too slow (see TOO_SLOW and GONE), starts it again.
+/// Returns the new firewall, and the number of repetitions.
 /// - start: starts a firewall with --take-over.
 pub fn take_over<T>(
     old: &Firewall,
     start: impl Fn() -> anyhow::Result<T>,
 ) -> anyhow::Result<(T, usize)> {
-    let (before, end) = (old.times_said(GOES_ON), Instant::now() + PATIENCE);
+    let told = || old.times_said(TOO_SLOW) + old.times_said(GONE);
+    let (before, end) = (told(), Instant::now() + PATIENCE);
     let mut late = 0;
     loop {
         let begin = Instant::now();
@@ -372,7 +383,7 @@ pub fn take_over<T>(
         }
         late += 1;
         until("the old firewall filters again", PATIENCE, || {
-            Ok(old.times_said(GOES_ON) == before + late)
+            Ok(told() == before + late)
         })
         .context(error)?;
     }

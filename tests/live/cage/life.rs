@@ -20,6 +20,7 @@ pub const ROWS: &[Row] = &[
     ("end-of-fwctl", end_of_fwctl),
     ("end-of-firewall", end_of_firewall),
     ("end-of-uplink", end_of_uplink),
+    ("firewall-that-does-not-end", firewall_without_end),
     ("daemons", daemons),
     ("refused", refused),
     ("in-a-container", in_a_container),
@@ -315,6 +316,26 @@ fn end_of_firewall(twin: Twin) -> anyhow::Result<()> {
 
 fn end_of_uplink(twin: Twin) -> anyhow::Result<()> {
     end_of(twin, "--netns /proc/self/fd/0", "the uplink")
+}
+
+/// Checks that fwctl reports a firewall that does not end after the command, and ends nevertheless.
+fn firewall_without_end(twin: Twin) -> anyhow::Result<()> {
+    let scene = Scene::new(twin)?;
+    let file = scene.folder.file("home/go");
+    let child = start(
+        &scene,
+        "true",
+        &format!("while ! [ -e {file} ]; do sleep 0.05; done; exit 5"),
+    )?;
+    for pid in of(&scene, &format!("{} --queue", twin.program()))? {
+        kill(pid, libc::SIGSTOP)?;
+    }
+    std::fs::write(&file, "")?;
+    let ended = end(child)?;
+    ended.code(5)?;
+    ended
+        .says("warning: the firewall did not end in time: the last connections may be missing\n")?;
+    until("all has ended", PATIENCE, || Ok(of(&scene, "")?.is_empty()))
 }
 
 /// Checks that processes that a command leaves running are still in the cage, and end with it.

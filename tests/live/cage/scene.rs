@@ -3,8 +3,10 @@
 
 use std::net::IpAddr;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Instant;
 
 use anyhow::{ensure, Context};
+use testbed::firewall::{GUARD_READY, NO_GUARD};
 use testbed::folder::Folder;
 use testbed::netns::{Namespace, VETH_IPV4, VETH_IPV6};
 use testbed::place::{namespace, run};
@@ -25,9 +27,13 @@ pub const NAMES: [(&str, [&str; 2]); 5] = [
     ("hidden.example", SHARED),
     ("wild.example", GOOD),
 ];
-/// Exit code of fwctl if the cage could not be started, and the error of a firewall that had no CPU time for its guard.
+/// Exit code of fwctl if the cage could not be started.
 const NOT_STARTED: i32 = 125;
-const NO_GUARD: &str = "the guard did not start";
+/// Parts of the warnings of fwctl that lines or connections of the firewall are missing, as can happen on a busy machine.
+const MISSING: [&str; 2] = [
+    "the firewall did not end in time",
+    "does not list its connections",
+];
 /// Id of the ordinary user that runs cages; the user has no further groups.
 pub const USER: u32 = 65534;
 
@@ -127,6 +133,11 @@ impl Said {
     }
 
     /// Checks that stderr contains words.
+    /// Returns true if fwctl warns that lines or connections of the firewall are missing.
+    pub fn is_incomplete(&self) -> bool {
+        MISSING.iter().any(|part| self.stderr.contains(part))
+    }
+
     pub fn says(&self, words: &str) -> anyhow::Result<()> {
         ensure!(
             self.stderr.contains(words),
@@ -326,37 +337,45 @@ impl Scene {
     /// Runs `fwctl run` as root or as the user until it ends. Repeats this if the cage could not be started because the
     /// guard of its firewall had no CPU time.
     pub fn run_whole(&self, is_root: bool, words: &[&str]) -> anyhow::Result<Said> {
-        let mut said = Said::of(self.run_as(is_root, words).output()?);
-        let started = until("the guard of the cage's firewall", PATIENCE, || {
-            let is_late = said.code == Some(NOT_STARTED) && said.stderr.contains(NO_GUARD);
-            if is_late {
-                said = Said::of(self.run_as(is_root, words).output()?);
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let begin = Instant::now();
+            let said = Said::of(self.run_as(is_root, words).output()?);
+            let is_late = said.code == Some(NOT_STARTED)
+                && said.stderr.contains(NO_GUARD)
+                && begin.elapsed() >= GUARD_READY;
+            if !is_late || begin > end {
+                return Ok(said);
             }
-            Ok(!is_late)
-        });
-        started.with_context(|| said.all())?;
-        Ok(said)
+        }
     }
 
-    /// Runs `fwctl run`, whose command must fail. Repeats this until stderr contains these texts: fwctl waits only two
-    /// seconds for the last lines of the firewall, too short on a busy machine.
+    /// Runs `fwctl run`, whose command must fail, and checks that stderr contains these texts. Repeats this if lines of
+    /// the firewall are missing ([`Said::is_incomplete`]).
     pub fn run_saying(
         &self,
         is_root: bool,
         words: &[&str],
         texts: &[&str],
     ) -> anyhow::Result<Said> {
-        let mut said = self.run_whole(is_root, words)?;
-        let told = until(&format!("fwctl to say {texts:?}"), PATIENCE, || {
-            ensure!(said.code != Some(0), "{words:?} came through");
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let said = self.run_whole(is_root, words)?;
+            ensure!(
+                said.code != Some(0),
+                "{words:?} came through: {}",
+                said.all()
+            );
             let is_told = texts.iter().all(|text| said.stderr.contains(text));
-            if !is_told {
-                said = self.run_whole(is_root, words)?;
+            if is_told {
+                return Ok(said);
             }
-            Ok(is_told)
-        });
-        told.with_context(|| said.all())?;
-        Ok(said)
+            ensure!(
+                said.is_incomplete() && Instant::now() < end,
+                "not {texts:?}: {}",
+                said.all()
+            );
+        }
     }
 
     /// Runs shell lines in a cage of the user.
@@ -364,8 +383,7 @@ impl Scene {
         self.run(&[options, &["--", "sh", "-c", lines]].concat())
     }
 
-    /// Runs shell lines, which must fail, in a cage of the user, until stderr contains these texts
-    /// (see [`Scene::run_saying`]).
+    /// Runs shell lines, which must fail, in a cage of the user by [`Scene::run_saying`].
     pub fn shell_saying(
         &self,
         options: &[&str],

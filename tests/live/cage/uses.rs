@@ -347,10 +347,11 @@ for word in sorted(set(said)):
         "many.py",
     ];
     let expected = "1000 ConnectionResetError\n1000 good.example here\n";
-    // On a busy machine the last lines of the firewall are late, and the table lacks them.
     until("the table of denied connections", PATIENCE, || {
         let said = scene.run(&words)?;
         ensure!(said.code(0)? == expected, "{}", said.all());
-        Ok(said.stderr.contains("tls sni bad.example"))
+        let has_all = said.stderr.contains("tls sni bad.example");
+        ensure!(has_all || said.is_incomplete(), "{}", said.all());
+        Ok(has_all)
     })
 }
