@@ -160,10 +160,9 @@ fn shortages_slow_down_and_lose_nothing() {
                 });
                 results(&place, &format!("127.0.0.0/26 -p 9 --engine {engine}"))
             });
-            assert_eq!(results.len(), 64, "{summary}");
+            assert_eq!(with_state(&results, "closed").len(), 64, "{summary}");
             told = summary.to_string();
-            Ok(with_state(&results, "closed").len() == 64
-                && summary["shortages"].as_u64() >= Some(64)
+            Ok(summary["shortages"].as_u64() >= Some(64)
                 && summary["slowdowns"].as_u64() >= Some(1))
         });
         assert!(lost_nothing.is_ok(), "{engine}: {told}");

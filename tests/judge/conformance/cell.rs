@@ -46,8 +46,7 @@ const ETH_P_ALL: u16 = 0x0003;
 const SETTLE: Duration = Duration::from_millis(400);
 /// Pause between two reads of the queue's state in /proc, while packets wait or the firewall is busy.
 const STEP: Duration = Duration::from_micros(150);
-/// Time limit for events that must occur; a busy machine may withhold CPU time for whole seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Way of a packet through the cell, which stands for a host: to the host, through it, from it, and each way back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::{run_to_end, Ended, Firewall, TOO_SLOW};
+use testbed::firewall::{run_to_end, Ended, Firewall, GONE, TOO_SLOW};
 use testbed::ledger::Stats;
 use testbed::packets::force_send_buffer;
 use testbed::place::LOCALHOST;
@@ -17,7 +17,7 @@ use testbed::wait::{until, PATIENCE};
 use twinwall_tests::case::Row;
 
 use super::peer::{listen_to_proof, netlink, Peer, REQUEST};
-use super::setting::{check_said, Setting};
+use super::setting::{check_said, Setting, SILENT};
 
 pub const ROWS: &[Row] = &[
     ("new-one-ends", new_one_ends),
@@ -44,10 +44,6 @@ const PAUSE: Duration = Duration::from_secs(2);
 /// Number of datagrams that are sent while the old firewall prepares or is paused.
 const WAITING: u64 = 500;
 
-const ENDED: &str = "warning: upgrade: this firewall goes on: the new firewall ended the upgrade: \
- see its log, and try again\n";
-/// Part of the error of a new firewall that has waited in vain for the old one, as can happen on a busy machine.
-const SILENT: &str = "the old firewall does not continue the upgrade";
 const STRANGE: &str =
     "warning: upgrade: this firewall goes on: the new firewall sent an unexpected message: check \
      that it is a Twinwall firewall\n";
@@ -148,7 +144,7 @@ fn fail(
 
 fn new_one_ends(twin: Twin) -> anyhow::Result<()> {
     for when in ALWAYS {
-        check_said(&fail(twin, when, |_| Ok(()))?, ENDED)?;
+        check_said(&fail(twin, when, |_| Ok(()))?, GONE)?;
     }
     Ok(())
 }
@@ -266,7 +262,7 @@ fn new_one_fails_late(twin: Twin) -> anyhow::Result<()> {
     tcp_echo(&setting.namespace, LOCALHOST)?;
     tcp_ask(&mut tcp_connect(&setting.namespace, LOCALHOST, PATIENCE)?)?;
     firewall.settled_ledger()?.total.check_clean()?;
-    check_said(&firewall.end_by(libc::SIGTERM)?, &[ENDED, ENDED].concat())
+    check_said(&firewall.end_by(libc::SIGTERM)?, &[GONE, GONE].concat())
 }
 
 const BUSY: &str = "another firewall is about to take over";
@@ -347,7 +343,7 @@ fn one_at_a_time(twin: Twin) -> anyhow::Result<()> {
     firewall.settled_ledger()?.total.check_clean()?;
     check_said(
         &firewall.end_by(libc::SIGTERM)?,
-        &ENDED.repeat(begun as usize),
+        &GONE.repeat(begun as usize),
     )
 }
 
@@ -373,7 +369,7 @@ fn no_reload(twin: Twin) -> anyhow::Result<()> {
     let refused = format!("error: reload: {told}: the policy stays as it was\n");
     ensure!(ended.code == Some(0), "exit code {:?}", ended.code);
     ensure!(ended.stderr.starts_with(&refused), "{}", ended.stderr);
-    ensure!(ended.stderr.ends_with(ENDED), "{}", ended.stderr);
+    ensure!(ended.stderr.ends_with(GONE), "{}", ended.stderr);
     Ok(())
 }
 

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{ensure, Context};
-use testbed::firewall::{run_to_end, take_over, Ended, Firewall, GOES_ON, PATIENT_GUARD};
+use testbed::firewall::{run_to_end, take_over, Ended, Firewall, GONE, PATIENT_GUARD, TOO_SLOW};
 use testbed::folder::Folder;
 use testbed::ledger::Stats;
 use testbed::netns::Namespace;
@@ -14,6 +14,10 @@ use testbed::wait::{until, PATIENCE};
 
 /// Beginning of the warning of a firewall whose queue another firewall has read and not taken over.
 const UNRECONCILED: &str = "warning: the ledger does not reconcile: ";
+
+/// Error of a new firewall that has waited in vain for the old one, as can happen on a busy machine.
+pub const SILENT: &str =
+    "the old firewall does not continue the upgrade: see its log, and try again";
 
 pub struct Setting {
     pub namespace: Namespace,
@@ -111,7 +115,7 @@ impl Setting {
 pub fn forget_late(ended: &mut Ended, late: usize) {
     let mut left = late;
     let lines = ended.stderr.split_inclusive('\n').filter(|line| {
-        let is_late = left > 0 && line.starts_with(GOES_ON);
+        let is_late = left > 0 && [TOO_SLOW, GONE].contains(line);
         left -= usize::from(is_late);
         !is_late
     });

@@ -26,7 +26,7 @@ use super::peer::{
     commit, listen, listen_to_proof, memory, next_line, pass_on, prepare, sealed, send_with, Peer,
     Said, COMMIT,
 };
-use super::setting::Setting;
+use super::setting::{Setting, SILENT};
 
 pub const ROWS: &[Row] = &[
     ("nobody-answers", nobody_answers),
@@ -51,7 +51,6 @@ const STRANGE: &str =
 const OTHER: &str = "the old firewall hands over in another way than this one: stop it, and start this one without \
                      --take-over";
 const ENDED: &str = "the old firewall ended the upgrade: see its log, and try again";
-const SILENT: &str = "the old firewall does not continue the upgrade: see its log, and try again";
 const NO_FIREWALL: &str =
     "no firewall answers at this path: give --take-over the path of a firewall's --control";
 

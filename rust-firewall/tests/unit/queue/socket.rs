@@ -3,7 +3,7 @@
 
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::errno::Errno;
 use nix::sys::socket::{getsockopt, sockopt};
@@ -112,16 +112,14 @@ fn waiting_for_an_answer_ends_after_a_second() {
     for batch in [1, 2] {
         let (_sender, _receiver, mut socket) = connected(batch, 64);
         bound_wait(&socket).unwrap();
-        let start = Instant::now();
-        assert_eq!(receive(&mut socket, true), Ok(0));
-        assert!(start.elapsed() >= Duration::from_millis(900));
-        // On a busy machine this thread may pause meanwhile.
-        let is_immediate = (0..100).any(|_| {
+        let mut took = |waits| {
             let start = Instant::now();
-            assert_eq!(receive(&mut socket, false), Ok(0));
-            start.elapsed() < Duration::from_millis(500)
-        });
-        assert!(is_immediate);
+            assert_eq!(receive(&mut socket, waits), Ok(0));
+            start.elapsed().as_millis()
+        };
+        // On a busy machine this thread may pause meanwhile.
+        assert!((0..10).any(|_| (900..3000).contains(&took(true))));
+        assert!((0..10).any(|_| took(false) < 500));
     }
 }
 
