@@ -43,7 +43,7 @@ has_generation() {
 
 # asks NAME: sends a request of the client to the web server of this machine.
 asks() {
-    ip netns exec client curl -s -o /dev/null -m 5 --retry 9 -H "Host: $1" http://192.0.2.1/
+    ip netns exec client curl -s -o /dev/null -m 60 -H "Host: $1" http://192.0.2.1/
 }
 
 records() {
